@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         PodWaiting,
         PriorityOverruled,
         Release,
+        VolumeChoice,
     )
     from gangsched.explain import Why
     from gangsched.framework import (
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from gangsched.model import (
         Comparison,
         ContainerImage,
+        Disk,
         GroupKey,
         HostPort,
         LabelSelector,
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
         Toleration,
         Topology,
         TopologySpreadConstraint,
+        VolumeClaim,
         WeightedPodAffinityTerm,
         WhenUnsatisfiable,
         group_key,
@@ -143,6 +146,7 @@ __all__ = [
     "Coscheduling",
     "CycleState",
     "DecisionLogError",
+    "Disk",
     "Effect",
     "Event",
     "Evict",
@@ -244,6 +248,8 @@ __all__ = [
     "UnknownPodError",
     "Unschedulable",
     "Verdict",
+    "VolumeChoice",
+    "VolumeClaim",
     "Wait",
     "WaitingMap",
     "WaitingPod",

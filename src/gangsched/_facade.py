@@ -48,7 +48,7 @@ ORIGINS: Final = {
         "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
-        "PriorityOverruled Release"
+        "PriorityOverruled Release VolumeChoice"
     ),
     "explain": "Why",
     "framework": (
@@ -59,12 +59,12 @@ ORIGINS: Final = {
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
     "model": (
-        "Comparison ContainerImage GroupKey HostPort LabelSelector "
+        "Comparison ContainerImage Disk GroupKey HostPort LabelSelector "
         "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
         "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
         "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
         "Taint TaintEffect Toleration Topology TopologySpreadConstraint "
-        "WeightedPodAffinityTerm WhenUnsatisfiable group_key"
+        "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",

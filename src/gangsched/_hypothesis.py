@@ -26,6 +26,7 @@ from gangsched.events import (
 from gangsched.memory import InMemoryCluster
 from gangsched.model import (
     ContainerImage,
+    Disk,
     FrozenMap,
     HostPort,
     LabelSelector,
@@ -42,6 +43,7 @@ from gangsched.model import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
 )
 
@@ -54,7 +56,7 @@ TYPES: Final[tuple[type[Any], ...]] = (
     *(NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm),
     *(LabelSelector, LabelSelectorRequirement, PodAffinityTerm, WeightedPodAffinityTerm),
     *(TopologySpreadConstraint, HostPort, ContainerImage),
-    *(VolumeSource, ObjectDeleted, *KINDS.values()),
+    *(VolumeClaim, Disk, VolumeSource, ObjectDeleted, *KINDS.values()),
 )
 """The registered types. Hypothesis builds the other events from these."""
 

@@ -69,10 +69,12 @@ from gangsched.events import (
     PodWaiting,
     PriorityOverruled,
     Release,
+    VolumeChoice,
 )
 from gangsched.model import (
     Comparison,
     ContainerImage,
+    Disk,
     HostPort,
     LabelSelector,
     LabelSelectorRequirement,
@@ -91,6 +93,7 @@ from gangsched.model import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 )
@@ -153,6 +156,8 @@ _TOLERATION: Final = Record(
     comparison=optional(choice(Comparison)),
 )
 TOPOLOGY: Final = Record(Topology, key=STR, required=BOOL)
+_VOLUME_CLAIM: Final = Record(VolumeClaim, name=STR, ephemeral=BOOL)
+_DISK: Final = Record(Disk, kind=STR, identity=STR, read_only=BOOL, monitors=many(STR))
 POD: Final = Record(
     Pod,
     uid=STR,
@@ -184,6 +189,9 @@ POD: Final = Record(
     images=many(STR),
     image_volumes=many(STR),
     required_features=many(STR),
+    volume_claims=many(_VOLUME_CLAIM.form),
+    disks=many(_DISK.form),
+    unmodelled=many(STR),
 )
 GROUP: Final = Record(
     PodGroup,
@@ -198,6 +206,8 @@ GROUP: Final = Record(
     topology=optional(TOPOLOGY.form),
     bundle=many(STR),
     preemption_policy=optional(choice(PreemptionPolicy)),
+    evicted_whole=BOOL,
+    unmodelled=many(STR),
 )
 NODE: Final = Record(
     Node,
@@ -295,7 +305,7 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
     *(POD, GROUP, NODE),
     *(_TAINT, _TOLERATION, _TERM, _REQUIREMENT, TOPOLOGY, _PREFERRED_TERM),
     *(_SELECTOR, _EXPRESSION, _POD_TERM, _WEIGHTED_TERM, _SPREAD, _PORT, _IMAGE),
-    _SOURCE,
+    *(_SOURCE, _VOLUME_CLAIM, _DISK),
     *OBJECTS,
 )
 """The model classes and the classes of their fields."""
@@ -317,9 +327,10 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
 )
 """The events."""
 
+_CHOICE: Final = Record(VolumeChoice, claim=STR, node=STR, volume=STR)
 EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Release, group=STR, members=many(STR)),
-    Record(Bind, uid=STR, node=STR, attempt=INT),
+    Record(Bind, uid=STR, node=STR, attempt=INT, volumes=many(_CHOICE.form)),
     Record(Evict, uid=STR, node=STR, reason=STR),
     Record(PodRefused, uid=STR, reason=STR),
     Record(PriorityOverruled, uid=STR, group=STR, priority=INT, used=INT),

@@ -50,6 +50,7 @@ __all__ = [
     "PodWaiting",
     "PriorityOverruled",
     "Release",
+    "VolumeChoice",
 ]
 
 # Events -----------------------------------------------------------------------------------
@@ -224,6 +225,24 @@ class Release:
 
 @final
 @frozen
+class VolumeChoice:
+    """How a claim for storage is to be met, a part of ``Bind``.
+
+    Attributes:
+        claim: The key of the claim, ``namespace/name``.
+        node: The node that the pod goes to.
+        volume: The name of the volume that the claim is bound to: its reference to a claim is to
+            be set. Empty if a volume is to be provisioned for *node*: the claim is to be annotated
+            with it.
+    """
+
+    claim: str
+    node: NodeName
+    volume: str = ""
+
+
+@final
+@frozen
 class Bind:
     """Bind the pod to the node, then report ``Bound`` or ``BindFailed`` with the same attempt.
 
@@ -232,11 +251,19 @@ class Bind:
         node: The node.
         attempt: The number of the attempt. The numbers of a pod ascend, and are never used again,
             even if another pod is created under the same UID. The first number is 1.
+        volumes: The volumes for claims of the pod that are not bound yet. Write these choices
+            first. If that fails, report ``BindFailed``.
     """
 
     uid: PodUID
     node: NodeName
     attempt: int
+    volumes: tuple[VolumeChoice, ...] = ()
+
+    def __repr__(self) -> str:
+        # most pods have no claims, and a log has many binds
+        more = f", volumes={self.volumes!r}" if self.volumes else ""
+        return f"Bind(uid={self.uid!r}, node={self.node!r}, attempt={self.attempt!r}{more})"
 
 
 @final

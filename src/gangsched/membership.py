@@ -48,8 +48,8 @@ class Spelling:
     Attributes:
         source: The part of the pod.
         name: The key whose value is the name of the group or the role.
-        minimum: The label whose value is the minimum of the group; None if the spelling has
-            none.
+        minimum: The label or annotation, as *source*, whose value is the minimum of the group; None
+            if the spelling has none.
     """
 
     source: Source
@@ -69,6 +69,11 @@ SPELLINGS: Final = (
     Spelling(Source.LABEL, "pod-group.scheduling.sigs.k8s.io"),
     Spelling(Source.ANNOTATION, "scheduling.k8s.io/group-name"),
     Spelling(Source.ANNOTATION, "scheduling.volcano.sh/group-name"),
+    Spelling(
+        Source.ANNOTATION,
+        "gang.scheduling.koordinator.sh/name",
+        "gang.scheduling.koordinator.sh/min-available",
+    ),
 )
 
 ROLE_SPELLINGS: Final = (
@@ -173,7 +178,8 @@ def _read_role(pod: Pod) -> str | None:
 
 def _read(pod: Pod, spelling: Spelling) -> Membership | None:
     name = _written(pod, spelling)
-    minimum = None if spelling.minimum is None else pod.labels.get(spelling.minimum)
+    texts = pod.annotations if spelling.source is Source.ANNOTATION else pod.labels
+    minimum = None if spelling.minimum is None else texts.get(spelling.minimum)
     subject = f"pod {pod.key}"
     if name is None:
         if minimum is not None:

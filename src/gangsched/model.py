@@ -42,6 +42,7 @@ from gangsched._repr import short_repr
 from gangsched.constraints import (
     Comparison,
     ContainerImage,
+    Disk,
     HostPort,
     LabelSelector,
     LabelSelectorRequirement,
@@ -55,6 +56,7 @@ from gangsched.constraints import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 )
@@ -65,6 +67,7 @@ from gangsched.resources import EMPTY, NOTHING, FrozenMap, Resources
 __all__ = [
     "Comparison",
     "ContainerImage",
+    "Disk",
     "FrozenMap",
     "GroupKey",
     "HostPort",
@@ -89,6 +92,7 @@ __all__ = [
     "Toleration",
     "Topology",
     "TopologySpreadConstraint",
+    "VolumeClaim",
     "WeightedPodAffinityTerm",
     "WhenUnsatisfiable",
     "group_key",
@@ -202,6 +206,14 @@ def _images(given: Iterable[ContainerImage]) -> tuple[ContainerImage, ...]:
     return as_tuple(given)
 
 
+def _claims(given: Iterable[VolumeClaim]) -> tuple[VolumeClaim, ...]:
+    return as_tuple(given)
+
+
+def _disks(given: Iterable[Disk]) -> tuple[Disk, ...]:
+    return as_tuple(given)
+
+
 def _sorted_names(given: Iterable[str]) -> tuple[str, ...]:
     found = as_tuple(given)
     if isinstance(found, tuple) and all(isinstance(name, str) for name in found):
@@ -253,6 +265,10 @@ class Pod:
         images: The image of each container, init containers included.
         image_volumes: The images that are mounted as volumes.
         required_features: The features that the node must declare; see ``Node.declared_features``.
+        volume_claims: The claims for storage that the pod mounts.
+        disks: The disks that the pod mounts without a claim.
+        unmodelled: The hard constraints of the pod that this library does not know, each in words.
+            A pod with one is not scheduled, and does not count for the quorum of its group.
         tolerations: The taints that the pod tolerates.
         pod_group: ``spec.schedulingGroup.podGroupName``; None if it is not set.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
@@ -342,11 +358,25 @@ class Pod:
     required_features: tuple[str, ...] = field(
         default=(), converter=_sorted_names, validator=check_each(str, "a string")
     )
+    volume_claims: tuple[VolumeClaim, ...] = field(
+        default=(), converter=_claims, validator=check_each(VolumeClaim, "a VolumeClaim")
+    )
+    disks: tuple[Disk, ...] = field(
+        default=(), converter=_disks, validator=check_each(Disk, "a Disk")
+    )
+    unmodelled: tuple[str, ...] = field(
+        default=(), converter=_names, validator=check_each(str, "a string")
+    )
 
     @property
     def key(self) -> str:
         """``namespace/name``, for messages; the identity of a pod is its UID."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the pod has a scheduling gate, or a hard constraint that is not modelled."""
+        return bool(self.scheduling_gates or self.unmodelled)
 
     @property
     def is_finished(self) -> bool:
@@ -408,6 +438,10 @@ class PodGroup:
             must name the same groups. Empty for none.
         preemption_policy: Whether the group may preempt pods of lower priority; None to use the
             policy of its members.
+        evicted_whole: Whether preemption may only evict all members of the group, and never a part
+            of them, such as elastic members.
+        unmodelled: The hard constraints of the group that this library does not know, each in
+            words. The pods of a group with one are not scheduled.
 
     Raises:
         InvalidPodGroupError: A value is malformed. The error names the group, the attribute and
@@ -435,6 +469,10 @@ class PodGroup:
     )
     preemption_policy: PreemptionPolicy | None = field(
         default=None, converter=to_optional(PreemptionPolicy)
+    )
+    evicted_whole: bool = field(default=False, validator=of_group(check_flag))
+    unmodelled: tuple[str, ...] = field(
+        default=(), converter=_names, validator=of_group(check_each(str, "a string"))
     )
 
     def __attrs_post_init__(self) -> None:

@@ -19,12 +19,14 @@ from attrs import frozen
 
 from gangsched.cluster_objects import ClusterObject
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
-from gangsched.events import Bind, Effect, Event
+from gangsched.events import Bind, Effect, Event, VolumeChoice
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
     "BindPlugin",
+    "ChecksConstraints",
+    "ChoosesVolumes",
     "ClusterState",
     "CycleView",
     "DomainCounts",
@@ -37,6 +39,7 @@ __all__ = [
     "GroupView",
     "GroupWide",
     "Headroom",
+    "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
     "NamesNodes",
@@ -554,6 +557,21 @@ class PodsRead(Protocol):
         ...
 
 
+class IgnoresPods(Protocol):
+    """Optional for a plugin with ``pod_signature``: with which pods it has nothing to do.
+
+    The plugin is not called about such a pod at ``pre_filter``, ``reserve``, ``unreserve`` and
+    ``post_bind``. So it costs nothing for most pods of a large gang.
+    """
+
+    def ignores(self, pod: Pod) -> bool:
+        """Return whether the plugin need not be called about *pod* at these points.
+
+        Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
 class PodsAffected(Protocol):
     """Optional for a plugin with ``reads_pods``: which other pods a pod on a node affects.
 
@@ -567,8 +585,17 @@ class PodsAffected(Protocol):
     def pods_affected(self, pod: Pod) -> Iterable[CarriedTerm]:
         """Return the terms that *pod* carries to its node; empty for most pods.
 
-        Pure. Pods with equal ``pod_signature`` get equal answers.
+        Empty for a pod for which ``reads_pods`` returns False. Pure. Pods with equal
+        ``pod_signature`` get equal answers.
         """
+        ...
+
+
+class ChoosesVolumes(Protocol):
+    """Optional for a plugin with ``reserve``: the volumes that a bind writes."""
+
+    def volume_choices(self, pod: Pod, node: NodeName) -> Iterable[VolumeChoice]:
+        """Return the choices for the claims of a pod that is about to be bound to its node."""
         ...
 
 
@@ -639,6 +666,19 @@ class ObjectsRead(Protocol):
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
         """
+        ...
+
+
+class ChecksConstraints(Protocol):
+    """Optional for a plugin with ``filter``: which constraints of pods it checks.
+
+    A pod with a constraint that no plugin of a profile checks is not scheduled, and the reason
+    names the constraint. Plugins with the names of kube-scheduler's need not have this attribute.
+    """
+
+    @property
+    def constraints_checked(self) -> Collection[str]:
+        """Attributes of ``Pod``: ``pod_affinity``, ``host_ports`` and so on."""
         ...
 
 

@@ -4,8 +4,8 @@ Rules:
   R1  a quantity is an integer number of thousandths of its unit: ``500m`` of cpu is 500, ``1`` is
       1000, ``4Gi`` of memory is 4 * 2**30 * 1000. No float is computed;
   R2  text that Kubernetes refuses is refused: ``1K``, ``1 Gi``, ``inf``, ``.``, ``1e3Ki``;
-  R3  a quantity finer than a thousandth is refused, as the API server does for cpu: it would have
-      to be rounded;
+  R3  a quantity finer than a thousandth is refused, or rounded up where the caller asks for that.
+      The API server rounds up what a document says;
   R4  a quantity beyond ``2**63 - 1`` units in either direction is refused; Kubernetes would cap it.
       A text with a large exponent is therefore refused without computing the power;
   R5  ``parse_quantity(format_quantity(q)) == q`` for every q within that bound, binary or not.
@@ -61,7 +61,7 @@ class Thousandths(int):
         return int.__repr__(self)
 
 
-def parse_quantity(text: str | int, *, field: str = "quantity") -> int:
+def parse_quantity(text: str | int, *, field: str = "quantity", rounds_up: bool = False) -> int:
     """Return a quantity in thousandths.
 
     Runtime complexity: O(digits); repeated texts are answered from a cache.
@@ -69,6 +69,7 @@ def parse_quantity(text: str | int, *, field: str = "quantity") -> int:
     Args:
         text: A quantity in Kubernetes' notation, an int of whole units, or a ``Thousandths``.
         field: The name of the value in an error.
+        rounds_up: Whether a quantity finer than a thousandth is rounded up, away from zero.
 
     Raises:
         InvalidValueError: *text* is not a quantity, is finer than a thousandth, or too large.
@@ -81,7 +82,7 @@ def parse_quantity(text: str | int, *, field: str = "quantity") -> int:
         return text * MILLI
     if not isinstance(text, str):
         raise InvalidValueError(field, text, _hint(text))
-    thousandths = _parse(text)
+    thousandths = _parse(text, rounds_up)
     if thousandths is None:
         raise InvalidValueError(field, text, _EXPECTED)
     if isinstance(thousandths, str):
@@ -98,7 +99,7 @@ def _hint(value: object) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str) -> int | str | None:
+def _parse(text: str, rounds_up: bool) -> int | str | None:
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         return None
@@ -122,15 +123,19 @@ def _parse(text: str) -> int | str | None:
     if len(digits) + tens > _MOST_DIGITS:
         return _SMALL_ENOUGH
     # digits is no multiple of 10, so 10**-tens can divide the amount only if bits >= -tens.
-    if tens < -bits:
+    if tens < -bits and not rounds_up:
         return _FINE_ENOUGH
+    if len(digits) + bits < -tens:
+        # less than one thousandth, found before any large power is computed
+        return -1 if match["sign"] == "-" else 1
     amount: int = int(digits) << bits
     if tens >= 0:
         amount *= 10**tens
     else:
         amount, rest = divmod(amount, 10**-tens)
-        if rest:
+        if rest and not rounds_up:
             return _FINE_ENOUGH
+        amount += bool(rest)
     if amount > _MOST:
         return _SMALL_ENOUGH
     return -amount if match["sign"] == "-" else amount

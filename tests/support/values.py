@@ -11,6 +11,7 @@ from gangsched import (
     BindFailed,
     Bound,
     ContainerImage,
+    Disk,
     Evict,
     GroupIncomplete,
     GroupKey,
@@ -52,6 +53,7 @@ from gangsched import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VolumeClaim,
     WeightedPodAffinityTerm,
 )
 from gangsched._hypothesis import register_types
@@ -117,11 +119,14 @@ pods = st.builds(
             "preferred_pod_anti_affinity": WeightedPodAffinityTerm,
             "topology_spread_constraints": TopologySpreadConstraint,
             "host_ports": HostPort,
+            "volume_claims": VolumeClaim,
+            "disks": Disk,
         }.items()
     },
     images=_few(_strings),
     image_volumes=_few(_strings),
     required_features=_few(_strings),
+    unmodelled=_few(_strings),
 )
 
 

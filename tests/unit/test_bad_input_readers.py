@@ -17,6 +17,8 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     Pod,
     PodAdded,
     PodDeleted,
@@ -67,6 +69,8 @@ CARRIED: list[tuple[type[Event], dict[str, Any]]] = [
     (PodGroupAdded, {"group": None}),
     (PodGroupUpdated, {"group": None}),
     (PodGroupDeleted, {"key": "default/g"}),
+    (ObjectChanged, {"value": None}),
+    (ObjectDeleted, {"object_kind": "Namespace", "key": "n"}),
     (Bound, {"uid": P, "node": NODE, "attempt": 1}),
     (BindFailed, {"uid": P, "attempt": 1, "reason": "why"}),
 ]
@@ -239,7 +243,7 @@ MANIFESTS = [
             "spec.containers[0].resources.requests.cpu",
             f"{POD}, resources: {{requests: {{cpu: {x}}}}}}}]}}",
         )
-        for x in ("-1", "many", "[]", "1n", "true")
+        for x in ("-1", "many", "[]", "true")
     ],
     *[
         manifest(f"a minimum of {x}", "spec.minMember", f"{GROUP}{{minMember: {x}}}")

@@ -44,7 +44,7 @@ def shown(cluster: InMemoryCluster) -> dict[str, set[Any]]:
     return {name: set(cluster.objects.all(kind)) for name, kind in KINDS.items()}
 
 
-def test_an_object_has_the_key_of_its_kind() -> None:
+def test_object_has_the_key_of_its_kind() -> None:
     assert Namespace(name="ns").key == "ns"
     assert PersistentVolumeClaim(name="c", namespace="ns").key == "ns/c"
     assert CSINode(name="n").key == "n"
@@ -62,20 +62,20 @@ def test_an_object_has_the_key_of_its_kind() -> None:
         (lambda: PodDisruptionBudget(name="b", disrupted_pods="pod"), "disrupted_pods"),
     ],
 )
-def test_a_malformed_field_is_refused_by_name(make: Any, field: str) -> None:
+def test_malformed_field_is_refused_by_name(make: Any, field: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make()
     assert caught.value.field == field
 
 
-def test_a_claim_is_bound_only_once_the_binding_is_complete() -> None:
+def test_claim_is_bound_only_once_the_binding_is_complete() -> None:
     claim = PersistentVolumeClaim(name="c", volume="v")
     assert not claim.is_fully_bound
     assert evolve(claim, bound=True).is_fully_bound
     assert not evolve(claim, bound=True, volume="").is_fully_bound
 
 
-def test_a_volume_is_for_the_claim_of_its_reference() -> None:
+def test_volume_is_for_the_claim_of_its_reference() -> None:
     claim = PersistentVolumeClaim(name="c", uid="1")
     volume = PersistentVolume(name="v", claim="default/c")
     assert volume.is_for(claim)
@@ -84,7 +84,7 @@ def test_a_volume_is_for_the_claim_of_its_reference() -> None:
     assert not PersistentVolume(name="v").is_for(claim)
 
 
-def test_a_volume_without_node_affinity_is_reached_from_every_node() -> None:
+def test_volume_without_node_affinity_is_reached_from_every_node() -> None:
     term = NodeSelectorTerm((NodeSelectorRequirement("zone", "In", ("a",)),))
     none: FrozenMap[str] = FrozenMap({})
     assert PersistentVolume(name="v").is_reached_from(none)
@@ -95,7 +95,7 @@ def test_a_volume_without_node_affinity_is_reached_from_every_node() -> None:
     assert not volume.is_reached_from(FrozenMap({"zone": "b"}))
 
 
-def test_a_budget_covers_the_selected_pods_of_its_namespace() -> None:
+def test_budget_covers_the_selected_pods_of_its_namespace() -> None:
     budget = PodDisruptionBudget(
         name="b", selector=LabelSelector({"app": "x"}), disrupted_pods=["gone"]
     )
@@ -108,7 +108,7 @@ def test_a_budget_covers_the_selected_pods_of_its_namespace() -> None:
     assert not evolve(budget, selector=None).covers(pod)
 
 
-def test_a_store_shows_what_was_put_last() -> None:
+def test_store_shows_what_was_put_last() -> None:
     store = ObjectStore()
     store.put(Namespace(name="a"))
     store.put(Namespace(name="a", labels={"x": "y"}))
@@ -129,14 +129,14 @@ def test_a_store_shows_what_was_put_last() -> None:
         (ObjectDeleted("Namespace", 1), "key"),  # type: ignore[arg-type]
     ],
 )
-def test_an_event_about_another_kind_is_refused(event: Event, field: str) -> None:
+def test_event_about_another_kind_is_refused(event: Event, field: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         InMemoryCluster().apply(event)
     assert caught.value.field == field
 
 
 @given(CHANGES)
-def test_a_cluster_shows_the_objects_of_its_events(changes: list[Event]) -> None:
+def test_cluster_shows_the_objects_of_its_events(changes: list[Event]) -> None:
     cluster = Cluster()
     expected: dict[tuple[str, str], Any] = {}
     for event in changes:
@@ -153,9 +153,7 @@ def test_a_cluster_shows_the_objects_of_its_events(changes: list[Event]) -> None
 
 
 @given(CHANGES, CHANGES)
-def test_an_overlay_shows_its_objects_over_those_below(
-    first: list[Event], then: list[Event]
-) -> None:
+def test_overlay_shows_its_objects_over_those_below(first: list[Event], then: list[Event]) -> None:
     below, plain = InMemoryCluster(), InMemoryCluster()
     for event in first:
         below.apply(event)
@@ -172,6 +170,6 @@ def test_an_overlay_shows_its_objects_over_those_below(
 
 
 @given(st.builds(ObjectChanged, OBJECTS) | st.from_type(ObjectDeleted))
-def test_an_event_is_the_same_after_it_was_written_as_json(event: Event) -> None:
+def test_event_is_the_same_after_it_was_written_as_json(event: Event) -> None:
     written = json.loads(json.dumps(EVENT.write(event)))
     assert EVENT.read(written, "") == event

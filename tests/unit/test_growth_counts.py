@@ -79,11 +79,16 @@ def test_no_plugin_is_asked_about_a_node_with_too_little_free_for_parked_classes
         pass
     asked: list[str] = []
     original = filter_and_score._Judge._call
+
+    def counted(judge: Any, plugin: Any, point: str, given: Any) -> Any:
+        asked.append(point)
+        return original(judge, plugin, point, given)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             filter_and_score._Judge,
             "_call",
-            lambda *args: (asked.append(args[2]), original(*args))[1],
+            counted,
         )
         scheduler.handle(cluster.apply(PodDeleted(running.uid)), now=1000.0)
     assert asked == []

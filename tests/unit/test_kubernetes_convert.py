@@ -188,7 +188,7 @@ def test_bound_pod_of_a_daemon_set_counts_on_its_node() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"tolerations": [{"key": "k", "operator": "Gt", "value": "5"}]},
+        {"tolerations": [{"key": "k", "operator": "Gt", "value": "five"}]},
         {"tolerations": [{"key": "k", "effect": "Sometimes"}]},
         {"nodeSelector": "ssd"},
         {"affinity": {"nodeAffinity": []}},
@@ -207,9 +207,12 @@ def test_unknown_restriction_of_a_bound_pod_is_ignored(spec: dict[str, Any]) -> 
     assert added.pod.requests.amount("cpu") == 1500
 
 
-def test_pod_that_is_not_bound_is_refused_for_an_unknown_restriction() -> None:
-    with pytest.raises(ManifestError, match="matchFields"):
-        change("ADDED", daemon_pod())
+def test_pending_pod_of_a_daemon_set_is_read_with_its_node() -> None:
+    added = change("ADDED", daemon_pod())
+    assert isinstance(added, PodAdded)
+    (term,) = added.pod.affinity
+    assert term.matches({}, "n0")
+    assert not term.matches({}, "n1")
 
 
 def test_bound_pod_with_malformed_requests_is_refused() -> None:

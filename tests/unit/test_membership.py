@@ -31,7 +31,8 @@ def claims(*written: tuple[Spelling, str | None, str | None]) -> Pod:
                 case Source.ANNOTATION:
                     fields["annotations"][spelling.name] = name
         if minimum is not None:
-            fields["labels"][spelling.minimum] = minimum
+            where = "annotations" if spelling.source is Source.ANNOTATION else "labels"
+            fields[where][spelling.minimum] = minimum
     return Pod(name="p", namespace="ns", **fields)
 
 
@@ -61,7 +62,7 @@ def test_spelling_with_minimum_is_read(spelling: Spelling) -> None:
 
 
 def test_spellings_are_the_published_ones() -> None:
-    """The 2020 proposal, scheduler-plugins old and new, kube-batch, Volcano, in-tree."""
+    """The 2020 proposal, scheduler-plugins, kube-batch, Volcano, Koordinator, in-tree."""
     assert [(spelling.source, spelling.name) for spelling in SPELLINGS] == [
         (Source.FIELD, "spec.schedulingGroup.podGroupName"),
         (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/name"),
@@ -70,10 +71,12 @@ def test_spellings_are_the_published_ones() -> None:
         (Source.LABEL, "pod-group.scheduling.sigs.k8s.io"),
         (Source.ANNOTATION, "scheduling.k8s.io/group-name"),
         (Source.ANNOTATION, "scheduling.volcano.sh/group-name"),
+        (Source.ANNOTATION, "gang.scheduling.koordinator.sh/name"),
     ]
     assert [spelling.minimum for spelling in WITH_MINIMUM] == [
         "pod-group.scheduling.sigs.k8s.io/min-available",
         "pod-group/min-available",
+        "gang.scheduling.koordinator.sh/min-available",
     ]
 
 
@@ -157,14 +160,14 @@ def test_first_of_two_equal_spellings_counts(first: Spelling, second: Spelling) 
 
 
 def test_spellings_of_different_minima_are_an_error() -> None:
-    first, second = WITH_MINIMUM
+    first, second, *_more = WITH_MINIMUM
     error = refusal(claims((first, "g", "2"), (second, "g", "3")))
     assert (second.minimum, 3) == (error.field, error.value)
     assert error.expected.startswith("2, the value of ")
 
 
 def test_different_minima_are_an_error_in_any_order() -> None:
-    first, second = WITH_MINIMUM
+    first, second, *_more = WITH_MINIMUM
     assert (
         refusal(claims((SPELLINGS[0], "g", None), (first, "g", "2"), (second, "g", "3"))).value == 3
     )
@@ -176,7 +179,7 @@ def test_minimum_of_any_spelling_counts() -> None:
     claim = membership(claims((SPELLINGS[0], "g", None), (last, "g", "4")))
     assert claim is not None
     assert claim.min_available == 4
-    first, second = WITH_MINIMUM
+    first, second, *_more = WITH_MINIMUM
     claim = membership(claims((first, "g", "4"), (second, "g", None)))
     assert claim is not None
     assert claim.min_available == 4

@@ -59,7 +59,8 @@ class ObjectStore:
 
     def put(self, value: Any) -> None:
         """Add an object, or replace the object of its kind and key. O(1)."""
-        self._changed.setdefault(type(value), {})[_key(value)] = value
+        kind: type[Any] = type(value)
+        self._changed.setdefault(kind, {})[_key(value)] = value
 
     def remove(self, kind: type[Any], key: str) -> None:
         """Remove the object of a kind with a key, if there is one. O(1)."""

@@ -26,10 +26,12 @@ from gangsched.constraints.topology_spread import (
     TopologySpreadConstraint,
     WhenUnsatisfiable,
 )
+from gangsched.constraints.volumes import Disk, VolumeClaim
 
 __all__ = [
     "Comparison",
     "ContainerImage",
+    "Disk",
     "HostPort",
     "LabelSelector",
     "LabelSelectorRequirement",
@@ -43,6 +45,7 @@ __all__ = [
     "Toleration",
     "Topology",
     "TopologySpreadConstraint",
+    "VolumeClaim",
     "WeightedPodAffinityTerm",
     "WhenUnsatisfiable",
 ]

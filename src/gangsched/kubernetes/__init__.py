@@ -16,21 +16,32 @@ from gangsched.kubernetes._settings import (
     Settings,
     read_settings,
 )
-from gangsched.kubernetes.convert import binding, deletion, read_event, unschedulable_condition
+from gangsched.kubernetes.convert import (
+    DEFAULT_SCHEDULERS,
+    Notification,
+    binding,
+    deletion,
+    read_event,
+    read_notification,
+    unschedulable_condition,
+)
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._configuration import ConfigurationError
     from gangsched.kubernetes._run import run
 
 __all__ = [
+    "DEFAULT_SCHEDULERS",
     "ClientConnection",
     "ConfigurationError",
     "LeaderElection",
+    "Notification",
     "ProfileSettings",
     "Settings",
     "binding",
     "deletion",
     "read_event",
+    "read_notification",
     "read_settings",
     "run",
     "unschedulable_condition",

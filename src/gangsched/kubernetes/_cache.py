@@ -55,10 +55,7 @@ from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID, PreemptionPolicy
 
-__all__ = ["UNMODELLED", "Cache"]
-
-UNMODELLED: Final = "not modelled: "
-"""The beginning of the scheduling gates that hold pods with constraints the model lacks."""
+__all__ = ["Cache"]
 
 
 _MOST_CLAIMS: Final = 4096
@@ -176,9 +173,6 @@ class Cache:
         if pod.node_name is None and known is not None and known.node_name is not None:
             pod = evolve(pod, node_name=known.node_name)
         elif pod.node_name is None:
-            if facts.unmodelled:
-                held = tuple(f"{UNMODELLED}{path}" for path in facts.unmodelled)
-                pod = evolve(pod, scheduling_gates=(*pod.scheduling_gates, *held))
             self._note(self.conditions, pod.uid, _unschedulable(facts))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
         else:

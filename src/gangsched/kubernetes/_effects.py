@@ -41,7 +41,7 @@ from gangsched.events import (
     PodUnschedulable,
 )
 from gangsched.framework import Scheduler
-from gangsched.kubernetes._cache import UNMODELLED, Cache
+from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
@@ -49,6 +49,8 @@ from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
 
+_HELD: Final = " constraints that "
+"""In the reason of a pod that is held for a constraint."""
 _INCOMPLETE_AFTER: Final = 10.0
 """Seconds after which a group that lacks members is reported: pods are created one by one."""
 
@@ -116,8 +118,8 @@ class Effects:
                 self._scheduled(uid, node)
             case PodUnschedulable(uid, reason) | PodRefused(uid, reason):
                 self._unschedulable(uid, reason)
-            case PodNotAdmitted(uid):
-                self._not_admitted(uid)
+            case PodNotAdmitted(uid, reason):
+                self._not_admitted(uid, reason)
             case GroupScheduled():
                 self._group_scheduled(effect)
             case GroupRejected():
@@ -157,12 +159,11 @@ class Effects:
             self._failed(_regarding(pod), reason)
             self._status.unschedulable(uid, reason)
 
-    def _not_admitted(self, uid: PodUID) -> None:
+    def _not_admitted(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
-        held = () if pod is None else pod.scheduling_gates
-        reasons = [gate for gate in held if gate.startswith(UNMODELLED)]
-        if reasons:
-            self._unschedulable(uid, f"held: {', '.join(reasons)}")
+        # a scheduling gate is no failure: the API server has set the condition already
+        if pod is not None and not pod.scheduling_gates and _HELD in reason:
+            self._unschedulable(uid, f"held: {reason}")
 
     def evicted(self, pod: Pod, evict: Evict) -> None:
         """Record why a pod was evicted, unless it is a victim."""

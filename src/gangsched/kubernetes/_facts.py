@@ -76,7 +76,6 @@ class PodFacts:
         nominated_node: ``status.nominatedNodeName``; None if it is not set.
         conditions: Its conditions ``PodScheduled`` and ``DisruptionTarget``.
         notes: What of it could not be represented, each with the path of its field.
-        unmodelled: The paths of the fields that restrict its nodes and that the model lacks.
         generation: ``metadata.generation``; 0 if it is absent.
     """
 
@@ -86,7 +85,6 @@ class PodFacts:
     nominated_node: str | None = None
     conditions: tuple[Condition, ...] = ()
     notes: tuple[str, ...] = ()
-    unmodelled: tuple[str, ...] = ()
     generation: int = 0
 
 

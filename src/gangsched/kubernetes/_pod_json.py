@@ -189,6 +189,8 @@ class PodJson(Struct, gc=False):
 decode_pod_json = msgspec.json.Decoder(PodJson).decode
 """Raises ``msgspec.DecodeError`` for JSON that is not a pod, or not one that is known here."""
 
+_GANG_ANNOTATIONS: Final = (b"gang.scheduling.koordinator.sh/", b"yunikorn.apache.org/")
+
 
 def key_of(pod: PodJson) -> bytes:
     """Return the key of what the specification of *pod* says, apart from the node that it names."""
@@ -210,7 +212,12 @@ def key_of(pod: PodJson) -> bytes:
         parts += _key_of_container(b"container", container)
     for container in spec.initContainers or ():
         parts += _key_of_container(b"init", container)
+    if any(word in bytes(metadata.annotations) for word in _GANG_ANNOTATIONS):
+        # they may hold the pod
+        parts.append(metadata.annotations)
     for volume in spec.volumes or ():
+        if volume.ephemeral is not _ABSENT:
+            parts.append(volume.name)  # its claim is named after it
         # each kind has its place, so the absent ones are empty parts
         parts += astuple(volume)[1:]
     return b"\0".join(parts)

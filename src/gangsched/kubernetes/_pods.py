@@ -36,7 +36,6 @@ from gangsched.kubernetes._read import (
     read_document,
     read_pod_slowly,
     text_in,
-    unmodelled_in,
     whole_in,
 )
 from gangsched.model import NodeName, Pod, PodPhase, PodUID
@@ -99,14 +98,12 @@ class _Template:
     Attributes:
         values: The shared attributes.
         notes: What could not be represented.
-        unmodelled: The paths of the fields that the model lacks.
         affinity: The affinity, also in *values*.
         named: The node that the affinity names, which is each pod's own; empty for none.
     """
 
     values: tuple[Any, ...]
     notes: tuple[str, ...]
-    unmodelled: tuple[str, ...]
     affinity: tuple[NodeSelectorTerm, ...] = ()
     named: str = ""
 
@@ -156,7 +153,7 @@ class PodDecoder:
         named = _own_node_in_affinity(pod, found) if found is not None else None
         if named is not None:
             values = tuple(getattr(pod, name) for name in _SHARED)
-            template = _Template(values, notes, unmodelled_in(notes), pod.affinity, named)
+            template = _Template(values, notes, pod.affinity, named)
             self._templates.put(key, template)
         return _facts_in(document, pod, notes)
 
@@ -198,7 +195,6 @@ class PodDecoder:
             nominated_node=status.nominatedNodeName or None,
             conditions=conditions,
             notes=template.notes,
-            unmodelled=template.unmodelled,
             generation=meta.generation,
         )
 
@@ -243,7 +239,6 @@ def _facts_in(document: dict[str, Any], pod: Pod, notes: tuple[str, ...]) -> Pod
         nominated_node=text_in(mapping_in(document, "status"), "nominatedNodeName") or None,
         conditions=tuple(each for each in conditions if each.type in _KEPT_CONDITIONS),
         notes=notes,
-        unmodelled=unmodelled_in(notes),
         generation=whole_in(mapping_in(document, "metadata"), "generation"),
     )
 

@@ -44,13 +44,11 @@ __all__ = [
     "read_pod_group_slowly",
     "read_pod_slowly",
     "text_in",
-    "unmodelled_in",
     "whole_in",
 ]
 
 _WATCH: Final = "watch"
 _CORE_GROUP: Final = "scheduling.k8s.io"
-_UNMODELLED: Final = " is not modelled and was ignored"
 _CLASSES: Final = PriorityClasses()
 
 Document = dict[str, Any]
@@ -107,11 +105,6 @@ def read_pod_group_slowly(document: Document, dialect: Dialect) -> tuple[PodGrou
     core = dialect.group == _CORE_GROUP
     group = read_core_group(manifest) if core else read_group(manifest)
     return group, _notes(manifest)
-
-
-def unmodelled_in(notes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the paths of the fields of which *notes* say that the model lacks them."""
-    return tuple(note.removesuffix(_UNMODELLED) for note in notes if note.endswith(_UNMODELLED))
 
 
 def _manifest(document: Document) -> Manifest:

@@ -3,16 +3,17 @@
 Rules:
   R1  pure: mappings in, values out, and back;
   R2  instants are seconds since 1970, as the API server gives them: whole seconds;
-  R3  an event of a watch is read if its kind is known; bookmarks and other kinds give None.
+  R3  a notification is read if its kind is known; bookmarks and other kinds give no event;
+  R4  nothing is ignored without a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.events import (
@@ -22,6 +23,8 @@ from gangsched.events import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -30,66 +33,154 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
 )
-from gangsched.model import Pod, PodGroup
+from gangsched.model import NodeName, Pod, PodUID, group_key
 from gangsched.objects import (
+    DIALECTS,
+    OBJECT_KINDS,
     Field,
     Manifest,
+    Note,
     PriorityClasses,
     Source,
     read_core_group,
     read_group,
     read_manifest,
     read_node,
+    read_object,
     read_pod,
 )
 
-__all__ = ["binding", "deletion", "read_event", "unschedulable_condition"]
+__all__ = [
+    "DEFAULT_SCHEDULERS",
+    "Notification",
+    "binding",
+    "deletion",
+    "read_event",
+    "read_notification",
+    "unschedulable_condition",
+]
 
 _WATCH: Final = "watch"
 _CLASSES: Final = PriorityClasses()
+_NAMESPACED: Final = ("PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget")
+
+DEFAULT_SCHEDULERS: Final = ("default-scheduler", "gangsched")
+"""The values of ``spec.schedulerName`` whose pods are scheduled unless the caller names others."""
 
 
-def read_event(change: Mapping[str, Any]) -> Event | None:
-    """Return one event of a watch; None for a bookmark or an unknown kind.
+@final
+@frozen
+class Notification:
+    """A notification of a watch, read.
+
+    Attributes:
+        event: The event for a scheduler; None for a bookmark or an unknown kind.
+        notes: What was read otherwise than the object says. A note of the kind ``HELD`` names a
+            constraint for which the scheduler holds the pod.
+    """
+
+    event: Event | None
+    notes: tuple[Note, ...] = ()
+
+
+def read_notification(
+    change: Mapping[str, Any],
+    *,
+    ignore: Collection[str] = (),
+    scheduler_names: Collection[str] | None = DEFAULT_SCHEDULERS,
+    classes: PriorityClasses | None = None,
+) -> Notification:
+    """Return one notification of a watch as an event, with notes.
+
+    A pending pod with a hard constraint that is not modelled is read with that constraint in
+    ``Pod.unmodelled``, so that no scheduler places it. Of a deleted object only name and UID are
+    read.
 
     Args:
         change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON.
+        ignore: Constraints that are not modelled and shall be ignored, as paths without indices:
+            ``spec.resourceClaims``.
+        scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled. A pending
+            pod of another scheduler is held. None for all.
+        classes: The priority classes that groups may name; None for those that Kubernetes defines.
 
     Raises:
-        ManifestError: The event is malformed, or it is an error that the API server reports, such
-            as that the watch must be restarted.
+        ManifestError: The notification is malformed, or it is an error that the API server
+            reports, such as that the watch must be restarted.
+        InvalidValueError: An argument has a wrong type.
     """
     if not isinstance(change, Mapping):
         raise Field(Source(_WATCH, 1), "", cast("Any", change)).refuse("a mapping")
     kind, value = change.get("type"), change.get("object")
     root = Field(Source(_WATCH, 1), "", cast("Any", value))
     if kind == "BOOKMARK":
-        return None
+        return Notification(None)
     if kind == "ERROR":
         raise root.problem(f"the API server reports: {root['message'].text('an error')}")
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
         raise root.problem(f"expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, got {kind!r}")
     version, what = root["apiVersion"].name(), root["kind"].name()
-    group = version.rpartition("/")[0]
-    created_at = _instant(root["metadata"]["creationTimestamp"]) or 0.0
-    manifest = read_manifest(root, at=created_at, classes=_CLASSES)
-    match (group, what):
-        case ("", "Pod"):
-            return _pod_event(kind, _pod(manifest))
-        case ("", "Node"):
-            node = read_node(manifest)
-            if kind == "DELETED":
-                return NodeDeleted(node.name)
-            return NodeAdded(node) if kind == "ADDED" else NodeUpdated(node)
-        case ("scheduling.k8s.io", "PodGroup"):
-            return _group_event(kind, read_core_group(manifest))
-        case (
-            "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io" | "scheduling.volcano.sh",
-            "PodGroup",
-        ):
-            return _group_event(kind, read_group(manifest))
-        case _:
-            return None
+    api = version.rpartition("/")[0]
+    if not _is_known(api, what):
+        return Notification(None)
+    created_at = _instant(root["metadata"]["creationTimestamp"]) or 0.0 if kind != "DELETED" else 0
+    manifest = read_manifest(
+        root,
+        at=created_at,
+        classes=_CLASSES if classes is None else classes,
+        ignore=ignore,
+        scheduler_names=scheduler_names,
+    )
+    event = _deleted(manifest, what) if kind == "DELETED" else _changed(kind, manifest, api, what)
+    return Notification(event, tuple(root.source.noted))
+
+
+def read_event(change: Mapping[str, Any]) -> Event | None:
+    """Return the event of a notification; None for a bookmark or an unknown kind.
+
+    ``read_notification`` returns the notes too, and has options.
+
+    Args:
+        change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON.
+
+    Raises:
+        ManifestError: The notification is malformed, or it is an error that the API server
+            reports, such as that the watch must be restarted.
+    """
+    return read_notification(change).event
+
+
+def _is_known(api: str, kind: str) -> bool:
+    if (api, kind) in OBJECT_KINDS or (api == "" and kind in ("Pod", "Node")):
+        return True
+    return kind == "PodGroup" and api in DIALECTS
+
+
+def _deleted(manifest: Manifest, kind: str) -> Event:
+    if kind == "Pod":
+        uid = manifest.document["metadata"]["uid"]
+        return PodDeleted(PodUID(uid.text(f"{manifest.namespace}/{manifest.name}")))
+    if kind == "Node":
+        return NodeDeleted(NodeName(manifest.name))
+    if kind == "PodGroup":
+        return PodGroupDeleted(group_key(manifest.namespace, manifest.name))
+    namespaced = kind in _NAMESPACED
+    key = f"{manifest.namespace}/{manifest.name}" if namespaced else manifest.name
+    return ObjectDeleted(kind, key)
+
+
+def _changed(how: str, manifest: Manifest, api: str, kind: str) -> Event:
+    if (api, kind) in OBJECT_KINDS:
+        return ObjectChanged(read_object(manifest))
+    if kind == "Pod":
+        pod = _pod(manifest)
+        return PodAdded(pod) if how == "ADDED" else PodUpdated(pod)
+    if kind == "Node":
+        node = read_node(manifest)
+        return NodeAdded(node) if how == "ADDED" else NodeUpdated(node)
+    core = api == "scheduling.k8s.io"
+    group = read_core_group(manifest) if core else read_group(manifest)
+    return PodGroupAdded(group) if how == "ADDED" else PodGroupUpdated(group)
 
 
 def binding(effect: Bind, pod: Pod) -> dict[str, Any]:
@@ -153,18 +244,6 @@ def _pod(manifest: Manifest) -> Pod:
     pod = read_pod(manifest, manifest.document)
     deleted_at = _instant(manifest.document["metadata"]["deletionTimestamp"])
     return evolve(pod, deleted_at=deleted_at)
-
-
-def _pod_event(kind: str, pod: Pod) -> Event:
-    if kind == "DELETED":
-        return PodDeleted(pod.uid)
-    return PodAdded(pod) if kind == "ADDED" else PodUpdated(pod)
-
-
-def _group_event(kind: str, group: PodGroup) -> Event:
-    if kind == "DELETED":
-        return PodGroupDeleted(group.key)
-    return PodGroupAdded(group) if kind == "ADDED" else PodGroupUpdated(group)
 
 
 def _instant(field: Field) -> float | None:

@@ -9,20 +9,31 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched.objects.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.objects.fields import Field, Source
+from gangsched.objects.group_fields import DIALECTS
 from gangsched.objects.manifest import Manifest, read_manifest
+from gangsched.objects.notes import Note, NoteKind
+from gangsched.objects.pod_fields import POD_FIELDS, Treatment
 from gangsched.objects.podgroups import read_core_group, read_group
 from gangsched.objects.pods import read_node, read_pod
 from gangsched.objects.priorities import PriorityClasses
 
 __all__ = [
+    "DIALECTS",
+    "OBJECT_KINDS",
+    "POD_FIELDS",
     "Field",
     "Manifest",
+    "Note",
+    "NoteKind",
     "PriorityClasses",
     "Source",
+    "Treatment",
     "read_core_group",
     "read_group",
     "read_manifest",
     "read_node",
+    "read_object",
     "read_pod",
 ]

@@ -2,8 +2,8 @@
 
 Rules:
   R1  null is absent, as in the API: a field that is absent reads as its default;
-  R2  nothing is converted: a number is not read as a string, nor a string as a number; only an
-      exact quantity may be either;
+  R2  nothing is converted: a number is not read as a string, nor a string as a number; only a
+      quantity may be either;
   R3  every refusal names the file, the document, the dotted path and the value.
 """
 
@@ -17,6 +17,7 @@ from typing import Final, final
 from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError, ManifestError
+from gangsched.objects.notes import Note
 from gangsched.objects.scalars import Number, Value, shortened, shown
 from gangsched.quantity import MILLI, parse_quantity
 from gangsched.resources import FrozenMap, Resources
@@ -47,11 +48,13 @@ class Source:
         file: The file, as the caller named it.
         document: The document's number in it, from 1.
         notes: Sentences about fields that could not be represented; grows while fields are read.
+        noted: The notes of the document's objects; grows too.
     """
 
     file: str
     document: int
     notes: list[str] = field(factory=list[str])
+    noted: list[Note] = field(factory=list[Note])
 
     def note(self, sentence: str) -> None:
         """Add a sentence about a field that could not be represented."""
@@ -159,12 +162,15 @@ class Field:
         return FrozenMap([(key, field.text()) for key, field in self.entries()])
 
     def quantity(self, name: str) -> int:
-        """Return an exact quantity of the resource *name*, in thousandths; not negative."""
+        """Return a quantity of the resource *name*, in thousandths; not negative.
+
+        A quantity finer than a thousandth is rounded up, as the API server does.
+        """
         value = self.value.text if isinstance(self.value, Number) else self.value
         if not isinstance(value, int | str):
             raise self.refuse("a Kubernetes quantity such as 500m, 4Gi or 1e3")
         try:
-            amount = parse_quantity(value)
+            amount = parse_quantity(value, rounds_up=True)
         except InvalidValueError as error:
             raise self.refuse_as(error) from error
         if amount < 0:

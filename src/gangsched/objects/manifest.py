@@ -8,16 +8,23 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final, final
 
 from attrs import frozen
 
 from gangsched.errors import InvalidValueError
 from gangsched.objects.fields import Field
+from gangsched.objects.notes import Note, NoteKind
 from gangsched.objects.priorities import PriorityClasses
 
 __all__ = ["Manifest", "read_manifest"]
 
+_WITHOUT_NAMESPACE: Final = (
+    *("Node", "Namespace", "PersistentVolume", "StorageClass", "PriorityClass", "RuntimeClass"),
+    *("CSINode", "CSIDriver", "VolumeAttachment"),
+)
+_INDEX: Final = re.compile(r"\[[0-9]+\]")
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
@@ -33,6 +40,10 @@ class Manifest:
         namespace: Its namespace; ``default`` if none is given.
         at: When it arrives.
         classes: The priority classes that are known.
+        ignore: Constraints that are not modelled and shall be ignored: paths without indices,
+            such as ``spec.resourceClaims``, or a field that contains them.
+        scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled; None for
+            all.
     """
 
     document: Field
@@ -41,24 +52,48 @@ class Manifest:
     namespace: str
     at: float
     classes: PriorityClasses
+    ignore: frozenset[str] = frozenset()
+    scheduler_names: frozenset[str] | None = None
 
-    def note(self, sentence: str) -> None:
-        """Add a note about something in it that could not be represented."""
-        owned = self.kind != "Node"
+    def note(self, sentence: str, *, path: str = "", kind: NoteKind = NoteKind.REMARK) -> None:
+        """Add a note about something in it that is not read as it stands."""
+        owned = self.kind not in _WITHOUT_NAMESPACE
         name = f"{self.namespace}/{self.name}" if owned else self.name
-        self.document.source.note(f"{self.kind} {name}: {sentence}")
+        note = Note(f"{self.kind} {name}", path, kind, sentence)
+        self.document.source.noted.append(note)
+        self.document.source.note(str(note))
 
-    def note_ignored(self, field: Field) -> None:
-        """Add a note about a field that the model lacks."""
-        self.note(f"{field.path} is not modelled and was ignored")
+    def ignores(self, path: str) -> bool:
+        """Return whether the caller wants a constraint to be ignored. O(depth of the path)."""
+        plain = _INDEX.sub("", path)
+        while plain:
+            if plain in self.ignore:
+                return True
+            plain = plain.rpartition(".")[0]
+        return False
 
 
-def read_manifest(document: Field, *, at: float, classes: PriorityClasses) -> Manifest:
+def read_manifest(
+    document: Field,
+    *,
+    at: float,
+    classes: PriorityClasses,
+    ignore: Collection[str] = (),
+    scheduler_names: Collection[str] | None = None,
+) -> Manifest:
     """Return the object at the root of a document.
+
+    Args:
+        document: The root.
+        at: When the object arrives.
+        classes: The priority classes that are known.
+        ignore: Constraints that are not modelled and shall be ignored; see ``Manifest``.
+        scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled; None for
+            all.
 
     Raises:
         ManifestError: The object has no kind, or its name is malformed.
-        InvalidValueError: *document* is not a Field.
+        InvalidValueError: An argument has a wrong type.
     """
     if not isinstance(document, Field):
         raise InvalidValueError("document", document, "a Field")
@@ -70,7 +105,18 @@ def read_manifest(document: Field, *, at: float, classes: PriorityClasses) -> Ma
         namespace=_checked(metadata["namespace"], metadata["namespace"].text("default")),
         at=at,
         classes=classes,
+        ignore=_names("ignore", ignore),
+        scheduler_names=(
+            None if scheduler_names is None else _names("scheduler_names", scheduler_names)
+        ),
     )
+
+
+def _names(name: str, given: Collection[str]) -> frozenset[str]:
+    names: frozenset[object] = frozenset() if isinstance(given, str) else frozenset(given)
+    if isinstance(given, str) or not all(isinstance(each, str) for each in names):
+        raise InvalidValueError(name, given, "a collection of strings")
+    return frozenset(given)
 
 
 def _checked(field: Field, name: str) -> str:

@@ -1,14 +1,15 @@
 """Pod groups from documents: several dialects, one meaning.
 
 Rules:
-  R1  ``minMember`` (scheduler-plugins, Volcano) and ``minCount`` (Kubernetes) are both the
-      quorum; it is required and at least 1;
+  R1  ``minMember`` (scheduler-plugins, Volcano, kube-batch), ``minMembers`` (KEP-34) and
+      ``minCount`` (Kubernetes) are all the quorum; it is required and at least 1;
   R2  Kubernetes' ``basic`` policy is not a gang: the group is kept with a quorum of 1, so its
       pods start one by one, and a note says so;
   R3  ``scheduleTimeoutSeconds: 0`` means no timeout, as in scheduler-plugins;
   R4  Volcano's ``minTaskMember`` gives the minima of roles. If they add up to more than
       ``minMember``, they are ignored, as Volcano does; a note says so;
-  R5  Koordinator's annotation of groups is the bundle, on a group of any dialect.
+  R5  a field that is not modelled holds the pods of the group: see ``group_fields``;
+  R6  Koordinator's annotation of groups is the bundle, on a group of any dialect.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ from typing import Final, cast
 from attrs import evolve
 
 from gangsched.errors import InvalidValueError
-from gangsched.model import GroupKey, PodGroup, Topology
+from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology
 from gangsched.objects.fields import Field
+from gangsched.objects.group_fields import held
 from gangsched.objects.manifest import Manifest
 
 __all__ = ["group_of", "read_core_group", "read_group"]
 
+_PREEMPTION: Final = tuple(policy.value for policy in PreemptionPolicy)
 _GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
 _KEY: Final = re.compile(r"[^/\s]+/[^/\s]+")
 
 
 def read_group(manifest: Manifest) -> PodGroup:
-    """Return the group of a ``PodGroup`` document of scheduler-plugins or Volcano.
+    """Return the group of a ``PodGroup`` document of scheduler-plugins, Volcano or kube-batch.
 
     Raises:
         ManifestError: A field is malformed.
@@ -39,8 +42,10 @@ def read_group(manifest: Manifest) -> PodGroup:
     """
     _check_manifest(manifest)
     spec = manifest.document["spec"]
-    group = group_of(manifest, spec["minMember"], spec, priority=manifest.classes.asked_by(spec))
-    group = evolve(group, bundle=_bundle_of(manifest))
+    minimum = spec["minMembers"] if spec["minMembers"].given else spec["minMember"]
+    group = group_of(manifest, minimum, spec, priority=manifest.classes.asked_by(spec))
+    reasons = tuple(held(manifest, core=False))
+    group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons)
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
     if "" in counts:
@@ -68,16 +73,19 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         manifest.note(f"{policy['basic'].path} is not a gang: its pods start one by one")
     topology = spec["schedulingConstraints"]["topology"]
     labels = [element["key"].name() for element in topology.elements()]
-    if len(labels) > 1:
-        raise topology.problem(f"expected at most one label, got {', '.join(labels)}")
+    mode = spec["disruptionMode"].word(("Pod", "PodGroup"), "")
+    policy_of_preemption = spec["preemptionPolicy"].word(_PREEMPTION, "")
     return PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
         min_available=1 if policy["basic"].given else policy["gang"]["minCount"].whole(least=1),
         priority=manifest.classes.asked_by(spec),
         created_at=manifest.at,
-        topology=Topology(labels[0]) if labels else None,
+        topology=Topology(labels[0]) if len(labels) == 1 else None,
         bundle=_bundle_of(manifest),
+        preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
+        evicted_whole=mode == "PodGroup",
+        unmodelled=tuple(held(manifest, core=True)),
     )
 
 

@@ -4,11 +4,12 @@ Rules:
   R1  a pod is read as kube-scheduler would see it after the API server accepted it;
   R2  instants in a document are of another clock: a pod is created when it arrives, and a pod
       that is being deleted has been so since it arrived;
-  R3  a field that restricts a pod's nodes and that the model lacks is reported in a note; one
-      that only makes some nodes better than others is ignored;
-  R4  a bound pod always counts. Its requests are taken from its node, whatever restricted its
-      nodes before, so a malformed or unknown restriction is ignored with a note. The pods of
-      DaemonSets are an example: each is bound to its node by ``matchFields``.
+  R3  a field that may restrict a pod's nodes and that is not modelled holds the pod: it becomes
+      part of ``Pod.unmodelled``, and a note names it. ``Manifest.ignore`` names exceptions;
+  R4  a field that only makes some nodes better than others never refuses a pod: if it is
+      malformed, it is ignored with a note;
+  R5  a bound pod always counts. Its requests are taken from its node, whatever restricted its
+      nodes before, so a malformed or unknown restriction is ignored with a note.
 """
 
 from __future__ import annotations
@@ -16,27 +17,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeVar
 
-from gangsched.constraints import (
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Taint,
-    TaintEffect,
-    Toleration,
-)
+from gangsched.constraints import ContainerImage, Taint, TaintEffect
 from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.model import Node, NodeName, Pod, PodPhase, PodUID, PreemptionPolicy
+from gangsched.objects.affinity import (
+    REQUIRED,
+    read_pod_terms,
+    read_preferred_node_terms,
+    read_spread,
+    read_weighted_pod_terms,
+)
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
+from gangsched.objects.notes import NoteKind
+from gangsched.objects.pod_annotations import held_by_annotations
+from gangsched.objects.pod_fields import unmodelled
+from gangsched.objects.pod_volumes import (
+    read_claims,
+    read_disks,
+    read_host_ports,
+    read_image_volumes,
+    read_images,
+    read_required_features,
+)
 from gangsched.objects.podresources import pod_limits, pod_requests
+from gangsched.objects.selectors import EFFECTS, read_node_selector, read_toleration
 from gangsched.resources import EMPTY
 
 __all__ = ["read_node", "read_pod"]
 
 T = TypeVar("T")
 
-_EFFECTS: Final = tuple(effect.value for effect in TaintEffect)
 _PHASES: Final = tuple(phase.value for phase in PodPhase)
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_INT64: Final = 2**63 - 1
 
 
 def read_pod(manifest: Manifest, template: Field) -> Pod:
@@ -54,10 +68,13 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
     _check_arguments(manifest, template)
     at = manifest.at
     metadata, spec = template["metadata"], template["spec"]
+    affinity = spec["affinity"]
+    nodes = affinity["nodeAffinity"]
     if not any(spec["containers"].elements()):
         raise spec["containers"].refuse("at least one container")
     restriction = _reader_of_restrictions(manifest, spec)
-    pod = Pod(
+    preference = _leniently(manifest, "it is only a preference")
+    return Pod(
         name=manifest.name,
         uid=PodUID(metadata["uid"].text(f"{manifest.namespace}/{manifest.name}")),
         namespace=manifest.namespace,
@@ -67,11 +84,9 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         labels=metadata["labels"].texts(),
         annotations=metadata["annotations"].texts(),
         node_selector=restriction(spec["nodeSelector"].texts, EMPTY),
-        affinity=restriction(
-            lambda: tuple(_terms(spec["affinity"]["nodeAffinity"][_REQUIRED])), ()
-        ),
+        affinity=restriction(lambda: tuple(read_node_selector(nodes[REQUIRED])), ()),
         tolerations=restriction(
-            lambda: tuple(_toleration(each) for each in spec["tolerations"].elements()), ()
+            lambda: tuple(map(read_toleration, spec["tolerations"].elements())), ()
         ),
         pod_group=spec["schedulingGroup"]["podGroupName"].text() or None,
         scheduling_gates=tuple(each["name"].name() for each in spec["schedulingGates"].elements()),
@@ -83,11 +98,28 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         preemption_policy=restriction(
             lambda: manifest.classes.policy_of(spec), PreemptionPolicy.PREEMPT_LOWER_PRIORITY
         ),
+        pod_affinity=restriction(lambda: tuple(read_pod_terms(affinity["podAffinity"])), ()),
+        pod_anti_affinity=restriction(
+            lambda: tuple(read_pod_terms(affinity["podAntiAffinity"])), ()
+        ),
+        preferred_node_affinity=preference(lambda: tuple(read_preferred_node_terms(nodes)), ()),
+        preferred_pod_affinity=preference(
+            lambda: tuple(read_weighted_pod_terms(affinity["podAffinity"])), ()
+        ),
+        preferred_pod_anti_affinity=preference(
+            lambda: tuple(read_weighted_pod_terms(affinity["podAntiAffinity"])), ()
+        ),
+        topology_spread_constraints=restriction(
+            lambda: tuple(read_spread(spec["topologySpreadConstraints"])), ()
+        ),
+        host_ports=restriction(lambda: tuple(read_host_ports(spec)), ()),
+        images=preference(lambda: tuple(read_images(spec)), ()),
+        image_volumes=preference(lambda: tuple(read_image_volumes(spec["volumes"])), ()),
+        required_features=restriction(lambda: tuple(read_required_features(spec)), ()),
+        volume_claims=restriction(lambda: tuple(read_claims(spec["volumes"])), ()),
+        disks=restriction(lambda: tuple(read_disks(spec["volumes"])), ()),
+        unmodelled=restriction(lambda: tuple(_held(manifest, spec, metadata)), ()),
     )
-    none: tuple[Field, ...] = ()
-    for field in restriction(lambda: tuple(_not_modelled(spec)), none):
-        manifest.note_ignored(field)
-    return pod
 
 
 class _ReadRestriction(Protocol):
@@ -100,14 +132,50 @@ def _reader_of_restrictions(manifest: Manifest, spec: Field) -> _ReadRestriction
     def strictly(read: Callable[[], T], _default: T) -> T:
         return read()
 
+    bound = "the pod is bound already"
+    return _leniently(manifest, bound) if spec["nodeName"].text() else strictly
+
+
+def _leniently(manifest: Manifest, why: str) -> _ReadRestriction:
+    """Return what reads a field, or returns a default and adds a note if it is malformed."""
+
     def leniently(read: Callable[[], T], default: T) -> T:
         try:
             return read()
         except ManifestError as error:
-            manifest.note(f"{error.field}: {error.problem}; ignored, as the pod is bound already")
+            sentence = f"{error.field}: {error.problem}; ignored, as {why}"
+            manifest.note(sentence, path=error.field, kind=NoteKind.IGNORED)
             return default
 
-    return leniently if spec["nodeName"].text() else strictly
+    return leniently
+
+
+def _held(manifest: Manifest, spec: Field, metadata: Field) -> Iterator[str]:
+    """Yield the constraints that hold a pod, each in words; add a note about each.
+
+    A bound pod is not held, and its notes say that the constraint is ignored.
+    """
+    bound = bool(spec["nodeName"].text())
+    for field in unmodelled(spec):
+        path = f"spec{field.path.removeprefix(spec.path)}"
+        if bound or manifest.ignores(path):
+            sentence = f"{field.path} is not modelled and was ignored"
+            manifest.note(sentence, path=field.path, kind=NoteKind.IGNORED)
+        else:
+            sentence = f"{field.path} is not modelled, so the pod is held"
+            manifest.note(sentence, path=field.path, kind=NoteKind.HELD)
+            yield path
+    names, name = manifest.scheduler_names, spec["schedulerName"]
+    asked = name.text(_DEFAULT_SCHEDULER)
+    if names is not None and asked not in names and not bound:
+        manifest.note(
+            f"{name.path} is {asked!r}, which is another scheduler, so the pod is held",
+            path=name.path,
+            kind=NoteKind.HELD,
+        )
+        yield f"spec.schedulerName ({asked})"
+    if not bound:
+        yield from held_by_annotations(manifest, metadata["annotations"])
 
 
 def _check_arguments(manifest: object, template: object) -> None:
@@ -136,67 +204,19 @@ def read_node(manifest: Manifest) -> Node:
         labels=manifest.document["metadata"]["labels"].texts(),
         taints=tuple(_taint(each) for each in spec["taints"].elements()),
         unschedulable=spec["unschedulable"].flag(),
+        images=_leniently(manifest, "images only make a node better")(
+            lambda: tuple(_images(status)), ()
+        ),
+        declared_features=tuple(each.name() for each in status["declaredFeatures"].elements()),
     )
 
 
 def _taint(field: Field) -> Taint:
-    effect = field["effect"].word(_EFFECTS)
+    effect = field["effect"].word(EFFECTS)
     return Taint(field["key"].name(), field["value"].text(), TaintEffect(effect))
 
 
-def _toleration(field: Field) -> Toleration:
-    exists = field["operator"].word(("Exists", "Equal"), "Equal") == "Exists"
-    effect = field["effect"].word(_EFFECTS, "")
-    if exists and field["value"].text():
-        raise field["value"].refuse("no value, as the operator is Exists")
-    try:
-        return Toleration(
-            key=field["key"].text(),
-            value=field["value"].text(),
-            exists=exists,
-            effect=TaintEffect(effect) if effect else None,
-        )
-    except InvalidValueError as error:
-        raise field[error.field].refuse_as(error) from error
-
-
-def _terms(required: Field) -> Iterator[NodeSelectorTerm]:
-    terms = tuple(required["nodeSelectorTerms"].elements())
-    if required.given and not terms:
-        raise required["nodeSelectorTerms"].refuse("at least one term")
-    for term in terms:
-        if any(term["matchFields"].elements()):
-            raise term["matchFields"].refuse("no matchFields, which are not supported")
-        yield NodeSelectorTerm(
-            tuple(_requirement(each) for each in term["matchExpressions"].elements())
-        )
-
-
-def _requirement(field: Field) -> NodeSelectorRequirement:
-    operator = field["operator"].word(NodeSelectorRequirement.OPERATORS)
-    values = tuple(each.text() for each in field["values"].elements())
-    try:
-        return NodeSelectorRequirement(field["key"].name(), operator, values)
-    except InvalidValueError as error:
-        raise field[error.field].refuse_as(error) from error
-
-
-def _not_modelled(spec: Field) -> Iterator[Field]:
-    for name in ("podAffinity", "podAntiAffinity"):
-        if any(spec["affinity"][name][_REQUIRED].elements()):
-            yield spec["affinity"][name]
-    spread = spec["topologySpreadConstraints"]
-    if any(each["whenUnsatisfiable"].text() == "DoNotSchedule" for each in spread.elements()):
-        yield spread
-    for container in spec["containers"].elements():
-        for port in container["ports"].elements():
-            if port["hostPort"].whole(0, least=0):
-                yield port["hostPort"]
-    for volume in spec["volumes"].elements():
-        for kind in ("persistentVolumeClaim", "ephemeral"):
-            if volume[kind].given:
-                yield volume[kind]
-    if any(spec["resourceClaims"].elements()):
-        yield spec["resourceClaims"]
-    if spec["workloadRef"].given:
-        yield spec["workloadRef"]
+def _images(status: Field) -> Iterator[ContainerImage]:
+    for each in status["images"].elements():
+        names = tuple(name.text() for name in each["names"].elements())
+        yield ContainerImage(names, each["sizeBytes"].whole(0, least=0, most=_INT64))

@@ -17,10 +17,14 @@ from gangsched.plugins.node_resources import (
 )
 from gangsched.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from gangsched.plugins.node_unschedulable import NodeUnschedulable
+from gangsched.plugins.node_volume_limits import NodeVolumeLimits
 from gangsched.plugins.pod_topology_spread import PodTopologySpread, ScoringPodTopologySpread
 from gangsched.plugins.priority_sort import PrioritySort
 from gangsched.plugins.qos_sort import QOSSort
 from gangsched.plugins.taints import CountingTaintToleration, TaintToleration
+from gangsched.plugins.volume_binding import VolumeBinding
+from gangsched.plugins.volume_restrictions import VolumeRestrictions
+from gangsched.plugins.volume_zone import VolumeZone
 
 __all__ = [
     "CountingTaintToleration",
@@ -35,6 +39,7 @@ __all__ = [
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "NodeUnschedulable",
+    "NodeVolumeLimits",
     "PodTopologySpread",
     "PreferredInterPodAffinity",
     "PreferredNodeAffinity",
@@ -44,4 +49,7 @@ __all__ = [
     "ScoringStrategy",
     "Strategy",
     "TaintToleration",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
 ]

@@ -118,11 +118,13 @@ class InterPodAffinity:
         return own | {term.topology_key for term, _counts in state.counts.carried_about(pod)}
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
-        """Return the host name of *node* if other nodes share it; else None.
+        """Return the host name of *node* if other nodes share it, and its other domains.
 
-        Topology keys other than the host name are in ``labels_read``.
+        The topology keys of carried terms are no labels that are read for this pod.
         """
-        return shared_host(state, node)
+        labels, host = node.node.labels, shared_host(state, node)
+        keys = {term.topology_key for term, _counts in state.counts.carried_about(pod)}
+        return (host, *((key, labels.get(key)) for key in sorted(keys - {HOSTNAME})))
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* if its domains do not meet the terms. O(terms)."""

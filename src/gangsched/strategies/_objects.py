@@ -24,10 +24,12 @@ from gangsched.cluster_objects import (
     VolumeSource,
 )
 from gangsched.constraints import (
+    Disk,
     LabelSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Toleration,
+    VolumeClaim,
 )
 from gangsched.events import ObjectDeleted
 from gangsched.model import PreemptionPolicy
@@ -59,6 +61,10 @@ def objects_by_type() -> dict[type[Any], st.SearchStrategy[Any]]:
     sources = st.builds(VolumeSource, _DRIVERS, _NAMES, _FLAGS)
     return {
         VolumeSource: sources,
+        VolumeClaim: st.builds(VolumeClaim, _NAMES, _FLAGS),
+        Disk: st.builds(
+            Disk, st.sampled_from(Disk.KINDS), _NAMES, _FLAGS, st.lists(_NAMES, max_size=2)
+        ),
         Namespace: st.builds(Namespace, name=_NAMESPACES, labels=_LABELS),
         PersistentVolumeClaim: st.builds(
             PersistentVolumeClaim,

@@ -11,11 +11,17 @@ from gangsched.model import NodeName
 from gangsched.protocols import GroupView, NodeView, ObjectsView, StateKey
 from gangsched.protocols import PodCounts as PodCountsView
 
-__all__ = ["CycleState"]
+__all__ = ["CycleState", "objects_of"]
 
 T = TypeVar("T")
 
 _NO_OBJECTS: Final[ObjectsView] = ObjectStore()
+
+
+def objects_of(cluster: object) -> ObjectsView:
+    """Return the objects that a cluster state shows; none if it shows none. O(1)."""
+    found: ObjectsView | None = getattr(cluster, "objects", None)
+    return _NO_OBJECTS if found is None else found
 
 
 @final
@@ -71,8 +77,7 @@ class CycleState:
     @property
     def objects(self) -> ObjectsView:
         """The other objects of the cluster; none if the cluster state does not show them."""
-        found: ObjectsView | None = getattr(self._cluster, "objects", None)
-        return _NO_OBJECTS if found is None else found
+        return objects_of(self._cluster)
 
     def read(self, key: StateKey[T]) -> T | None:
         """Return the value that was written under *key* in this cycle; None if none was."""

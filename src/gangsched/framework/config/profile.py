@@ -15,9 +15,11 @@ from contextlib import suppress
 from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
+from gangsched.framework.config import checked
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
+    ChoosesVolumes,
     FilterPlugin,
     Fitting,
     GroupRequests,
@@ -82,6 +84,8 @@ _PAIRS: Final = (
     ("node_group", "topology_keys"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
+    ("ignores", "pod_signature"),
+    ("volume_choices", "reserve"),
     ("snapshot", "restore"),
     ("restore", "snapshot"),
 )
@@ -135,6 +139,12 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.ObjectsRead``.
         event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
             that they read of a pod is in its signature.
+        not_checked: The attributes of pods that are constraints, and that no plugin checks; see
+            ``gangsched.protocols.ChecksConstraints``. A pod with one is held.
+        ignoring: Whether a plugin says with which pods it has nothing to do; see
+            ``gangsched.protocols.IgnoresPods``.
+        volume_choosers: The reserve plugins that choose volumes; see
+            ``gangsched.protocols.ChoosesVolumes``.
         headrooms: The filter plugins that bound how many pods a node can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
@@ -220,6 +230,10 @@ are: 'NodeResourcesFit'
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
+        self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
+            at["reserve"], "volume_choices"
+        )
+        self.ignoring: Final = bool(self._with(signers, "ignores"))
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
@@ -227,6 +241,7 @@ are: 'NodeResourcesFit'
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
+        self.not_checked: Final[tuple[str, ...]] = checked.not_checked(plugins)
         self.keepers: Final[tuple[KeepsState, ...]] = self._with(plugins, "snapshot")
         self.scratch_keys: Final[dict[str, StateKey[Any]]] = self._scratch_keys(plugins)
 

@@ -129,7 +129,10 @@ def _reserve(
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
     for member in members if for_each else ():
-        outcome = extension_points.reserve(settings, member, now, for_each)
+        asked = extension_points.concerned(settings, member, "reserve of each", for_each)
+        if not asked:
+            continue
+        outcome = extension_points.reserve(settings, member, now, asked)
         if isinstance(outcome, Unschedulable):
             return unschedulable(member, outcome.reason)
     return None

@@ -190,8 +190,10 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
+    every = state.settings.profile.pre_filter
+    asked = extension_points.concerned(state.settings, member, "pre_filter", every)
     refusal = extension_points.pre_filter_refusal(
-        state.settings, state.nodes, cycle, member.pod, now
+        state.settings, state.nodes, cycle, member.pod, now, asked
     )
     if refusal is not None:
         return _fail(state, member, cycle, refusal, now=now)

@@ -175,9 +175,7 @@ def ask(settings: Settings, shown: Pod) -> Seen:
         raise _misbehaved(shown, f"returned {claim!r}")
     signature = signatures.signature(settings, shown)
     labels = signatures.labels_read(settings, shown)
-    reads_pods = signatures.reads_pods(settings, shown)
-    watches_pods = reads_pods and signatures.watches_pods(settings, shown)
-    carried = signatures.carried(settings.profile, shown)
+    reads_pods, watches_pods, carried = signatures.pods_read(settings, shown)
     objects = signatures.objects_read(settings, shown)
     return Seen(
         shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects

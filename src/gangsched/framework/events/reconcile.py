@@ -26,6 +26,7 @@ from gangsched.events import (
     PriorityOverruled,
 )
 from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
 from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
@@ -147,7 +148,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
-    wanted = wanted_state(pod, problem)
+    wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
@@ -180,7 +181,8 @@ def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> 
     seen, member = prefetch.look(settings, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
-    return _is_another(member, seen) or bool(seen.pod.scheduling_gates)
+    group = None if member.group is None else member.group.key
+    return _is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
 
 
 def bound(state: State, event: Bound, *, now: float) -> None:
@@ -250,8 +252,11 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def wanted_state(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
+def wanted_state(
+    settings: Settings, pods: Pods, seen: Seen, problem: InvalidPodGroupError | None
+) -> MemberState:
     """Return the state of a pod that is not assumed, by what the cluster state shows of it."""
+    pod, claim = seen.pod, seen.claim
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
     if pod.phase is PodPhase.SUCCEEDED:
@@ -264,7 +269,8 @@ def wanted_state(pod: Pod, problem: InvalidPodGroupError | None) -> MemberState:
         return MemberState.TERMINATING
     if pod.node_name is not None:
         return MemberState.ASSIGNED
-    return MemberState.GATED if pod.scheduling_gates else MemberState.UNSCHEDULED
+    reasons = gates(settings, pods, pod, None if claim is None else claim.group)
+    return MemberState.GATED if reasons else MemberState.UNSCHEDULED
 
 
 def _is_another(member: Member, seen: Seen) -> bool:
@@ -315,11 +321,13 @@ def _admit(
     if claim is not None:
         member.role = claim.role
     if is_first:
-        filter_and_score.evaluate_ahead(state.settings, state.nodes, pod_class, now)
+        filter_and_score.evaluate_ahead(
+            state.settings, state.nodes, state.pod_classes, pod_class, now
+        )
     if wanted is MemberState.UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
-    _tell_held(state.call, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
     requeue_entity.settle(state, entity, now=now)
 
@@ -363,7 +371,7 @@ def _update(
         member.entity.add(pod, member.seq, member.role)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
-    _tell_held(state.call, member, problem)
+    _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     requeue_entity.settle(state, member.entity, now=now)
 
@@ -419,6 +427,8 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
+        if pod_classes.latest.get(pod_class.like) is pod_class:
+            del pod_classes.latest[pod_class.like]
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
 
@@ -454,7 +464,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     assume.note_permit_ended(state.attempts, member.group)
     member.reason = ""
     state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state.settings, state.call, member.pod, node, now)
+    extension_points.post_bind(state.settings, state.call, member, node, now)
 
 
 def _put_down(
@@ -499,13 +509,20 @@ def _tell_priority(call: CurrentCall, member: Member) -> None:
         call.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
 
 
-def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:
+def _tell_held(
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    member: Member,
+    problem: InvalidPodGroupError | None,
+) -> None:
     pod = member.pod
     if member.state is MemberState.REFUSED:
         member.reason = str(problem)
         call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:
-        member.reason = f"has scheduling gates: {', '.join(pod.scheduling_gates)}"
+        group = None if member.group is None else member.group.key
+        member.reason = "; ".join(gates(settings, pods, pod, group))
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 

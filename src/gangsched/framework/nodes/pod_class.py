@@ -84,6 +84,9 @@ class PodClass:
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
         objects: The classes of objects that plugins read for these pods.
+        asked: By extension point, the positions of the plugins that have to do with these pods;
+            see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
+        like: The key under which ``PodClasses.latest`` may have this class; None for none.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -103,11 +106,13 @@ class PodClass:
         "_reasons",
         "_seen",
         "answers",
+        "asked",
         "carried",
         "filters",
         "fitted",
         "headroom",
         "labels",
+        "like",
         "objects",
         "pending",
         "reads_pods",
@@ -135,12 +140,14 @@ class PodClass:
         self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
         self.filters: tuple[Any, ...] | None = None
+        self.like: Hashable = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.pending: int = 0
         self.headroom: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
         self.answers: dict[Hashable, Any] = {}
+        self.asked: dict[str, tuple[int, ...]] = {}
         self._seen = -1
         self._epoch = 0
         self._nodes = 0
@@ -178,6 +185,19 @@ class PodClass:
             self._count(node_class, count)
         self._seen = classes.version
         self._forget_unused(classes)
+
+    def adopt(self, other: PodClass) -> None:
+        """Take over the judgements of a class for which every judge gives the same answers.
+
+        The two share the judgements from now on, so that each class of nodes is judged once for
+        both. Counts and orders are copied. O(classes of nodes).
+        """
+        self._seen, self._epoch, self._nodes = other._seen, other._epoch, other._nodes
+        self.headroom, self.answers = other.headroom, other.answers
+        self._judged, self._firsts = other._judged, dict(other._firsts)
+        self._reasons = other._reasons.copy()
+        self._order = None if other._order is None else other._order.copy()
+        self._by_max_pods = None if other._by_max_pods is None else other._by_max_pods.copy()
 
     def forget_judgements(self) -> None:
         """Forget all answers, because something besides the nodes has changed. O(1).

@@ -113,8 +113,13 @@ def _pre_filter(
     ready: list[Member] = []
     refused: UnschedulableMember | None = None
     for member in members:
+        asked = extension_points.concerned(settings, member, "pre_filter of each", for_each)
         cycle = cycles[member.seq]
-        why = extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, for_each)
+        why = (
+            extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, asked)
+            if asked
+            else None
+        )
         if why is not None:
             refused = refused or unschedulable(member, why)
         else:

@@ -49,6 +49,7 @@ class SiblingPlacement:
         left: The members of each kind that are not placed, the first to come last.
         counts: How many members are placed for each ask.
         positions: How many members of each kind are placed on each node.
+        used: How many members are placed on each node.
     """
 
     task: Task
@@ -57,7 +58,10 @@ class SiblingPlacement:
     left: dict[Kind, list[Member]] = field(init=False)
     counts: list[int] = field(init=False)
     positions: dict[tuple[Kind, int], int] = field(factory=dict[tuple[Kind, int], int])
+    used: dict[int, int] = field(factory=dict[int, int])
     _kinds: list[Kind] = field(factory=list[Kind])
+    # nodes in use that cannot take a kind, until a member is taken back
+    _full: dict[Kind, set[int]] = field(factory=dict[Kind, set[int]])
 
     def __attrs_post_init__(self) -> None:
         self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
@@ -89,6 +93,7 @@ class SiblingPlacement:
         """Place the next member of a kind on a node."""
         self.tentative.put(self.left[kind].pop(), index)
         self._kinds.append(kind)
+        self.used[index] = self.used.get(index, 0) + 1
         self.positions[kind, index] = self.positions.get((kind, index), 0) + 1
         self._count(kind, 1)
 
@@ -97,6 +102,10 @@ class SiblingPlacement:
         member, index = self.tentative.placed[-1]
         self.tentative.pop()
         kind = self._kinds.pop()
+        self._full.clear()
+        self.used[index] -= 1
+        if not self.used[index]:
+            del self.used[index]
         self.left[kind].append(member)
         self.positions[kind, index] -= 1
         if not self.positions[kind, index]:
@@ -163,12 +172,16 @@ class SiblingPlacement:
         classes, domain = self.task.nodes.classes, self.domain(kind)
         check = self.task.checks[kind]
         judge = self.task.judges[kind.pod_class]
-        used = dict.fromkeys(index for _member, index in self.tentative.placed)
+        used, full = self.used, self._full.setdefault(kind, set())
         in_use: list[tuple[int, int]] = []
         for index in used:
+            if index in full:
+                continue
             given = classes.of(index)
             known = kind.pod_class.judgement(given, judge)
-            if not known.reasons and (domain is None or domain.has(given)):
+            if known.reasons:
+                full.add(index)
+            elif domain is None or domain.has(given):
                 in_use.append((-known.max_pods, index))
         yield from (index for _rank, index in sorted(in_use))
         for strands in (False, True):

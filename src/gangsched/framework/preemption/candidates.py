@@ -246,6 +246,8 @@ def elastic_nodes(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> list[int]:
 
 def _is_elastic(info: PodGroupInfo) -> bool:
     """Return whether a gang has started, has a known minimum, and has its minimum of each role."""
+    if info.spec is not None and info.spec.evicted_whole:
+        return False
     if not info.was_scheduled or info.min_available is None:
         return False
     return all(info.role(role).scheduled >= least for role, least in info.roles.items())

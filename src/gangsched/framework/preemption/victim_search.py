@@ -30,8 +30,11 @@ Rules:
       preemptor;
   R2  the highest priority among the victims is as low as possible; of such plans, one is chosen
       with few gangs, then few pods. No victim of a plan can be spared;
-  R3  terminating pods are counted on before any pod is evicted;
-  R4  no gang is ended where elastic members and nominations of these priorities are enough, as
+  R3  a plan that violates no disruption budget goes before all others, and units that violate one
+      are spared first. Which unit uses up a budget is decided by the order of taking, so a plan
+      without a violation may be missed where units differ;
+  R4  terminating pods are counted on before any pod is evicted;
+  R5  no gang is ended where elastic members and nominations of these priorities are enough, as
       far as steps 1 to 3 find them.
 
 The first half of R2 is exact if no search for a placement exhausts its budget. The second half is
@@ -53,6 +56,7 @@ from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import candidates
+from gangsched.framework.preemption.budgets import Budgets, budgets
 from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
@@ -123,12 +127,14 @@ class VictimPlan:
             taken.
         members: The elastic members that are evicted.
         cost: The sort key of R2: highest priority of a victim, gangs, pods.
+        violations: The number of evictions that violate a disruption budget.
     """
 
     places: list[tuple[Member, int]]
     units: list[EvictionUnit] = field(factory=list[EvictionUnit])
     members: list[Member] = field(factory=list[Member])
     cost: tuple[float, int, int] = (float("-inf"), 0, 0)
+    violations: int = 0
 
 
 def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> VictimPlan | None:
@@ -155,20 +161,31 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         places = preemptor.places()
         if places is not None:
             return VictimPlan(places)
-        found: list[VictimPlan] = []
-        for domain, within in _by_domain(
-            state.nodes, state.pods, preemptor.domains, units, is_candidate
-        ):
-            search = _Search(
-                state.nodes, state.pods, state.pod_classes, preemptor, view, domain, is_candidate
-            )
-            plan = search.run(within)
-            search.undo()
-            if plan is not None:
-                found.append(plan)
-            if len(found) == _ENOUGH_PLANS:
-                break
-        return min(found, key=lambda plan: plan.cost, default=None)
+        limits = budgets(state.settings, state.pods) if units else None
+        domains = _by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
+        for keeps in (True, False) if limits is not None else (False,):
+            found: list[VictimPlan] = []
+            for domain, within in domains:
+                search = _Search(
+                    state.nodes,
+                    state.pods,
+                    state.pod_classes,
+                    preemptor,
+                    view,
+                    domain,
+                    is_candidate,
+                    None if limits is None else limits.anew(),
+                    keeps,
+                )
+                plan = search.run(within)
+                search.undo()
+                if plan is not None:
+                    found.append(plan)
+                if len(found) == _ENOUGH_PLANS:
+                    break
+            if found:
+                return min(found, key=lambda plan: (plan.violations, *plan.cost))
+        return None
     finally:
         view.discard()
 
@@ -211,7 +228,12 @@ _Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]
 @final
 @define(eq=False)
 class _Search:
-    """The search within one domain."""
+    """The search within one domain.
+
+    Attributes:
+        budgets: The disruption budgets; None for none.
+        keeps_budgets: Whether no unit is taken that violates one.
+    """
 
     nodes: Nodes
     pods: Pods
@@ -220,6 +242,8 @@ class _Search:
     view: NodesView
     domain: Domain | None
     is_candidate: IsCandidate
+    budgets: Budgets | None = None
+    keeps_budgets: bool = False
     taken: list[_Taken] = field(factory=list[_Taken])
     places: list[tuple[Member, int]] | None = None
 
@@ -244,8 +268,10 @@ class _Search:
 
     def undo(self, down_to: int = 0) -> None:
         """Put back all units that were taken, except the first *down_to*."""
-        for _unit, holders in self.taken[down_to:]:
-            self.view.mark_ready(holders)
+        for taken in self.taken[down_to:]:
+            self.view.mark_ready(taken[1])
+            if self.budgets is not None and self.keeps_budgets:
+                self.budgets.give_back(self._evicted(taken))
         del self.taken[down_to:]
 
     # Taking ---------------------------------------------------------------------------------
@@ -408,7 +434,12 @@ class _Search:
 
     def _take(self, unit: EvictionUnit) -> None:
         holders = unit.holders(self.nodes, self.pods, self.is_candidate)
-        self.taken.append((unit, self.view.remove(holders)))
+        removed = self.view.remove(holders)
+        limits = self.budgets if self.keeps_budgets else None
+        if limits is not None and not limits.take(self._evicted((unit, removed))):
+            self.view.mark_ready(removed)
+            return
+        self.taken.append((unit, removed))
 
     def _fits(self) -> bool:
         if self.preemptor.shortfalls(self.domain):
@@ -423,12 +454,12 @@ class _Search:
     def _spare(self) -> VictimPlan:
         """Put back every unit that can be spared, and return the plan."""
         whole = [each for each in self.taken if each[0].gangs]
-        whole.sort(key=lambda each: _worth(each[0]))
+        whole.sort(key=self._worth)
         kept = self._victims_of([(unit, held) for unit, held in whole])
         ended = {info.uid for unit, _held in kept for info in unit.groups}
         pieces: list[_Taken] = []
         mild = [each for each in self.taken if not each[0].gangs]
-        for unit, held in sorted(mild, key=lambda each: _worth(each[0])):
+        for unit, held in sorted(mild, key=self._worth):
             if not unit.is_elastic:
                 pieces.append((unit, held))
             elif unit.groups[0].uid not in ended:
@@ -451,7 +482,30 @@ class _Search:
             sum(unit.gangs for unit in found),
             sum(unit.pods for unit in found) + len(members),
         )
-        return VictimPlan(self.places, found, members, cost)
+        return VictimPlan(self.places, found, members, cost, self._violations())
+
+    def _violations(self) -> int:
+        """Return how many evictions violate a disruption budget, after units were spared."""
+        if self.budgets is None or self.keeps_budgets:
+            return 0
+        return self.budgets.violations(uid for each in self.taken for uid in self._evicted(each))
+
+    def _evicted(self, taken: _Taken) -> list[PodUID]:
+        """Return the pods that are evicted: of a gang all members, wherever they are."""
+        unit, held = taken
+        if unit.nomination is not None:
+            return []
+        if unit.groups and not unit.is_elastic:
+            return [member.pod.uid for member in unit.members(self.nodes, self.pods)]
+        return [holder.uid for holder in held]
+
+    def _worth(self, taken: _Taken) -> tuple[bool, int, int, float, int]:
+        """Return the sort key of units that are put back: the one most worth sparing is first."""
+        unit = taken[0]
+        violates = False
+        if self.budgets is not None and not self.keeps_budgets:
+            violates = bool(self.budgets.violations(self._evicted(taken)))
+        return (not violates, -unit.priority, -unit.pods, unit.created_at, unit.seq)
 
     @staticmethod
     def _has_ended(unit: EvictionUnit, ended: set[int]) -> bool:
@@ -474,11 +528,6 @@ class _Search:
             return pieces
         half = len(pieces) // 2
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
-
-
-def _worth(unit: EvictionUnit) -> tuple[int, int, float, int]:
-    """Return the sort key of units that are put back: the one most worth sparing is first."""
-    return (-unit.priority, -unit.pods, unit.created_at, unit.seq)
 
 
 def _headroom(shortfall: Shortfall, given: NodeClass) -> int:

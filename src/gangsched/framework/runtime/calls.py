@@ -58,6 +58,8 @@ EXPECTED: Final[Mapping[str, str]] = {
     "headroom": "an int >= 0",
     "objects_read": "an iterable of classes in gangsched.cluster_objects.KINDS",
     "reads_pods": "True or False",
+    "ignores": "True or False",
+    "volume_choices": "an iterable of VolumeChoice",
     "skips": "True or False",
     "pods_affected": "an iterable of CarriedTerm",
     "topology_keys": "an iterable of strings, or None",

@@ -18,10 +18,13 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
+from attrs import evolve
+
 from gangsched.errors import GangschedError, PluginError
-from gangsched.events import Bind
+from gangsched.events import Bind, VolumeChoice
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
@@ -49,6 +52,7 @@ from gangsched.protocols import EntityView, GroupView, Rank
 
 __all__ = [
     "bind",
+    "concerned",
     "group_requests",
     "members_needed",
     "name_of",
@@ -131,6 +135,33 @@ def pre_filter_refusal(
     return outcome.reason
 
 
+def concerned(settings: Settings, member: Member, point: str, plugins: _Plugins) -> _Plugins:
+    """Return those plugins that have to do with a pod; see ``IgnoresPods``. O(1).
+
+    Args:
+        settings: What the caller set.
+        member: The pod.
+        point: A name for *plugins*, the same for the same plugins.
+        plugins: The plugins.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but a bool.
+    """
+    if not plugins or not settings.profile.ignoring:
+        return plugins
+    found = member.pod_class.asked.get(point)
+    if found is None:
+        pod = member.pod_class.sample
+        found = tuple(
+            number
+            for number, plugin in enumerate(plugins)
+            if not callable(getattr(plugin, "ignores", None))
+            or not calls.call(plugin, "ignores", pod, bool, pod)
+        )
+        member.pod_class.asked[point] = found
+    return plugins if len(found) == len(plugins) else tuple([plugins[n] for n in found])
+
+
 def post_filter(
     settings: Settings, cycle: CycleState, pod: Pod, reason: str, now: float
 ) -> Outcome | Verdict:
@@ -162,7 +193,9 @@ def reserve(
 ) -> Outcome:
     """Run ``reserve`` for a tentative placement: of all plugins, or of *plugins*."""
     args = (member.cycle, member.pod, member.node)
-    asked = settings.profile.reserve if plugins is None else plugins
+    asked = plugins
+    if asked is None:
+        asked = concerned(settings, member, "reserve", settings.profile.reserve)
     return calls.first_unschedulable(asked, "reserve", member.pod, *args, now=now)
 
 
@@ -172,7 +205,7 @@ def unreserve(
     """Run ``unreserve`` of every plugin; return the first verdict."""
     verdict: RejectGroup | EvictGroup | None = None
     args = (member.cycle, member.pod, member.node)
-    for plugin in reversed(settings.profile.reserve):
+    for plugin in reversed(concerned(settings, member, "reserve", settings.profile.reserve)):
         try:
             answer: RejectGroup | EvictGroup | None = calls.call(
                 plugin, "unreserve", member.pod, _UNRESERVE, *args, cause=cause, now=now
@@ -230,7 +263,7 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
                 and answer.node == node
                 and answer.attempt == member.attempt
             ):
-                return answer
+                return _with_volumes(settings, answer, pod)
             raise calls.returned(plugin, "bind", pod, answer)
     except PluginError:
         raise
@@ -240,9 +273,30 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
     raise PluginError(names, "bind", pod.key, "every plugin skipped the pod")
 
 
-def post_bind(settings: Settings, call: CurrentCall, pod: Pod, node: NodeName, now: float) -> None:
+def _with_volumes(settings: Settings, bind: Bind, pod: Pod) -> Bind:
+    """Return a bind with the volumes that plugins chose for the claims of its pod."""
+    choosers = settings.profile.volume_choosers
+    if not choosers or not pod.volume_claims:
+        return bind
+    found: list[VolumeChoice] = []
+    for plugin in choosers:
+        answer = calls.call(plugin, "volume_choices", pod, Iterable, pod, bind.node)
+        try:
+            choices: tuple[Any, ...] = tuple(answer)
+        except Exception as error:
+            raise calls.raised(plugin, "volume_choices", pod, error) from error
+        if not all(type(choice) is VolumeChoice for choice in choices):
+            raise calls.returned(plugin, "volume_choices", pod, choices)
+        found += choices
+    return evolve(bind, volumes=tuple(found)) if found else bind
+
+
+def post_bind(
+    settings: Settings, call: CurrentCall, member: Member, node: NodeName, now: float
+) -> None:
     """Notify every plugin of a pod that was bound."""
-    for plugin in settings.profile.post_bind:
+    pod = member.pod
+    for plugin in concerned(settings, member, "post_bind", settings.profile.post_bind):
         try:
             calls.call(plugin, "post_bind", pod, type(None), pod, node, now=now)
         except GangschedError as error:

@@ -18,9 +18,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
@@ -28,6 +28,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.runtime import calls, pod_readers, signatures
+from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
@@ -239,17 +240,43 @@ def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) ->
     return pod_class
 
 
-def evaluate_ahead(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> None:
+def evaluate_ahead(
+    settings: Settings, nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass, now: float
+) -> None:
     """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
+
+    Gangs with affinity have a class each, because their terms name them. The judgements leave out
+    the plugins that read such terms, so they are taken over from a class that is like it otherwise.
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
-    if settings.profile.signed:
-        with suppress(GangschedError):
-            pod = pod_class.sample
-            resources = sorted(signatures.fitted(settings, pod))
-            pod_class.fitted = tuple((n, int(pod.requests.amount(n))) for n in resources)
-            judged(settings, nodes, pod_class, now)
+    if not settings.profile.signed:
+        return
+    with suppress(GangschedError):
+        pod = pod_class.sample
+        resources = sorted(signatures.fitted(settings, pod))
+        pod_class.fitted = tuple((n, int(pod.requests.amount(n))) for n in resources)
+        if settings.profile.pod_readers and pod_class.reads_pods:
+            apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
+            signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
+            key = (
+                pod_class.reads_pods,
+                pod.requests,
+                *(part for plugin, part in signers if id(plugin) not in apart),
+            )
+            like = pod_classes.latest.get(key)
+            if like is not None:
+                pod_class.filters = _filters(settings, pod)
+                if like.filters == pod_class.filters:
+                    pod_class.adopt(like)
+            pod_classes.latest[key] = pod_class
+            pod_class.like = key
+        judged(settings, nodes, pod_class, now)
+
+
+def _parts(pod_class: PodClass) -> tuple[Hashable, ...]:
+    """Return what each signer reads of the pods of a class; see ``signatures.signature``."""
+    return cast("tuple[Hashable, ...]", pod_class.signature)
 
 
 def evaluate_nodes(

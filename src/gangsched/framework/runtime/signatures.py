@@ -31,6 +31,7 @@ __all__ = [
     "labels_read",
     "node_signature",
     "objects_read",
+    "pods_read",
     "reads_pods",
     "signature",
     "watches_pods",
@@ -110,6 +111,18 @@ def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
         elif answer is not False:
             raise calls.returned(plugin, "reads_pods", pod, answer)
     return found
+
+
+def pods_read(settings: Settings, pod: Pod) -> tuple[bool, bool, tuple[CarriedTerm, ...]]:
+    """Return ``reads_pods``, ``watches_pods`` and ``carried`` of a pod.
+
+    Raises:
+        PluginError: A plugin raised, or returned what it must not.
+    """
+    if not reads_pods(settings, pod):
+        # a pod that carries terms is one for which plugins read pods; see PodsAffected
+        return False, False, ()
+    return True, watches_pods(settings, pod), carried(settings.profile, pod)
 
 
 def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:

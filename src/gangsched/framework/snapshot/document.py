@@ -85,7 +85,7 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(anew="by_signature labels watching"),
+    PodClasses: Held(anew="by_signature labels latest watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
@@ -121,9 +121,9 @@ HELD: Final[Mapping[type, Held]] = {
     Snapshot: Held(anew="node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        anew="sample signature labels objects reads_pods watches_pods carried filters users"
-        " pending fitted headroom answers _seen _epoch _nodes _judged _order _firsts _by_max_pods"
-        " _reasons",
+        anew="sample signature labels objects reads_pods watches_pods carried filters like users"
+        " pending fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
+        " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),

@@ -201,7 +201,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     else:
         info = get(state.pods.registry._groups, seen.claim.group, f"{path}.pod")
         entity = get(state.pods.entities, seen.claim.group, f"{path}.pod")
-    _check_state(row, seen, path, is_evicted=is_evicted)
+    _check_state(reading, row, seen, path, is_evicted=is_evicted)
     member = Member(row.pod, row.seq, entity, info, _pod_class(state.pod_classes, seen), row.state)
     member.node, member.attempt = row.node, row.attempt
     member.is_counted = label_readers.is_pending(member)
@@ -232,7 +232,9 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     return member
 
 
-def _check_state(row: MemberRow, seen: Seen, path: str, *, is_evicted: bool) -> None:
+def _check_state(
+    reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evicted: bool
+) -> None:
     """Check the state of a pod against what the pod says of itself."""
     found, value = row.state, row.state.name.lower()
     allowed: tuple[MemberState, ...]
@@ -241,7 +243,7 @@ def _check_state(row: MemberRow, seen: Seen, path: str, *, is_evicted: bool) -> 
     elif is_evicted:
         allowed = _GONE
     else:
-        allowed = (wanted_state(row.pod, seen.problem),)
+        allowed = (wanted_state(reading.state.settings, reading.state.pods, seen, seen.problem),)
         if row.pod.node_name is None and seen.claim is not None:
             allowed = (*allowed, MemberState.REFUSED)
     names = " or ".join(each.name.lower() for each in allowed)

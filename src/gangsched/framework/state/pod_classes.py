@@ -30,12 +30,15 @@ class PodClasses:
         by_signature: The equivalence class of each pod signature.
         labels: The node labels that some filter or score plugin reads for one of these classes,
             or that a group has as its topology.
+        latest: The class that came last, by the part of its signature that plugins read which are
+            asked about classes of nodes. Classes with one such part have equal judgements.
         watching: How many classes depend on, or affect, other pods on nodes.
     """
 
     by_signature: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
     labels: LabelsRead = field(factory=LabelsRead)
     watching: int = 0
+    latest: dict[Hashable, PodClass] = field(factory=dict[Hashable, PodClass])
 
     def watch(self, pod_class: PodClass, change: int, nodes: Nodes) -> None:
         """Count one class more (1) or less (-1) that depends on, or affects, other pods.

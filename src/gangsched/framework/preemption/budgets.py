@@ -1,0 +1,99 @@
+"""Disruption budgets: which evictions would violate one.
+
+Rules:
+  R1  a budget allows a number of evictions among the pods that it covers. Pods count in the order
+      in which they are asked about; an eviction beyond the number violates the budget;
+  R2  a pod that only waits on permit is not evicted when it gives its node back, so it does not
+      count;
+  R3  budgets order the plans of preemption, and forbid none: as in kube-scheduler, a violation is
+      the last resort.
+
+Source: ``filterPodsWithPDBViolation`` of kube-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from gangsched._core._counters import MemberState
+from gangsched.cluster_objects import PodDisruptionBudget
+from gangsched.framework.config.cycle_state import objects_of
+from gangsched.framework.state.pods import Pods
+from gangsched.framework.state.settings import Settings
+from gangsched.model import PodUID
+
+__all__ = ["Budgets", "budgets"]
+
+_EVICTED = (MemberState.BINDING, MemberState.ASSIGNED)
+
+
+@final
+class Budgets:
+    """How many evictions the budgets of a cluster still allow.
+
+    Args:
+        pods: The known pods.
+        known: The budgets.
+    """
+
+    def __init__(self, pods: Pods, known: Iterable[PodDisruptionBudget]) -> None:
+        self._pods = pods
+        self._known = tuple(known)
+        self._left = [budget.disruptions_allowed for budget in self._known]
+        self._covering: dict[PodUID, tuple[int, ...]] = {}
+
+    def anew(self) -> Budgets:
+        """Return the same budgets, with no eviction counted. O(budgets)."""
+        made = Budgets(self._pods, self._known)
+        made._covering = self._covering
+        return made
+
+    def take(self, pods: Iterable[PodUID]) -> bool:
+        """Count evictions; if they violate a budget, count none of them and return False."""
+        spent = self._spent(pods)
+        if any(self._left[number] < count for number, count in spent.items()):
+            return False
+        for number, count in spent.items():
+            self._left[number] -= count
+        return True
+
+    def give_back(self, pods: Iterable[PodUID]) -> None:
+        """Undo ``take``."""
+        for number, count in self._spent(pods).items():
+            self._left[number] += count
+
+    def violations(self, pods: Iterable[PodUID]) -> int:
+        """Return how many of these evictions, in order, violate a budget. O(pods x budgets)."""
+        left = list(self._left)
+        found = 0
+        for uid in pods:
+            covering = self._of(uid)
+            found += any(left[number] <= 0 for number in covering)
+            for number in covering:
+                left[number] -= 1
+        return found
+
+    def _spent(self, pods: Iterable[PodUID]) -> dict[int, int]:
+        spent: dict[int, int] = {}
+        for uid in pods:
+            for number in self._of(uid):
+                spent[number] = spent.get(number, 0) + 1
+        return spent
+
+    def _of(self, uid: PodUID) -> tuple[int, ...]:
+        """Return the budgets that cover a pod, by number. O(budgets) the first time."""
+        found = self._covering.get(uid)
+        if found is None:
+            member = self._pods.members.get(uid)
+            found = ()
+            if member is not None and member.state in _EVICTED:
+                found = tuple(n for n, one in enumerate(self._known) if one.covers(member.pod))
+            self._covering[uid] = found
+        return found
+
+
+def budgets(settings: Settings, pods: Pods) -> Budgets | None:
+    """Return the disruption budgets of the cluster; None if there are none. O(budgets)."""
+    known = tuple(objects_of(settings.cluster).all(PodDisruptionBudget))
+    return Budgets(pods, known) if known else None

@@ -1,0 +1,120 @@
+"""The fields of a pod group's specification: which are read, which hold the group's pods.
+
+Rules:
+  R1  each dialect has a table of its fields. A field that is not in it may be a constraint, so it
+      holds the pods of the group;
+  R2  a field that describes the group, or names its template, restricts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gangsched.objects.fields import Field
+from gangsched.objects.manifest import Manifest
+from gangsched.objects.notes import NoteKind
+from gangsched.objects.pod_fields import Treatment
+
+__all__ = ["CORE", "DIALECTS", "KUBE_BATCH", "SCHEDULER_PLUGINS", "VOLCANO", "held", "hold"]
+
+_HONOURED, _HELD, _FREE = Treatment.HONOURED, Treatment.HELD, Treatment.FREE
+
+SCHEDULER_PLUGINS: Final[Mapping[str, Treatment]] = {
+    "minMember": _HONOURED,
+    "minResources": _HONOURED,
+    "scheduleTimeoutSeconds": _HONOURED,
+}
+"""``scheduling.x-k8s.io`` and ``scheduling.sigs.k8s.io``."""
+
+VOLCANO: Final[Mapping[str, Treatment]] = {
+    "minMember": _HONOURED,
+    "minTaskMember": _HONOURED,
+    "minResources": _HONOURED,
+    "priorityClassName": _HONOURED,
+    "queue": _HELD,
+    "networkTopology": _HELD,
+    "subGroupPolicy": _HELD,
+}
+"""``scheduling.volcano.sh``; a queue of the name ``default`` and a soft topology hold nothing."""
+
+KUBE_BATCH: Final[Mapping[str, Treatment]] = {
+    "minMember": _HONOURED,
+    "minMembers": _HONOURED,
+    "minResources": _HONOURED,
+    "scheduleTimeoutSeconds": _HONOURED,
+    "priorityClassName": _HONOURED,
+    "queue": _HELD,
+}
+"""``scheduling.incubator.k8s.io``, and ``incubator.scheduling.k8s.io`` of KEP-34."""
+
+CORE: Final[Mapping[str, Treatment]] = {
+    "podGroupTemplateRef": _FREE,
+    "schedulingPolicy": _HONOURED,
+    "schedulingConstraints": _HONOURED,
+    "resourceClaims": _HELD,
+    "disruptionMode": _HONOURED,
+    "preemptionPolicy": _HONOURED,
+    "priorityClassName": _HONOURED,
+    "priority": _HONOURED,
+}
+"""``scheduling.k8s.io``."""
+
+DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
+    "scheduling.x-k8s.io": SCHEDULER_PLUGINS,
+    "scheduling.sigs.k8s.io": SCHEDULER_PLUGINS,
+    "scheduling.volcano.sh": VOLCANO,
+    "scheduling.incubator.k8s.io": KUBE_BATCH,
+    "incubator.scheduling.k8s.io": KUBE_BATCH,
+    "scheduling.k8s.io": CORE,
+}
+"""The fields of each dialect, by API group."""
+
+# Fields of all dialects but Kubernetes' own were read alike before there was a table for each. So
+# that a group of one dialect may use a field of another, the tables are put together there.
+_FOREIGN: Final = {**SCHEDULER_PLUGINS, **KUBE_BATCH, **VOLCANO, "priority": _HONOURED}
+
+_EMPTY: Final[tuple[Any, ...]] = (None, [], {}, "")
+
+
+def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
+    """Yield the constraints that hold the pods of a group, each in words; note each.
+
+    Args:
+        manifest: The group's document.
+        core: Whether it is a group of Kubernetes' own.
+
+    Raises:
+        ManifestError: A field is malformed.
+    """
+    spec = manifest.document["spec"]
+    table = CORE if core else _FOREIGN
+    for name, field in spec.entries():
+        treatment = table.get(name, _HELD)
+        if treatment is not _HELD or field.value in _EMPTY or _asks_for_nothing(name, field):
+            continue
+        yield from hold(manifest, field)
+    constraints = spec["schedulingConstraints"]
+    for name, field in constraints.entries() if core else ():
+        is_read = name == "topology" and len(list(field.elements())) < 2
+        if not is_read and field.value not in _EMPTY:
+            yield from hold(manifest, field)
+
+
+def hold(manifest: Manifest, field: Field) -> Iterator[str]:
+    """Yield the path of a field that holds the pods of a group, unless it is to be ignored."""
+    if manifest.ignores(field.path):
+        sentence = f"{field.path} is not modelled and was ignored"
+        manifest.note(sentence, path=field.path, kind=NoteKind.IGNORED)
+        return
+    sentence = f"{field.path} is not modelled, so the pods of the group are held"
+    manifest.note(sentence, path=field.path, kind=NoteKind.HELD)
+    yield field.path
+
+
+def _asks_for_nothing(name: str, field: Field) -> bool:
+    if name == "queue":
+        return field.text() == "default"
+    if name == "networkTopology":
+        return field["mode"].text("hard") == "soft"
+    return False

@@ -1,0 +1,63 @@
+"""Gang annotations of pods that ask for more than is modelled: Koordinator's and YuniKorn's.
+
+``gangsched.membership`` reads the name and the minimum of a Koordinator gang. The other annotations
+change what the gang means.
+
+Rules:
+  R1  an annotation that asks for what the library does is honoured, one that only describes the
+      gang is read as nothing, and any other holds the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gangsched.objects.fields import Field
+from gangsched.objects.manifest import Manifest
+from gangsched.objects.notes import NoteKind
+
+__all__ = ["held_by_annotations"]
+
+_KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
+_ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
+    "name": None,
+    "min-available": None,
+    # describes the gang: a gang waits for its minimum, never for the total
+    "total-number": None,
+    "mode": ("Strict", ""),
+    "match-policy": ("once-satisfied", ""),
+    "groups": ("", "[]"),
+    # how long its pods wait for each other: the permit timeout of the policy decides
+    "waiting-time": None,
+}
+_YUNIKORN: Final = (
+    "yunikorn.apache.org/task-groups",
+    "yunikorn.apache.org/task-group-name",
+    "yunikorn.apache.org/schedulingPolicyParameters",
+)
+
+
+def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]:
+    """Yield the annotations that hold a pod, each in words; add a note about each.
+
+    Raises:
+        ManifestError: An annotation is not a string.
+    """
+    names: dict[str, str] = {}
+    for key, field in annotations.entries():
+        if key.startswith(_KOORDINATOR):
+            allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())
+            if allowed is not None and field.text() not in allowed:
+                names[key] = field.text()
+        elif key in _YUNIKORN and field.text():
+            names[key] = field.text()
+    for key in names:
+        path = f"metadata.annotations.{key}"
+        if key in manifest.ignore or path in manifest.ignore:
+            sentence = f"{key} is not modelled and was ignored"
+            manifest.note(sentence, path=path, kind=NoteKind.IGNORED)
+        else:
+            sentence = f"{key} is not modelled, so the pod is held"
+            manifest.note(sentence, path=path, kind=NoteKind.HELD)
+            yield key

@@ -1,0 +1,51 @@
+"""The fields of Kubernetes' API that a scheduler may read, as data.
+
+Source: the Go types of k8s.io/api v0.36.3, core/v1 (``PodSpec``, ``NodeSpec``, ``NodeStatus``) and
+scheduling/v1alpha2 (``PodGroupSpec``); for the other dialects of groups, their custom resources.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["GROUP_SPECS", "NODE", "POD_SPEC"]
+
+POD_SPEC: Final = (
+    *("volumes", "initContainers", "containers", "ephemeralContainers", "restartPolicy"),
+    *("terminationGracePeriodSeconds", "activeDeadlineSeconds", "dnsPolicy", "nodeSelector"),
+    *("serviceAccountName", "serviceAccount", "automountServiceAccountToken", "nodeName"),
+    *("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "securityContext"),
+    *("imagePullSecrets", "hostname", "subdomain", "affinity", "schedulerName", "tolerations"),
+    *("hostAliases", "priorityClassName", "priority", "dnsConfig", "readinessGates"),
+    *("runtimeClassName", "enableServiceLinks", "preemptionPolicy", "overhead"),
+    *("topologySpreadConstraints", "setHostnameAsFQDN", "os", "hostUsers", "schedulingGates"),
+    *("resourceClaims", "resources", "hostnameOverride", "schedulingGroup"),
+)
+"""``PodSpec`` of Kubernetes 1.36."""
+
+NODE: Final = (
+    *("spec.podCIDR", "spec.podCIDRs", "spec.providerID", "spec.unschedulable", "spec.taints"),
+    *("spec.configSource", "spec.externalID"),
+    *("status.capacity", "status.allocatable", "status.phase", "status.conditions"),
+    *("status.addresses", "status.daemonEndpoints", "status.nodeInfo", "status.images"),
+    *("status.volumesInUse", "status.volumesAttached", "status.config"),
+    *("status.runtimeHandlers", "status.features", "status.declaredFeatures"),
+)
+"""``NodeSpec`` and ``NodeStatus`` of Kubernetes 1.36."""
+
+GROUP_SPECS: Final = {
+    "scheduling.k8s.io": (
+        *("podGroupTemplateRef", "schedulingPolicy", "schedulingConstraints", "resourceClaims"),
+        *("disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
+    ),
+    "scheduling.x-k8s.io": ("minMember", "minResources", "scheduleTimeoutSeconds"),
+    "scheduling.volcano.sh": (
+        *("minMember", "minTaskMember", "queue", "priorityClassName", "minResources"),
+        *("networkTopology", "subGroupPolicy"),
+    ),
+    "scheduling.incubator.k8s.io": (
+        *("minMember", "minMembers", "queue", "priorityClassName", "minResources"),
+        *("scheduleTimeoutSeconds",),
+    ),
+}
+"""``PodGroupSpec`` of each dialect, by API group."""
