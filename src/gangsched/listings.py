@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, cast, final
 
 from attrs import frozen
 
@@ -43,7 +43,16 @@ class PendingRow:
         why: Why it is pending; ``str`` of it is a sentence.
     """
 
-    COLUMNS: ClassVar = ("NAME", "PRIORITY", "PODS", "NEEDED", "PLACE", "ATTEMPTS", "AGE", "WHY")
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        "NAME",
+        "PRIORITY",
+        "PODS",
+        "NEEDED",
+        "PLACE",
+        "ATTEMPTS",
+        "AGE",
+        "WHY",
+    )
 
     name: str
     group: GroupKey | None
@@ -77,7 +86,7 @@ class RunningRow:
         age: The number of seconds since the first of them was bound, or was first seen on its node.
     """
 
-    COLUMNS: ClassVar = ("NAME", "PRIORITY", "PODS", "NODES", "AGE")
+    COLUMNS: ClassVar[tuple[str, ...]] = ("NAME", "PRIORITY", "PODS", "NODES", "AGE")
 
     name: str
     group: GroupKey | None
@@ -118,7 +127,7 @@ class GroupRow:
         why: Why it is not running, or that it is.
     """
 
-    COLUMNS: ClassVar = (
+    COLUMNS: ClassVar[tuple[str, ...]] = (
         *("GROUP", "PRIORITY", "NEEDED", "MEMBERS", "PENDING", "WAITING", "BOUND", "AGE", "WHY"),
     )
 
@@ -151,11 +160,18 @@ class Listing(tuple[_Row, ...]):
         """Return the rows as a table with a header; a sentence if there are none."""
         if not self:
             return "(nothing)"
-        rows: Sequence[Any] = self
-        cells = [rows[0].COLUMNS, *(tuple(map(printable, row.cells())) for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("   ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
-        return "\n".join(lines)
+        rows = cast("Sequence[Any]", self)
+        columns: tuple[str, ...] = rows[0].COLUMNS
+        cells = [columns]
+        for row in rows:
+            texts: tuple[str, ...] = row.cells()
+            cells.append(tuple(printable(text) for text in texts))
+        widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
+        lines = (
+            "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            for line in cells
+        )
+        return "\n".join(line.rstrip() for line in lines)
 
     def __str__(self) -> str:
         """Return the table."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import permutations
+from typing import TypeVar
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ from gangsched import (
     LabelSelectorRequirement,
     Node,
     NodeAdded,
+    NodeName,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
@@ -47,6 +49,7 @@ from support import kube_rules
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
+_T = TypeVar("_T")
 ZONE, HOST = "zone", "kubernetes.io/hostname"
 NAMESPACES: Mapping[str, Mapping[str, str]] = {"one": {"team": "a"}, "two": {"team": "b"}}
 KEYS = st.sampled_from([ZONE, HOST, "rack"])
@@ -90,9 +93,10 @@ PORTS = st.builds(
 )
 
 
-def few(values: st.SearchStrategy[object], most: int = 1) -> st.SearchStrategy[tuple[object, ...]]:
+def few(values: st.SearchStrategy[_T], most: int = 1) -> st.SearchStrategy[tuple[_T, ...]]:
     """Return mostly empty tuples."""
-    return st.just(()) | st.lists(values, min_size=1, max_size=most).map(tuple)
+    none: st.SearchStrategy[tuple[_T, ...]] = st.just(())
+    return none | st.lists(values, min_size=1, max_size=most).map(tuple)
 
 
 @st.composite
@@ -194,7 +198,9 @@ def _with_requests(pod: Pod) -> Pod:
     return evolve(pod, requests={"cpu": 0})
 
 
-def run(world: World, unit: SchedulingUnit) -> tuple[dict[str, str], list[Effect], Scheduler]:
+def run(
+    world: World, unit: SchedulingUnit
+) -> tuple[dict[PodUID, NodeName], list[Effect], Scheduler]:
     """Schedule a world; return the nodes that pods were bound to, and all effects."""
     cluster = InMemoryCluster()
     for name, labels in NAMESPACES.items():
@@ -202,8 +208,6 @@ def run(world: World, unit: SchedulingUnit) -> tuple[dict[str, str], list[Effect
     for node in world.nodes:
         cluster.apply(NodeAdded(node))
     for pod, node in world.running:
-        from attrs import evolve
-
         cluster.apply(PodAdded(evolve(pod, node_name=node.name)))
     scheduler = presets.coscheduling(cluster, unit=unit, permit_timeout=1.0)
     seen = list(scheduler.rebuild(now=0.0))
@@ -291,7 +295,7 @@ def test_whole_gang_starts_if_any_order_of_its_members_can_be_placed(world: Worl
     bound, _seen, scheduler = run(world, SchedulingUnit.GROUP)
     possible = can_all_start(world, list(world.running), list(world.pending), set())
     if possible != bool(bound):
-        found = scheduler.why(GroupKey("one/g")).unschedulable_member
+        found = getattr(scheduler.why(GroupKey("one/g")), "unschedulable_member", None)
         assert isinstance(found, UnschedulableMember)
         assert isinstance(found.proof, SearchBudgetExhausted), (found, bound)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, NoReturn, final
+from typing import Any, Final, NoReturn, cast, final
 
 from gangsched._text import printable
 
@@ -44,10 +44,10 @@ class Parser(argparse.ArgumentParser):
         words = [word for action in self._actions for word in action.option_strings]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
-                parsers: Iterable[object] = action.choices.values()
-                words += [
-                    w for each in parsers if isinstance(each, Parser) for w in each._options()
-                ]
+                found: Any = vars(action)["choices"]
+                parsers = cast("Mapping[str, object]", found).values()
+                known = (each for each in parsers if isinstance(each, Parser))
+                words += [word for each in known for word in each._options()]
         return words
 
 

@@ -57,9 +57,13 @@ class ObjectStore:
         below: dict[str, T | None] = {_key(one): one for one in self._below.all(kind)}
         return tuple(one for one in (below | changed).values() if one is not None)
 
+    @staticmethod
+    def _kind(value: object) -> type[Any]:
+        return type(value)
+
     def put(self, value: Any) -> None:
         """Add an object, or replace the object of its kind and key. O(1)."""
-        kind: type[Any] = type(value)
+        kind = self._kind(value)
         self._changed.setdefault(kind, {})[_key(value)] = value
 
     def remove(self, kind: type[Any], key: str) -> None:

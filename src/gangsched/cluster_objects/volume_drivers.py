@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, final
+from typing import Any, cast, final
 
 from attrs import Attribute, field, frozen
 from attrs.validators import instance_of, optional
@@ -70,11 +70,14 @@ class StorageClass:
         return short_repr(self)
 
 
+def _items(value: Any) -> Iterable[tuple[str, Any]]:
+    return cast("Iterable[tuple[str, Any]]", value.items())
+
+
 def _check_limits(_owner: Any, _attribute: Attribute[Any], value: Any) -> None:
     if not isinstance(value, FrozenMap):
         raise InvalidValueError("limits", value, "a mapping of names of drivers to ints")
-    limits: FrozenMap[Any] = value
-    for name, limit in limits.items():
+    for name, limit in _items(value):
         if type(limit) is not int or limit < 0:
             raise InvalidValueError(f"limits.{name}", limit, "an int >= 0")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
@@ -132,6 +132,11 @@ class NodeSelectorTerm:
         return short_repr(self)
 
 
+def _check_preference(_owner: object, _attribute: object, value: Any) -> None:
+    if not isinstance(value, NodeSelectorTerm):
+        raise InvalidValueError("preference", value, "a NodeSelectorTerm")
+
+
 @final
 @frozen(kw_only=True)
 class PreferredSchedulingTerm:
@@ -143,12 +148,7 @@ class PreferredSchedulingTerm:
     """
 
     weight: int = field(validator=check_weight)
-    preference: NodeSelectorTerm = field()
-
-    @preference.validator
-    def _check_preference(self, _attribute: object, value: object) -> None:
-        if not isinstance(value, NodeSelectorTerm):
-            raise InvalidValueError("preference", value, "a NodeSelectorTerm")
+    preference: NodeSelectorTerm = field(validator=_check_preference)
 
     def __repr__(self) -> str:
         return short_repr(self)

@@ -75,6 +75,11 @@ class PodAffinityTerm:
         return short_repr(self)
 
 
+def _check_term(_owner: object, _attribute: object, value: Any) -> None:
+    if not isinstance(value, PodAffinityTerm):
+        raise InvalidValueError("pod_affinity_term", value, "a PodAffinityTerm")
+
+
 @final
 @frozen(kw_only=True)
 class WeightedPodAffinityTerm:
@@ -86,12 +91,7 @@ class WeightedPodAffinityTerm:
     """
 
     weight: int = field(validator=check_weight)
-    pod_affinity_term: PodAffinityTerm = field()
-
-    @pod_affinity_term.validator
-    def _check_term(self, _attribute: object, value: object) -> None:
-        if not isinstance(value, PodAffinityTerm):
-            raise InvalidValueError("pod_affinity_term", value, "a PodAffinityTerm")
+    pod_affinity_term: PodAffinityTerm = field(validator=_check_term)
 
     def __repr__(self) -> str:
         return short_repr(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
@@ -19,6 +19,21 @@ def _address(given: str) -> str:
     return _EVERY_ADDRESS if isinstance(given, str) and not given else given
 
 
+def _check_port(_owner: object, _attribute: object, value: Any) -> None:
+    if type(value) is not int or not 1 <= value <= 65535:
+        raise InvalidValueError("host_port", value, "an int from 1 to 65535")
+
+
+def _check_protocol(owner: HostPort, _attribute: object, value: Any) -> None:
+    if value not in owner.PROTOCOLS:
+        raise InvalidValueError("protocol", value, "one of " + ", ".join(owner.PROTOCOLS))
+
+
+def _check_address(_owner: object, _attribute: object, value: Any) -> None:
+    if not isinstance(value, str):
+        raise InvalidValueError("host_ip", value, "a string")
+
+
 @final
 @frozen
 class HostPort:
@@ -32,24 +47,9 @@ class HostPort:
 
     PROTOCOLS: ClassVar[tuple[str, ...]] = ("TCP", "UDP", "SCTP")
 
-    host_port: int = field()
-    protocol: str = field(default="TCP")
-    host_ip: str = field(default=_EVERY_ADDRESS, converter=_address)
-
-    @host_port.validator
-    def _check_port(self, _attribute: object, value: object) -> None:
-        if type(value) is not int or not 1 <= value <= 65535:
-            raise InvalidValueError("host_port", value, "an int from 1 to 65535")
-
-    @protocol.validator
-    def _check_protocol(self, _attribute: object, value: object) -> None:
-        if value not in self.PROTOCOLS:
-            raise InvalidValueError("protocol", value, "one of " + ", ".join(self.PROTOCOLS))
-
-    @host_ip.validator
-    def _check_address(self, _attribute: object, value: object) -> None:
-        if not isinstance(value, str):
-            raise InvalidValueError("host_ip", value, "a string")
+    host_port: int = field(validator=_check_port)
+    protocol: str = field(default="TCP", validator=_check_protocol)
+    host_ip: str = field(default=_EVERY_ADDRESS, converter=_address, validator=_check_address)
 
     def conflicts_with(self, other: HostPort) -> bool:
         """Return whether two pods with these ports cannot be on one node.

@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
@@ -50,6 +50,11 @@ def _monitors(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
 
+def _check_kind(owner: Disk, _attribute: object, value: Any) -> None:
+    if value not in owner.KINDS:
+        raise InvalidValueError("kind", value, "one of " + ", ".join(owner.KINDS))
+
+
 @final
 @frozen
 class Disk:
@@ -71,17 +76,12 @@ class Disk:
     )
     """The kinds that restrict nodes. Only the first four conflict."""
 
-    kind: str = field()
+    kind: str = field(validator=_check_kind)
     identity: str = field(validator=check_string)
     read_only: bool = field(default=False, validator=check_flag)
     monitors: tuple[str, ...] = field(
         default=(), converter=_monitors, validator=check_each(str, "a string")
     )
-
-    @kind.validator
-    def _check_kind(self, _attribute: object, value: object) -> None:
-        if value not in self.KINDS:
-            raise InvalidValueError("kind", value, "one of " + ", ".join(self.KINDS))
 
     def conflicts_with(self, other: Disk) -> bool:
         """Return whether pods with these disks cannot be on one node.

@@ -181,10 +181,10 @@ class VolumeBinding:
         """
         if not isinstance(data, Mapping):
             raise InvalidValueError("data", data, "a mapping of strings to strings")
-        given: Mapping[Any, Any] = data
+        given: dict[Any, Any] = {**data}
         if not all(isinstance(one, str) for pair in given.items() for one in pair):
             raise InvalidValueError("data", given, "a mapping of strings to strings")
-        self._taken = dict(given)
+        self._taken = given
 
     def fork(self) -> VolumeBinding:
         """Return a plugin that remembers the same."""

@@ -20,6 +20,8 @@ from gangsched.events import (
     NodeDeleted,
     NodeUpdated,
     Nominated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -63,6 +65,8 @@ class UsageTracker:
                 return self._pod(pod.uid, now)
             case PodDeleted(uid) | Bound(uid):
                 return self._pod(uid, now)
+            case ObjectChanged() | ObjectDeleted():
+                pass
             case BindFailed(uid, attempt):
                 shown = self._cluster.pod(uid)
                 bound = shown is not None and shown.node_name is not None

@@ -89,9 +89,10 @@ def _of_constraints() -> dict[type[Any], st.SearchStrategy[Any]]:
     requirements = listed | asked | compared
     weights = st.integers(1, 100)
     named = st.builds(
-        lambda operator, name: NodeSelectorRequirement("metadata.name", operator, (name,)),
+        NodeSelectorRequirement,
+        st.just("metadata.name"),
         st.sampled_from(["In", "NotIn"]),
-        keys,
+        st.tuples(keys),
     )
     node_terms = st.builds(
         NodeSelectorTerm,

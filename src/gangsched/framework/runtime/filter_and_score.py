@@ -133,7 +133,7 @@ class _Judge:
         if part is None or given.key is None:
             return self._call(plugin, point, given)
         number, reads_labels = part
-        known = self._answers.get((number, point))
+        known: dict[Hashable, Any] | None = self._answers.get((number, point))
         if known is None:
             known = self._answers[number, point] = {}
         key = given.key

@@ -2,9 +2,9 @@
 
 Rules:
   R1  a question changes nothing;
-  R2  pending entities are listed in the order in which they would be tried: the active ones by
-      rank, then those in backoff by deadline, then the parked ones by rank. Groups that wait on
-      permit or are incomplete, and pods that are not admitted, follow in the order of arrival.
+  R2  pending entities are listed in the order in which they would be tried. The active ones come
+      first, by rank; then those in backoff, by deadline; then the parked ones, by rank. Groups that
+      wait on permit or are incomplete, and pods that are not admitted, follow by arrival.
 """
 
 from __future__ import annotations
