@@ -186,9 +186,9 @@ _EXPRESSIONS: Final = st.one_of(
     ),
     st.fixed_dictionaries(
         {
-            "key": st.sampled_from(("cores", "disk")),
+            "key": st.sampled_from(("cores", "cores", "disk")),
             "operator": st.sampled_from(("Gt", "Lt")),
-            "values": st.sampled_from((["3"], ["4"], ["9"])),
+            "values": st.sampled_from((["4"], ["8"], ["10"])),
         }
     ),
 )
