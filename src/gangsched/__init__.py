@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         PodUnschedulable,
         PodUpdated,
         PodWaiting,
+        PriorityOverruled,
         Release,
     )
     from gangsched.explain import Why
@@ -213,6 +214,7 @@ __all__ = [
     "PreemptionPolicy",
     "PreferredSchedulingTerm",
     "PriorityHeap",
+    "PriorityOverruled",
     "Profile",
     "ProfileError",
     "QOSClass",

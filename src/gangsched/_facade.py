@@ -47,7 +47,8 @@ ORIGINS: Final = {
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
         "ObjectChanged ObjectDeleted "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
-        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting Release"
+        "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
+        "PriorityOverruled Release"
     ),
     "explain": "Why",
     "framework": (

@@ -67,6 +67,7 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    PriorityOverruled,
     Release,
 )
 from gangsched.model import (
@@ -321,6 +322,7 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE),
     Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
     Record(PodRefused, uid=TEXT, reason=TEXT),
+    Record(PriorityOverruled, uid=TEXT, group=TEXT, priority=WHOLE, used=WHOLE),
     Record(PodNotAdmitted, uid=TEXT, reason=TEXT),
     Record(
         GroupIncomplete,

@@ -48,6 +48,7 @@ __all__ = [
     "PodUnschedulable",
     "PodUpdated",
     "PodWaiting",
+    "PriorityOverruled",
     "Release",
 ]
 
@@ -271,6 +272,24 @@ class PodRefused:
 
 @final
 @frozen
+class PriorityOverruled:
+    """A pending member has another priority than its group; the priority of the group decides.
+
+    Attributes:
+        uid: The member.
+        group: The group.
+        priority: The priority of the member.
+        used: The priority of the group, with which the member is queued.
+    """
+
+    uid: PodUID
+    group: GroupKey
+    priority: int
+    used: int
+
+
+@final
+@frozen
 class PodNotAdmitted:
     """A pod is not admitted to the queue yet.
 
@@ -425,6 +444,7 @@ class NominationLapsed:
 
 Notice: TypeAlias = (
     PodRefused
+    | PriorityOverruled
     | PodNotAdmitted
     | GroupIncomplete
     | PodUnschedulable

@@ -230,6 +230,7 @@ def coscheduling(
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
+    strict_priorities: bool = False,
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
@@ -247,6 +248,8 @@ def coscheduling(
         backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
         preemption: Whether pods and gangs may preempt lower priorities; None for never.
         backfill: With the unit ``group``, which gang gets a reservation; None for no reservations.
+        strict_priorities: Whether a pod with another priority than its group is refused. If not,
+            the priority of the group decides.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -263,6 +266,7 @@ def coscheduling(
         backoff=backoff,
         preemption=preemption,
         backfill=backfill,
+        strict_priorities=strict_priorities,
     )
 
 
@@ -279,6 +283,7 @@ def gang(
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
+    strict_priorities: bool = False,
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
 
@@ -297,6 +302,8 @@ def gang(
         backoff: How long a failed pod or gang waits before its next attempt; None for the defaults.
         preemption: Whether pods and gangs may preempt lower priorities; None for never.
         backfill: Which gang gets a reservation; None for no reservations.
+        strict_priorities: Whether a pod with another priority than its group is refused. If not,
+            the priority of the group decides.
     """
     policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
     return Scheduler(
@@ -308,6 +315,7 @@ def gang(
         backoff=backoff,
         preemption=preemption,
         backfill=backfill,
+        strict_priorities=strict_priorities,
     )
 
 

@@ -20,8 +20,8 @@ from gangsched.events import NodeAdded, PodAdded, PodGroupAdded
 from gangsched.kubernetes import read_event
 from gangsched.kubernetes._api import MERGE_PATCH, Api, ConnectionLost
 from gangsched.kubernetes._client import TransportName, connect
-from gangsched.kubernetes._decode import GroupDecoder, NodeDecoder, PodDecoder, PodFacts
-from gangsched.kubernetes._discovery import discover
+from gangsched.kubernetes._decode import GroupDecoder, GroupFacts, NodeDecoder, PodDecoder, PodFacts
+from gangsched.kubernetes._discovery import Dialect, discover, watch_dialects
 from gangsched.kubernetes._events import read_event_line
 from gangsched.kubernetes._reflector import Delta, Reflector, ReflectorState, Resource
 from support.control_plane import Account, ControlPlane, Rule
@@ -199,7 +199,7 @@ def test_api_server_is_verified(
         api = await connect(kubeconfig=str(kubeconfig), transport=transport)
         try:
             with pytest.raises(ConnectionLost, match=r"(?i)certificate") as lost:
-                await api.request("GET", "/version", timeout=0.5)
+                await api.request("GET", "/version", timeout=3.0)
             assert not lost.value.sent
         finally:
             await api.aclose()
@@ -392,3 +392,73 @@ def test_reflector_without_rights_waits_for_them(
             await asyncio.gather(task, return_exceptions=True)
 
     run(story(), timeout=60.0)
+
+
+def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduling.volcano.sh"},
+        "spec": {
+            "group": "scheduling.volcano.sh",
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "kind": "PodGroup"},
+            "versions": [
+                {
+                    "name": "v1beta1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 3},
+    }
+
+    async def story() -> None:
+        async with client(control_plane) as api:
+            before = await discover(api)
+            assert [each.group for each in before] == ["scheduling.k8s.io"]
+            found: list[tuple[Dialect, ...]] = []
+
+            async def changed(dialects: tuple[Dialect, ...]) -> None:
+                found.append(dialects)
+
+            looking = asyncio.ensure_future(watch_dialects(api, before, changed, interval=0.2))
+            await asyncio.to_thread(control_plane.admin.create, definitions, definition)
+            await until(lambda: bool(found))
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            (dialect,) = (each for each in found[-1] if each not in before)
+            assert dialect.version == "v1beta1"
+            assert dialect.status_subresource
+            deltas: list[Delta[GroupFacts]] = []
+            reflector = Reflector(
+                api, Resource(dialect.path, "PodGroup"), GroupDecoder(dialect), deltas.extend
+            )
+            task = asyncio.ensure_future(reflector.run())
+            await until(lambda: reflector.synced)
+            path = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups"
+            await asyncio.to_thread(control_plane.admin.create, path, group)
+            await until(lambda: [each.kind for each in deltas] == ["synced", "added"])
+            facts = deltas[-1].value
+            assert facts is not None
+            assert facts.group.min_available == 3
+            name = definition["metadata"]["name"]  # type: ignore[index]
+            await asyncio.to_thread(control_plane.admin.delete, f"{definitions}/{name}")
+            await until(lambda: "deleted" in [each.kind for each in deltas], timeout=60.0)
+            assert len(reflector) == 0
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run(story(), timeout=120.0)

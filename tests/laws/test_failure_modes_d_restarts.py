@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, report, walk
+from support.units import coscheduling
 
 POLICIES = [
     Policy(),
@@ -54,7 +56,7 @@ def test_member_that_contradicts_a_running_gang_is_refused_after_a_restart(
 ) -> None:
     """F42, F23: however old it is, and wherever it stands in the listing."""
     gang: dict[str, Any] = {"min_available": 2}
-    driver = Driver(Policy().make)
+    driver = Driver(partial(coscheduling, strict_priorities=True))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
     names = ["a-odd", "b-0", "b-1"]
     says = [gang, gang | {field: 5}, gang]

@@ -45,7 +45,7 @@ def busy_scheduler(*plugins: object) -> tuple[InMemoryCluster, Scheduler]:
     """
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    scheduler = Scheduler(cluster, profile)
+    scheduler = Scheduler(cluster, profile, strict_priorities=True)
     arrivals: list[Event] = [
         NodeAdded(Node(name=NodeName("n1"), allocatable={"cpu": 4})),
         NodeAdded(Node(name=NodeName("n2"), allocatable={"cpu": 4})),

@@ -31,6 +31,7 @@ def faulty_driver(
     policy: object | None = None,
     match: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     cpu: int = 6,
+    strict_priorities: bool = False,
 ) -> tuple[Driver, FaultyPlugin]:
     """Return the driver, with one node, and the plugin.
 
@@ -41,15 +42,15 @@ def faulty_driver(
         policy: What sorts the queue; the gang policy without it.
         match: What the oracle takes for the policy's quorum.
         cpu: What the node offers.
+        strict_priorities: Whether a pod with another priority than its group is refused.
     """
     needed = ("unreserve",) if "reserve" in points else () if points else ("post_bind",)
     faulty = FaultyPlugin(*points, *needed, group_wide=wide.split())
     sorts = policy or Coscheduling(permit_timeout=50.0)
 
     def make(cluster: ClusterState) -> Scheduler:
-        return Scheduler(
-            cluster, Profile(faulty, sorts, NodeResources(), DefaultBinder()), unit=unit
-        )
+        profile = Profile(faulty, sorts, NodeResources(), DefaultBinder())
+        return Scheduler(cluster, profile, unit=unit, strict_priorities=strict_priorities)
 
     driver = Driver(make, permit_timeout=50.0, match=match)
     driver.tell(node("n", cpu))

@@ -34,7 +34,7 @@ def another(
     cluster: InMemoryCluster, *plugins: object, unit: SchedulingUnit = SchedulingUnit.POD
 ) -> Scheduler:
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    return Scheduler(cluster, profile, unit=unit)
+    return Scheduler(cluster, profile, unit=unit, strict_priorities=True)
 
 
 def nominating_scheduler() -> Scheduler:

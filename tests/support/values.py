@@ -44,6 +44,7 @@ from gangsched import (
     PodUpdated,
     PodWaiting,
     PreferredSchedulingTerm,
+    PriorityOverruled,
     Release,
     Resources,
     Taint,
@@ -187,5 +188,6 @@ effects = st.one_of(
         _few(_uids),
         _endless,
     ),
+    st.builds(PriorityOverruled, _uids, _keys, _wholes, _wholes),
     st.builds(NominationLapsed, st.none() | _keys, _few(_uids), _strings),
 )

@@ -66,6 +66,7 @@ from gangsched import (
     PodUnschedulable,
     PodWaiting,
     PriorityHeap,
+    PriorityOverruled,
     Profile,
     QOSClass,
     QueuedPod,
@@ -225,6 +226,9 @@ def perform(effect: Effect) -> Event | None:
             print(group, present)
         case PodRefused(uid, reason) | PodNotAdmitted(uid, reason) | PodUnschedulable(uid, reason):
             print(uid, reason)
+        case PriorityOverruled(uid, overruling, priority, used):
+            assert_type(overruling, GroupKey)
+            print(uid, priority, used)
         case PodRejected(uid, node, reason) | Evict(uid, node, reason):
             print(uid, node, reason)
         case PodScheduled(uid, node):

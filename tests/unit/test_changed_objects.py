@@ -244,7 +244,7 @@ def test_arrival_does_not_repeat_a_cycle_within_a_round() -> None:
 
 def test_member_is_refused_while_its_specification_contradicts_it() -> None:
     """F23: also one that was in already."""
-    driver, _odd = faulty_driver(cpu=4)
+    driver, _odd = faulty_driver(cpu=4, strict_priorities=True)
     driver.tell(PodGroupAdded(specify("g", 2, priority=5)))
     driver.add(make_pod("p", group="g", priority=5))
     assert told(driver, PodRefused) == []

@@ -42,6 +42,7 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    PriorityOverruled,
     Release,
 )
 from gangsched.model import Node, NodeName, Pod, PodGroup
@@ -66,6 +67,7 @@ VALUES: list[Any] = [
     Bind(UID, NAME, 1),
     Evict(UID, NAME, "why"),
     PodRefused(UID, "why"),
+    PriorityOverruled(UID, KEY, 1, 0),
     PodNotAdmitted(UID, "why"),
     GroupIncomplete(KEY, 1, 2),
     PodUnschedulable(UID, "why"),

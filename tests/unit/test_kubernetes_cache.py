@@ -24,18 +24,22 @@ from gangsched import (
     PodUpdated,
     presets,
 )
+from gangsched.cluster_objects import Namespace
+from gangsched.events import ObjectChanged, ObjectDeleted
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._echoes import WithoutEchoes
 from gangsched.kubernetes._facts import (
     Condition,
     Dialect,
     GroupFacts,
+    NamespaceFacts,
     NodeFacts,
     PodFacts,
     PriorityClassFacts,
 )
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._reflector import Delta
+from gangsched.model import FrozenMap
 
 NATIVE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 OTHER = Dialect("scheduling.x-k8s.io", "v1alpha1", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
@@ -266,3 +270,20 @@ def test_second_report_of_a_bind_is_not_handled_and_a_change_is() -> None:
     assert ending is not None
     calls.handle(ending, now=1.0)
     assert calls.left_out == 1
+
+
+def test_namespace_is_an_event_when_its_labels_change() -> None:
+    cache = new()
+
+    def heard(labels: dict[str, str], version: int) -> Delta[NamespaceFacts]:
+        identity = Identity("team", "u", str(version))
+        value = NamespaceFacts(name="team", identity=identity, labels=FrozenMap(labels))
+        return Delta("modified", identity, value)
+
+    first = Namespace(name="team", labels={"a": "b"})
+    assert cache.namespace(heard({"a": "b"}, 1)) == ObjectChanged(first)
+    assert cache.namespace(heard({"a": "b"}, 2)) is None
+    assert cache.cluster.objects.get(Namespace, "team") == first
+    gone: Delta[NamespaceFacts] = Delta("deleted", Identity("team", "u", "3"))
+    assert cache.namespace(gone) == ObjectDeleted("Namespace", "team")
+    assert cache.namespace(gone) is None

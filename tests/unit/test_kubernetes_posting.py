@@ -190,6 +190,7 @@ async def test_of_one_pod_only_the_latest_condition_is_written() -> None:
     status.unschedulable(pod.uid, "reason 4")
     work = asyncio.create_task(status.run())
     await until(lambda: not len(status) and len(api.requests) == 1)
+    status.unschedulable(pod.uid, "reason 4")
     await asyncio.sleep(0.02)
     work.cancel()
     (condition,) = api.objects[PODS]["default/p"]["status"]["conditions"]

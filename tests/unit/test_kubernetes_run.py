@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gangsched.kubernetes import ProfileSettings, Settings
+from gangsched.kubernetes import LeaderElection, ProfileSettings, Settings
 from gangsched.kubernetes._api import Response
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import Fault, MemoryApi, lost_after, lost_before, refused
@@ -223,6 +223,43 @@ async def test_rest_of_a_gang_is_evicted_when_a_bind_fails_for_good() -> None:
 
 
 @on_a_loop
+async def test_rest_of_a_gang_is_evicted_by_budget_when_that_is_asked_for() -> None:
+    api = cluster()
+    gang(api)
+    budget = [refused(429, "the disruption budget needs 2", retry_after="0.05") for _ in range(2)]
+
+    def fault(method: str, path: str) -> Fault | None:
+        if path.endswith("/pods/g-2/binding"):
+            return refused(422, "invalid")
+        return budget.pop() if path.endswith("/eviction") and budget else None
+
+    api.fault = fault
+    settings = Settings(leader_election=ALONE.leader_election, respect_budgets=True)
+    async with running(api, settings):
+        await until(lambda: "default/g-0" not in api.pods() and "default/g-1" not in api.pods())
+    assert not any(method == "DELETE" for method, _path in api.requests)
+    assert sum(path.endswith("/eviction") for _method, path in api.requests) == 4
+
+
+@on_a_loop
+async def test_lost_lease_ends_all_writes_and_a_new_term_goes_on() -> None:
+    api = cluster()
+    election = LeaderElection(lease_duration=0.6, renew_deadline=0.4, retry_period=0.05)
+    leases = "/apis/coordination.k8s.io/v1/leases"
+    async with running(api, Settings(leader_election=election)):
+        await until(lambda: api.watchers.get(PODS))
+        held = api.get(leases, "kube-system/gangsched")
+        assert held is not None
+        held["spec"]["holderIdentity"] = "another"
+        api.put(leases, held)
+        await until(lambda: not api.watchers.get(PODS))
+        gang(api)
+        await asyncio.sleep(0.2)
+        assert not any(api.pods().values())
+        await until(lambda: all_bound(api))  # the other one does not renew, so its lease expires
+
+
+@on_a_loop
 async def test_recreated_pod_is_not_bound_in_place_of_the_old_one() -> None:
     api = cluster()
     gang(api, size=2)
@@ -280,6 +317,25 @@ async def test_partial_gang_is_completed_when_the_rest_fits() -> None:
         await until(lambda: all_bound(api))
         await asyncio.sleep(0.4)
     assert len(api.pods()) == 3
+
+
+@on_a_loop
+async def test_gang_with_a_bind_under_way_is_not_released() -> None:
+    api = cluster()
+    gang(api)
+    held = asyncio.Event()
+
+    def hold(_method: str, path: str) -> Fault | None:
+        wait = path.endswith("/pods/g-2/binding") and not held.is_set()
+        return refused(503, retry_after="0.1") if wait else None
+
+    api.fault = hold
+    async with running(api, QUICK):
+        await until(lambda: sum(map(bool, api.pods().values())) == 2)
+        await asyncio.sleep(0.6)
+        held.set()
+        await until(lambda: all_bound(api))
+    assert not any(method == "DELETE" for method, _path in api.requests)
 
 
 @on_a_loop

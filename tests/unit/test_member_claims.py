@@ -74,7 +74,7 @@ def test_contradicting_member_joins_when_the_first_drops_its_claim(goes: bool) -
 
 def test_member_that_its_specification_refused_says_nothing_for_its_group() -> None:
     """F23: of one priority are all that are in, also when the specification has gone."""
-    driver, _odd = faulty_driver(cpu=4)
+    driver, _odd = faulty_driver(cpu=4, strict_priorities=True)
     driver.add(make_pod("p", group="g", min_available=3))
     driver.tell(PodGroupAdded(specify("g", 3, priority=5)))
     driver.add(make_pod("q", group="g", min_available=3, priority=5))

@@ -85,7 +85,7 @@ def test_why_counts_missing_members_and_those_that_do_not_count() -> None:
 
 def test_why_names_refused_members_and_the_field() -> None:
     faulty = make_pod("odd", uid="u-7", group="g", min_available=2, priority=5)
-    driver = at_rest(*gang(1, 2), faulty)
+    driver = at_rest(*gang(1, 2), faulty, strict_priorities=True)
     reason = "pod default/odd: priority must be 0, the priority of default/g, got 5"
     why = ask(driver)
     assert isinstance(why, explain.NotEnoughMembers)
@@ -110,7 +110,7 @@ def test_why_names_the_first_two_of_many_refused_members(count: int, rest: str) 
 
 def test_why_names_refused_members_of_a_group_without_minimum() -> None:
     faulty = make_pod("odd", group="g", min_available=1, priority=5)
-    why = ask(at_rest(make_pod("g-0", group="g"), faulty))
+    why = ask(at_rest(make_pod("g-0", group="g"), faulty, strict_priorities=True))
     assert isinstance(why, explain.NotEnoughMembers)
     assert why.missing is None
     assert str(why) == (

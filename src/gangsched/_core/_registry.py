@@ -206,20 +206,28 @@ class PodGroupRegistry:
     Args:
         grace: The number of seconds for which a group is kept after its last member left; finite,
             >= 0. With 0 the group is deleted at once.
+        strict_priorities: Whether a member with another priority than its group is refused. If not,
+            the priority of the group decides.
 
     Raises:
         InvalidValueError: *grace* is invalid.
     """
 
-    __slots__ = ("_grace", "_groups", "_left", "_numbers")
+    __slots__ = ("_grace", "_groups", "_left", "_numbers", "_strict_priorities")
 
-    def __init__(self, grace: float = 0.0) -> None:
+    def __init__(self, grace: float = 0.0, *, strict_priorities: bool = True) -> None:
         if not is_seconds(grace) or grace < 0:
             raise InvalidValueError("grace", grace, "a finite number of seconds >= 0")
         self._grace = grace
+        self._strict_priorities = strict_priorities
         self._groups: dict[GroupKey, PodGroupInfo] = {}
         self._left: dict[GroupKey, float] = {}  # end of the grace period, the earliest first
         self._numbers = 0
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether a member with another priority than its group is refused."""
+        return self._strict_priorities
 
     def declare(self, group: PodGroup) -> PodGroupInfo:
         """Store a specification, new or changed, and return its group.
@@ -262,6 +270,8 @@ class PodGroupRegistry:
         if None not in (minimum, stated_min) and minimum != stated_min:
             expected = f"{stated_min}, the value of the first member of {info.key}"
             return InvalidPodGroupError(subject, "min_available", minimum, expected)
+        if not self._strict_priorities:
+            return None
         stated = info.claimed_priority
         if info.spec is not None and info.spec.priority is not None:
             stated = info.spec.priority

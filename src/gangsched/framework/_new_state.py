@@ -33,7 +33,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
         settings=settings,
         nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
         queue=SchedulingQueue(callbacks.rank),
-        pods=Pods(PodGroupRegistry(grace)),
+        pods=Pods(PodGroupRegistry(grace, strict_priorities=settings.strict_priorities)),
         reservations=Reservations(backfill=BackfillState(backfill)),
         pod_classes=pod_classes,
         call=call,

@@ -94,6 +94,9 @@ class Scheduler:
             gone. Members that are recreated within that time keep the group's place in the queue
             order and its backoff.
 
+        strict_priorities: Whether a pod with another priority than its group is refused. If not,
+            the priority of the group decides, and a notice says so.
+
     Raises:
         InvalidValueError: An argument is malformed.
     """
@@ -113,6 +116,7 @@ class Scheduler:
         preemption: Preemption | None = None,
         backfill: Backfill | None = None,
         group_grace: float = 60.0,
+        strict_priorities: bool = False,
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
@@ -126,6 +130,8 @@ class Scheduler:
             raise InvalidValueError("backfill", backfill, "None if unit is 'pod'")
         if not is_seconds(group_grace) or group_grace < 0:
             raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
+        if type(strict_priorities) is not bool:
+            raise InvalidValueError("strict_priorities", strict_priorities, "True or False")
         if type(search_budget) is not int or search_budget < 0:
             raise InvalidValueError("search_budget", search_budget, "an int >= 0")
         if not callable(membership):
@@ -141,6 +147,7 @@ class Scheduler:
             search_budget,
             Backoff() if backoff is None else backoff,
             preemption,
+            strict_priorities,
         )
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf

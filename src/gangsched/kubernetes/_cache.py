@@ -27,12 +27,15 @@ from typing import Any, Final, cast, final
 
 from attrs import evolve
 
+from gangsched.cluster_objects import Namespace
 from gangsched.events import (
     Bound,
     Event,
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -40,7 +43,13 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._facts import (
+    GroupFacts,
+    NamespaceFacts,
+    NodeFacts,
+    PodFacts,
+    PriorityClassFacts,
+)
 from gangsched.kubernetes._reflector import Delta
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
@@ -131,10 +140,6 @@ class Cache:
             return ()
         self._renewed[uid] = pod
         return PodDeleted(uid), PodAdded(pod)
-
-    def is_ours(self, uid: PodUID) -> bool:
-        """Return whether a pod is there and has a scheduler name of ours. O(1)."""
-        return uid not in self._foreign and self.cluster.pod(uid) is not None
 
     def group_facts(self, key: GroupKey) -> GroupFacts | None:
         """Return the object of a group; None if the group has no specification. O(1)."""
@@ -275,6 +280,18 @@ class Cache:
 
     def _first(self, known: dict[str, GroupFacts]) -> str:
         return next((each for each in self._dialects if each in known), next(iter(known)))
+
+    # What constraints refer to -----------------------------------------------------------------
+
+    def namespace(self, delta: Delta[NamespaceFacts]) -> Event | None:
+        """Store a change of a namespace; return the event, None if its labels are the same."""
+        assert delta.identity is not None
+        name = delta.identity.key
+        known = self.cluster.objects.get(Namespace, name)
+        if delta.value is None:
+            return None if known is None else self.cluster.apply(ObjectDeleted("Namespace", name))
+        shown = Namespace(name=name, labels=delta.value.labels)
+        return None if shown == known else self.cluster.apply(ObjectChanged(shown))
 
 
 def _runs_on(before: Pod, after: Pod) -> bool:

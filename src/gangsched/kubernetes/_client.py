@@ -97,6 +97,7 @@ class Client:
     ) -> Response:
         until = time.monotonic() + timeout
         pause, authorized = _LEAST_PAUSE, False
+        first: ConnectionLost | None = None
         while True:
             access = self._current()
             try:
@@ -111,8 +112,14 @@ class Client:
             except ConnectionLost as error:
                 left = until - time.monotonic()
                 delay = pause * (0.5 + self._random())
+                # The first problem says more than the last, for which no time was left. But that
+                # a request may have been carried out must not be forgotten.
+                if first is None or (error.sent and not first.sent):
+                    first = error
                 if (error.sent and method != "GET") or left <= delay:
-                    raise
+                    if first is error:
+                        raise
+                    raise first from error
                 pause = min(2 * pause, _MOST_PAUSE)
                 await asyncio.sleep(delay)
                 continue

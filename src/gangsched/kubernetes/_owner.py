@@ -26,12 +26,17 @@ from typing import Any, Final, final
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.drivers.aio import Driver
 from gangsched.events import Event, Evict
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._evict import Evictor
-from gangsched.kubernetes._facts import GroupFacts, NodeFacts, PodFacts, PriorityClassFacts
+from gangsched.kubernetes._facts import (
+    GroupFacts,
+    NamespaceFacts,
+    NodeFacts,
+    PodFacts,
+    PriorityClassFacts,
+)
 from gangsched.kubernetes._reflector import Delta
 from gangsched.model import PodUID
 
@@ -50,18 +55,15 @@ class Owner:
 
     Attributes:
         driver: The driver, once the scheduler has begun; None before.
-        scheduler: The scheduler; None before.
     """
 
     def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
         self.cache: Final = cache
         self._clock = clock
         self.driver: Driver | None = None
-        self.scheduler: Scheduler | None = None
 
     def begin(
         self,
-        scheduler: Scheduler,
         driven: DrivenScheduler,
         *,
         bind: Binder,
@@ -71,7 +73,6 @@ class Owner:
         observers: Sequence[Any] = (),
     ) -> Driver:
         """Begin to schedule; return the driver, which is to be run."""
-        self.scheduler = scheduler
         self.driver = Driver(
             driven,
             apply=self.cache.apply,
@@ -133,6 +134,12 @@ class Owner:
             if self._is_object(delta):
                 for event in self.cache.priority_class(delta):
                     self.tell(event)
+
+    def namespaces(self, deltas: Iterable[Delta[NamespaceFacts]]) -> None:
+        """Take in changes of namespaces."""
+        for delta in deltas:
+            if self._is_object(delta):
+                self.tell(self.cache.namespace(delta))
 
     @staticmethod
     def _is_object(delta: Delta[Any]) -> bool:

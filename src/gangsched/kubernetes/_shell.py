@@ -25,6 +25,7 @@ from gangsched.kubernetes._decode import (
     GroupDecoder,
     NodeDecoder,
     PodDecoder,
+    decode_namespace,
     decode_priority_class,
 )
 from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
@@ -163,7 +164,6 @@ class Shell:
             respect_budgets=self._settings.respect_budgets,
         )
         driver = owner.begin(
-            scheduler,
             WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
             bind=binder,
             evict=evictor,
@@ -203,6 +203,8 @@ class Shell:
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
         self._watch(tasks, priority_classes, decode_priority_class, owner.priority_classes)
+        namespaces = Resource("/api/v1/namespaces", "Namespace")
+        self._watch(tasks, namespaces, decode_namespace, owner.namespaces)
         self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
         self._watch_groups(tasks, owner, dialects)
         self._watch(tasks, Resource("/api/v1/pods", "Pod"), self._decode_pod, owner.pods)

@@ -18,7 +18,18 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
-from gangsched._forms import SECONDS, TEXT, WHOLE, Form, Record, as_object, at, choice, optional
+from gangsched._forms import (
+    FLAG,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Form,
+    Record,
+    as_object,
+    at,
+    choice,
+    optional,
+)
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
 from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler, SchedulingUnit
@@ -73,6 +84,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "backoff": _BACKOFF.form,
     "preemption": optional(_PREEMPTION.form),
     "backfill": optional(_BACKFILL.form),
+    "strict_priorities": FLAG,
 }
 
 

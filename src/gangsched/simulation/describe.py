@@ -36,6 +36,7 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
+    PriorityOverruled,
     Release,
 )
 from gangsched.model import Pod, PodPhase, PodUID
@@ -238,6 +239,9 @@ class EventLog:
             case NominationLapsed(group, pods, reason):
                 for subject in [f"podgroup/{group}"] if group else map(self._pod, pods):
                     self._say(now, _WARNING, "NominationLapsed", subject, reason)
+            case PriorityOverruled(uid, group, priority, used):
+                text = f"priority {priority} is ignored: that of podgroup {group} is {used}"
+                self._say(now, _WARNING, "PriorityOverruled", self._pod(uid), text)
             case Bind() | Release():
                 pass
 

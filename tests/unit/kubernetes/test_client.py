@@ -179,6 +179,26 @@ def test_request_that_finds_no_server_was_not_sent(name: str) -> None:
 
 
 @each_transport
+def test_first_problem_is_told_when_the_time_is_over(name: str) -> None:
+    async def story() -> None:
+        async with scripted_api() as server, client_of(name, server.access) as client:
+
+            async def slowly(_request: Request) -> Answer:
+                if len(server.requests) > 1:
+                    await asyncio.sleep(5.0)
+                return abort(b"nonsense\r\n\r\n")
+
+            server.handler = slowly
+            with pytest.raises(ConnectionLost) as lost:
+                await client.request("GET", "/version", timeout=0.4)
+            assert len(server.requests) == 2
+            assert "within" not in lost.value.problem
+            assert "Timeout" not in lost.value.problem
+
+    run(story())
+
+
+@each_transport
 def test_write_waits_for_a_server_that_starts(name: str) -> None:
     async def story() -> None:
         async with scripted_api() as server:

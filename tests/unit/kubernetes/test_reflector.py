@@ -428,6 +428,35 @@ def test_pauses_grow_and_a_success_ends_them() -> None:
     run(story())
 
 
+def test_event_of_a_watch_ends_the_growth_of_pauses() -> None:
+    async def story() -> None:
+        async with watched() as one:
+            one.server.answers(
+                stream(bookmark("5", ends=True)),
+                abort(),
+                abort(),
+                stream(added("a", "6"), abort=True, pause=0.02),
+                SILENT,
+            )
+            async with running(one):
+                await one.until(lambda: len(one.server.requests) == 5)
+            assert one.pauses == [0.1, 0.2, 0.1]
+
+    run(story())
+
+
+def test_second_end_of_the_initial_events_is_not_told() -> None:
+    async def story() -> None:
+        async with watched() as one:
+            one.server.answers(
+                stream(bookmark("5", ends=True), bookmark("6", ends=True), ends=False)
+            )
+            async with running(one):
+                await one.until_told("synced")
+
+    run(story())
+
+
 def test_watch_that_ends_at_once_without_events_waits() -> None:
     async def story() -> None:
         async with watched() as one:

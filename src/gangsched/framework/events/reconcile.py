@@ -23,6 +23,7 @@ from gangsched.events import (
     PodRefused,
     PodScheduled,
     PodUnschedulable,
+    PriorityOverruled,
 )
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.prefetch import Seen
@@ -72,6 +73,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     known = state.pods.registry.get(key)
     if spec == (None if known is None else known.spec):
         return
+    priority = None if known is None else known.priority
     before = None if known is None else known.spec
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
@@ -80,6 +82,10 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         state.pods.registry.declare(spec)
     info = state.pods.registry.get(key)
     if info is not None and info.members:
+        if info.priority != priority:
+            for member in state.pods.of_group(info):
+                if member.state is MemberState.UNSCHEDULED:
+                    _tell_priority(state.call, member)
         for member in state.pods.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
@@ -230,6 +236,8 @@ def _conflict(pods: Pods, seen: Seen) -> InvalidPodGroupError | None:
 
 
 def _contradicts_spec(pods: Pods, pod: Pod, claim: Membership) -> bool:
+    if not pods.registry.is_strict:
+        return False
     info = pods.registry.get(claim.group)
     stated = None if info is None or info.spec is None else info.spec.priority
     return stated is not None and stated != pod.priority
@@ -303,6 +311,7 @@ def _admit(
     if claim is not None:
         member.role = claim.role
     if wanted is MemberState.UNSCHEDULED:
+        _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
@@ -485,6 +494,13 @@ def _is_tried(state: State, verdict: RejectGroup | EvictGroup | None) -> bool:
         return verdict is not None
     info = state.pods.registry.get(verdict.group)
     return info is not None and info.attempt_started_at is not None
+
+
+def _tell_priority(call: CurrentCall, member: Member) -> None:
+    """Post that the priority of a group decides for a member that has another one."""
+    info, pod = member.group, member.pod
+    if info is not None and info.priority != pod.priority:
+        call.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
 
 
 def _tell_held(call: CurrentCall, member: Member, problem: InvalidPodGroupError | None) -> None:

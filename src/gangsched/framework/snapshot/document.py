@@ -78,6 +78,7 @@ HELD: Final[Mapping[type, Held]] = {
     State: Held(kept="nodes queue pods pod_classes attempts reservations call", given="settings"),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
+        " strict_priorities"
     ),
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
@@ -148,7 +149,7 @@ HELD: Final[Mapping[type, Held]] = {
         " _ready_by_role",
         passing="_pod _is_ready",
     ),
-    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace"),
+    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace _strict_priorities"),
     PodGroupInfo: Held(
         kept="key uid spec claimed_min claimed_priority first_seen_at claims members attempts"
         " attempt_started_at last_failure_at failures backoff_until complete_at was_scheduled",

@@ -39,6 +39,7 @@ class Settings:
         search_budget: The number of steps that the search for a placement of a gang may take.
         backoff: The backoff after a failed attempt.
         preemption: When pods and gangs may preempt others; None for never.
+        strict_priorities: Whether a pod with another priority than its group is refused.
     """
 
     cluster: ClusterState
@@ -49,3 +50,4 @@ class Settings:
     search_budget: int
     backoff: Backoff
     preemption: Preemption | None = None
+    strict_priorities: bool = False
