@@ -181,7 +181,6 @@ def test_member_that_contradicts_its_group_is_refused_when_it_arrives(
     assert placed == {"rowan-0", "rowan-1"}
 
 
-@rows(33, ours=True)
 def test_priority_of_the_group_decides_over_that_of_a_member() -> None:
     """Row 33 without ``strict_priorities``: the member counts, and a notice names both values."""
     driver = a_cluster(labelled("rowan-0", 2))
