@@ -198,9 +198,11 @@ def test_changed_minimum_takes_effect_at_once_and_never_takes_a_node_away(
         assert not waiting or waiting + running < minimum, "a quorum waits"
 
 
-def test_member_with_another_priority_than_its_group_is_refused() -> None:
+def test_member_with_another_priority_than_its_group_is_refused_when_priorities_are_strict() -> (
+    None
+):
     """F23: members never stand apart in the queue."""
-    driver = Driver(Policy().make)
+    driver = Driver(Policy(strict_priorities=True).make)
     driver.tell(node(2))
     driver.add(make_pod("g-0", group="g", min_available=2, cpu=1, priority=5))
     driver.add(make_pod("g-1", group="g", min_available=2, cpu=1, priority=7))
@@ -213,16 +215,28 @@ def test_member_with_another_priority_than_its_group_is_refused() -> None:
     assert info.priority == 5
 
 
-def test_priority_of_the_specification_binds_all_members_in_any_order() -> None:
+def test_priority_of_the_specification_binds_all_members_in_any_order_when_strict() -> None:
     """F23: the arrival order does not matter where the group says its priority."""
     for first, second in ((5, 7), (7, 5)):
-        driver = Driver(Policy().make)
+        driver = Driver(Policy(strict_priorities=True).make)
         driver.tell(node(1), PodGroupAdded(PodGroup(name="g", min_available=1, priority=7)))
         for n, priority in enumerate((first, second)):
             pod = make_pod(f"g-{n}", cpu=1, priority=priority)
             driver.add(evolve(pod, pod_group="g"))
         driver.drain()
         assert [pod.priority for pod in bound(driver)] == [7]
+
+
+def test_members_with_other_priorities_than_their_group_start_with_it() -> None:
+    """F23: the priority of the group decides, so members never stand apart."""
+    driver = Driver(Policy().make)
+    driver.tell(node(2))
+    for n, priority in enumerate((5, 7)):
+        driver.add(make_pod(f"g-{n}", group="g", min_available=2, cpu=1, priority=priority))
+    driver.drain()
+    assert {pod.name for pod in bound(driver)} == {"g-0", "g-1"}
+    (info,) = driver.scheduler.registry
+    assert info.priority == 5
 
 
 def test_events_from_many_threads_are_taken_in_one_by_one() -> None:

@@ -36,7 +36,8 @@ for n in range(80):
         PutNode(draw.randrange(3), cpu=draw.randint(1, 2)),
         Restart() if n % 2 else Decide(), Rebuild(),
     ]))
-world = Policy(unit=SchedulingUnit({unit!r})).world().live(*steps).finish()
+policy = Policy(unit=SchedulingUnit({unit!r}), strict_priorities=True)
+world = policy.world().live(*steps).finish()
 print(repr(world.driver.log))
 """
 

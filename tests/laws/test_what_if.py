@@ -14,7 +14,7 @@ from support.histories import Policy, all_policies, histories, steps
 from support.history_steps import HistoryStep
 from support.questions import PerformedEffects, asked, events_of, explanations
 
-IDENTITIES = (r"settings\.profile\.parts", r"\.answers")
+IDENTITIES = (r"settings\.profile\.parts", r"settings\.profile\.skipping", r"\.answers")
 """State that is kept by the identity of a plugin, and so differs between two schedulers."""
 SECONDS = st.sampled_from([0, 0, 1, 30])
 

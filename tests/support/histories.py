@@ -77,6 +77,7 @@ class Policy:
     backoff: Backoff = field(factory=Backoff)
     preemption: Preemption | None = None
     backfill: Backfill | None = None
+    strict_priorities: bool = False
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Return a scheduler with this policy."""
@@ -93,6 +94,7 @@ class Policy:
             backoff=self.backoff,
             preemption=self.preemption,
             backfill=self.backfill if (self.unit or current()) is SchedulingUnit.GROUP else None,
+            strict_priorities=self.strict_priorities,
         )
 
     def world(self) -> World:
