@@ -19,15 +19,16 @@ from attrs import fields_dict, frozen
 
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Resources
+from gangsched.quantity import is_seconds
 
 __all__ = [
-    "FLAG",
-    "NAMED",
-    "PLAIN",
+    "BOOL",
+    "STRS_BY_NAME",
+    "JSON",
     "RESOURCES",
     "SECONDS",
-    "TEXT",
-    "WHOLE",
+    "STR",
+    "INT",
     "Form",
     "Record",
     "as_object",
@@ -73,9 +74,9 @@ def _checked(kind: Callable[[Any], bool], expected: str) -> Form[Any]:
     return Form(lambda value: value, read)
 
 
-TEXT: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a string")
-WHOLE: Final[Form[Any]] = _checked(lambda value: type(value) is int, "an int")
-FLAG: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "a bool")
+STR: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a string")
+INT: Final[Form[Any]] = _checked(lambda value: type(value) is int, "an int")
+BOOL: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "a bool")
 
 _ENDLESS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -89,8 +90,8 @@ def _write_seconds(value: float) -> float | str:
 def _read_seconds(value: Any, path: str) -> float:
     if isinstance(value, str) and value in _ENDLESS:
         return _ENDLESS[value]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise InvalidValueError(path, value, 'a number of seconds or "Infinity"')
+    if not is_seconds(value):
+        raise InvalidValueError(path, value, 'a finite number of seconds or "Infinity"')
     return value
 
 
@@ -113,7 +114,7 @@ def _plain(value: Any, path: str) -> Any:
     return value
 
 
-PLAIN: Final[Form[Any]] = Form(lambda value: _plain(value, "value"), _plain)
+JSON: Final[Form[Any]] = Form(lambda value: _plain(value, "value"), _plain)
 """Any JSON data; reading and writing copy it."""
 
 
@@ -179,8 +180,13 @@ def mapping(form: Form[T]) -> Form[FrozenMap[T]]:
     )
 
 
-NAMED: Final[Form[Any]] = mapping(TEXT)
-_AMOUNTS: Final[Form[Any]] = mapping(WHOLE)
+STRS_BY_NAME: Final[Form[Any]] = mapping(STR)
+_MOST: Final = 1 << 96
+_AMOUNTS: Final[Form[Any]] = mapping(
+    _checked(
+        lambda value: type(value) is int and -_MOST <= value <= _MOST, "an int of at most 96 bits"
+    )
+)
 RESOURCES: Final[Form[Resources]] = Form(
     Resources.to_milli, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
 )

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangsched._forms import (
-    FLAG,
-    NAMED,
+    BOOL,
+    INT,
     RESOURCES,
     SECONDS,
-    TEXT,
-    WHOLE,
+    STR,
+    STRS_BY_NAME,
     Form,
     Record,
     choice,
@@ -112,69 +112,69 @@ __all__ = [
 ]
 
 _TAINT_EFFECT: Final = choice(TaintEffect)
-_REQUIREMENT: Final = Record(NodeSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
+_REQUIREMENT: Final = Record(NodeSelectorRequirement, key=STR, operator=STR, values=many(STR))
 _TERM: Final = Record(
     NodeSelectorTerm, requirements=many(_REQUIREMENT.form), match_fields=many(_REQUIREMENT.form)
 )
-_PREFERRED_TERM: Final = Record(PreferredSchedulingTerm, weight=WHOLE, preference=_TERM.form)
-_EXPRESSION: Final = Record(LabelSelectorRequirement, key=TEXT, operator=TEXT, values=many(TEXT))
+_PREFERRED_TERM: Final = Record(PreferredSchedulingTerm, weight=INT, preference=_TERM.form)
+_EXPRESSION: Final = Record(LabelSelectorRequirement, key=STR, operator=STR, values=many(STR))
 _SELECTOR: Final = Record(
-    LabelSelector, match_labels=NAMED, match_expressions=many(_EXPRESSION.form)
+    LabelSelector, match_labels=STRS_BY_NAME, match_expressions=many(_EXPRESSION.form)
 )
 _POD_TERM: Final = Record(
     PodAffinityTerm,
-    topology_key=TEXT,
+    topology_key=STR,
     label_selector=optional(_SELECTOR.form),
-    namespaces=many(TEXT),
+    namespaces=many(STR),
     namespace_selector=optional(_SELECTOR.form),
-    match_label_keys=many(TEXT),
-    mismatch_label_keys=many(TEXT),
+    match_label_keys=many(STR),
+    mismatch_label_keys=many(STR),
 )
 _WEIGHTED_TERM: Final = Record(
-    WeightedPodAffinityTerm, weight=WHOLE, pod_affinity_term=_POD_TERM.form
+    WeightedPodAffinityTerm, weight=INT, pod_affinity_term=_POD_TERM.form
 )
 _SPREAD: Final = Record(
     TopologySpreadConstraint,
-    max_skew=WHOLE,
-    topology_key=TEXT,
+    max_skew=INT,
+    topology_key=STR,
     when_unsatisfiable=choice(WhenUnsatisfiable),
     label_selector=optional(_SELECTOR.form),
-    min_domains=optional(WHOLE),
+    min_domains=optional(INT),
     node_affinity_policy=choice(NodeInclusionPolicy),
     node_taints_policy=choice(NodeInclusionPolicy),
-    match_label_keys=many(TEXT),
+    match_label_keys=many(STR),
 )
-_PORT: Final = Record(HostPort, host_port=WHOLE, protocol=TEXT, host_ip=TEXT)
-_IMAGE: Final = Record(ContainerImage, names=many(TEXT), size_bytes=WHOLE)
-_TAINT: Final = Record(Taint, key=TEXT, value=TEXT, effect=_TAINT_EFFECT)
+_PORT: Final = Record(HostPort, host_port=INT, protocol=STR, host_ip=STR)
+_IMAGE: Final = Record(ContainerImage, names=many(STR), size_bytes=INT)
+_TAINT: Final = Record(Taint, key=STR, value=STR, effect=_TAINT_EFFECT)
 _TOLERATION: Final = Record(
     Toleration,
-    key=TEXT,
-    value=TEXT,
-    exists=FLAG,
+    key=STR,
+    value=STR,
+    exists=BOOL,
     effect=optional(_TAINT_EFFECT),
     comparison=optional(choice(Comparison)),
 )
-TOPOLOGY: Final = Record(Topology, key=TEXT, required=FLAG)
-_VOLUME_CLAIM: Final = Record(VolumeClaim, name=TEXT, ephemeral=FLAG)
-_DISK: Final = Record(Disk, kind=TEXT, identity=TEXT, read_only=FLAG, monitors=many(TEXT))
+TOPOLOGY: Final = Record(Topology, key=STR, required=BOOL)
+_VOLUME_CLAIM: Final = Record(VolumeClaim, name=STR, ephemeral=BOOL)
+_DISK: Final = Record(Disk, kind=STR, identity=STR, read_only=BOOL, monitors=many(STR))
 POD: Final = Record(
     Pod,
-    uid=TEXT,
-    name=TEXT,
-    namespace=TEXT,
-    priority=WHOLE,
+    uid=STR,
+    name=STR,
+    namespace=STR,
+    priority=INT,
     requests=RESOURCES,
     limits=RESOURCES,
-    labels=NAMED,
-    annotations=NAMED,
-    node_selector=NAMED,
+    labels=STRS_BY_NAME,
+    annotations=STRS_BY_NAME,
+    node_selector=STRS_BY_NAME,
     affinity=many(_TERM.form),
     tolerations=many(_TOLERATION.form),
-    pod_group=optional(TEXT),
-    scheduling_gates=many(TEXT),
-    owners=many(TEXT),
-    node_name=optional(TEXT),
+    pod_group=optional(STR),
+    scheduling_gates=many(STR),
+    owners=many(STR),
+    node_name=optional(STR),
     phase=choice(PodPhase),
     deleted_at=optional(SECONDS),
     created_at=SECONDS,
@@ -186,116 +186,116 @@ POD: Final = Record(
     preferred_pod_anti_affinity=many(_WEIGHTED_TERM.form),
     topology_spread_constraints=many(_SPREAD.form),
     host_ports=many(_PORT.form),
-    images=many(TEXT),
-    image_volumes=many(TEXT),
-    required_features=many(TEXT),
+    images=many(STR),
+    image_volumes=many(STR),
+    required_features=many(STR),
     volume_claims=many(_VOLUME_CLAIM.form),
     disks=many(_DISK.form),
-    unmodelled=many(TEXT),
+    unmodelled=many(STR),
 )
 GROUP: Final = Record(
     PodGroup,
-    name=TEXT,
-    namespace=TEXT,
-    roles=mapping(WHOLE),
-    min_available=WHOLE,
+    name=STR,
+    namespace=STR,
+    roles=mapping(INT),
+    min_available=INT,
     schedule_timeout=optional(SECONDS),
     min_resources=RESOURCES,
-    priority=optional(WHOLE),
+    priority=optional(INT),
     created_at=SECONDS,
     topology=optional(TOPOLOGY.form),
-    bundle=many(TEXT),
+    bundle=many(STR),
     preemption_policy=optional(choice(PreemptionPolicy)),
-    evicted_whole=FLAG,
-    unmodelled=many(TEXT),
+    evicted_whole=BOOL,
+    unmodelled=many(STR),
 )
 NODE: Final = Record(
     Node,
-    name=TEXT,
+    name=STR,
     allocatable=RESOURCES,
-    labels=NAMED,
+    labels=STRS_BY_NAME,
     taints=many(_TAINT.form),
-    unschedulable=FLAG,
+    unschedulable=BOOL,
     images=many(_IMAGE.form),
-    declared_features=many(TEXT),
+    declared_features=many(STR),
 )
 
 _MODES: Final = many(choice(AccessMode))
-_SOURCE: Final = Record(VolumeSource, driver=TEXT, handle=TEXT, in_tree=FLAG)
+_SOURCE: Final = Record(VolumeSource, driver=STR, handle=STR, in_tree=BOOL)
 OBJECTS: Final[tuple[Record[Any], ...]] = (
-    Record(Namespace, name=TEXT, labels=NAMED),
+    Record(Namespace, name=STR, labels=STRS_BY_NAME),
     Record(
         PersistentVolumeClaim,
-        name=TEXT,
-        namespace=TEXT,
-        uid=TEXT,
-        volume=TEXT,
-        bound=FLAG,
-        lost=FLAG,
-        terminating=FLAG,
-        storage_class=TEXT,
+        name=STR,
+        namespace=STR,
+        uid=STR,
+        volume=STR,
+        bound=BOOL,
+        lost=BOOL,
+        terminating=BOOL,
+        storage_class=STR,
         access_modes=_MODES,
         requests=RESOURCES,
         selector=optional(_SELECTOR.form),
-        volume_mode=TEXT,
-        attributes_class=TEXT,
-        selected_node=TEXT,
-        owner=TEXT,
+        volume_mode=STR,
+        attributes_class=STR,
+        selected_node=STR,
+        owner=STR,
     ),
     Record(
         PersistentVolume,
-        name=TEXT,
-        labels=NAMED,
+        name=STR,
+        labels=STRS_BY_NAME,
         capacity=RESOURCES,
-        storage_class=TEXT,
+        storage_class=STR,
         access_modes=_MODES,
-        volume_mode=TEXT,
-        attributes_class=TEXT,
+        volume_mode=STR,
+        attributes_class=STR,
         node_affinity=optional(many(_TERM.form)),
-        claim=TEXT,
-        claim_uid=TEXT,
-        available=FLAG,
-        terminating=FLAG,
+        claim=STR,
+        claim_uid=STR,
+        available=BOOL,
+        terminating=BOOL,
         source=optional(_SOURCE.form),
     ),
     Record(
         StorageClass,
-        name=TEXT,
-        provisioner=TEXT,
-        waits=FLAG,
+        name=STR,
+        provisioner=STR,
+        waits=BOOL,
         allowed_topologies=many(_TERM.form),
     ),
-    Record(CSINode, name=TEXT, drivers=many(TEXT), limits=mapping(WHOLE), migrated=many(TEXT)),
-    Record(CSIDriver, name=TEXT, tracks_capacity=FLAG, required_on_node=FLAG),
+    Record(CSINode, name=STR, drivers=many(STR), limits=mapping(INT), migrated=many(STR)),
+    Record(CSIDriver, name=STR, tracks_capacity=BOOL, required_on_node=BOOL),
     Record(
         CSIStorageCapacity,
-        name=TEXT,
-        namespace=TEXT,
-        storage_class=TEXT,
+        name=STR,
+        namespace=STR,
+        storage_class=STR,
         nodes=optional(_SELECTOR.form),
         largest_volume=RESOURCES,
     ),
-    Record(VolumeAttachment, name=TEXT, node=TEXT, attacher=TEXT, volume=TEXT),
+    Record(VolumeAttachment, name=STR, node=STR, attacher=STR, volume=STR),
     Record(
         PodDisruptionBudget,
-        name=TEXT,
-        namespace=TEXT,
+        name=STR,
+        namespace=STR,
         selector=optional(_SELECTOR.form),
-        disruptions_allowed=WHOLE,
-        disrupted_pods=Form(sorted, lambda value, path: frozenset(many(TEXT).read(value, path))),
+        disruptions_allowed=INT,
+        disrupted_pods=Form(sorted, lambda value, path: frozenset(many(STR).read(value, path))),
     ),
     Record(
         PriorityClass,
-        name=TEXT,
-        value=WHOLE,
-        global_default=FLAG,
+        name=STR,
+        value=INT,
+        global_default=BOOL,
         preemption_policy=choice(PreemptionPolicy),
     ),
     Record(
         RuntimeClass,
-        name=TEXT,
+        name=STR,
         overhead=RESOURCES,
-        node_selector=NAMED,
+        node_selector=STRS_BY_NAME,
         tolerations=many(_TOLERATION.form),
     ),
 )
@@ -313,50 +313,50 @@ NOUNS: Final[tuple[Record[Any], ...]] = (
 EVENTS: Final[tuple[Record[Any], ...]] = (
     Record(PodAdded, pod=POD.form),
     Record(PodUpdated, pod=POD.form),
-    Record(PodDeleted, uid=TEXT),
+    Record(PodDeleted, uid=STR),
     Record(NodeAdded, node=NODE.form),
     Record(NodeUpdated, node=NODE.form),
-    Record(NodeDeleted, name=TEXT),
+    Record(NodeDeleted, name=STR),
     Record(PodGroupAdded, group=GROUP.form),
     Record(PodGroupUpdated, group=GROUP.form),
-    Record(PodGroupDeleted, key=TEXT),
+    Record(PodGroupDeleted, key=STR),
     Record(ObjectChanged, value=union(*OBJECTS)),
-    Record(ObjectDeleted, object_kind=TEXT, key=TEXT),
-    Record(Bound, uid=TEXT, node=TEXT, attempt=WHOLE),
-    Record(BindFailed, uid=TEXT, attempt=WHOLE, reason=TEXT),
+    Record(ObjectDeleted, object_kind=STR, key=STR),
+    Record(Bound, uid=STR, node=STR, attempt=INT),
+    Record(BindFailed, uid=STR, attempt=INT, reason=STR),
 )
 """The events."""
 
-_CHOICE: Final = Record(VolumeChoice, claim=TEXT, node=TEXT, volume=TEXT)
+_CHOICE: Final = Record(VolumeChoice, claim=STR, node=STR, volume=STR)
 EFFECTS: Final[tuple[Record[Any], ...]] = (
-    Record(Release, group=TEXT, members=many(TEXT)),
-    Record(Bind, uid=TEXT, node=TEXT, attempt=WHOLE, volumes=many(_CHOICE.form)),
-    Record(Evict, uid=TEXT, node=TEXT, reason=TEXT),
-    Record(PodRefused, uid=TEXT, reason=TEXT),
-    Record(PriorityOverruled, uid=TEXT, group=TEXT, priority=WHOLE, used=WHOLE),
-    Record(PodNotAdmitted, uid=TEXT, reason=TEXT),
+    Record(Release, group=STR, members=many(STR)),
+    Record(Bind, uid=STR, node=STR, attempt=INT, volumes=many(_CHOICE.form)),
+    Record(Evict, uid=STR, node=STR, reason=STR),
+    Record(PodRefused, uid=STR, reason=STR),
+    Record(PriorityOverruled, uid=STR, group=STR, priority=INT, used=INT),
+    Record(PodNotAdmitted, uid=STR, reason=STR),
     Record(
         GroupIncomplete,
-        group=TEXT,
-        present=WHOLE,
-        min_available=optional(WHOLE),
-        roles=many(row(TEXT, WHOLE, WHOLE)),
+        group=STR,
+        present=INT,
+        min_available=optional(INT),
+        roles=many(row(STR, INT, INT)),
     ),
-    Record(PodUnschedulable, uid=TEXT, reason=TEXT),
-    Record(PodWaiting, uid=TEXT, node=TEXT, deadline=SECONDS, remaining=WHOLE),
-    Record(PodRejected, uid=TEXT, node=TEXT, reason=TEXT),
-    Record(GroupRejected, group=TEXT, attempt=WHOLE, reason=TEXT, retry_after=SECONDS),
-    Record(GroupScheduled, group=TEXT, attempt=WHOLE, scheduled=WHOLE, waited=SECONDS),
-    Record(PodScheduled, uid=TEXT, node=TEXT),
+    Record(PodUnschedulable, uid=STR, reason=STR),
+    Record(PodWaiting, uid=STR, node=STR, deadline=SECONDS, remaining=INT),
+    Record(PodRejected, uid=STR, node=STR, reason=STR),
+    Record(GroupRejected, group=STR, attempt=INT, reason=STR, retry_after=SECONDS),
+    Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),
+    Record(PodScheduled, uid=STR, node=STR),
     Record(
         Nominated,
-        group=optional(TEXT),
-        priority=WHOLE,
-        places=many(row(TEXT, TEXT)),
-        victims=many(TEXT),
+        group=optional(STR),
+        priority=INT,
+        places=many(row(STR, STR)),
+        victims=many(STR),
         deadline=SECONDS,
     ),
-    Record(NominationLapsed, group=optional(TEXT), pods=many(TEXT), reason=TEXT),
+    Record(NominationLapsed, group=optional(STR), pods=many(STR), reason=STR),
 )
 """The effects and the notices."""
 

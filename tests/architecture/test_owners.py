@@ -25,7 +25,9 @@ MOST = 121
 """How many functions and classes may take or keep the whole state."""
 
 WHOLE = {
-    "snapshot.document.to_memory": "fills an empty state",
+    "snapshot.document.to_state": "fills an empty state",
+    "snapshot.read.read_into": "fills an empty state",
+    "snapshot.reading.Reading": "has the state that is filled",
     "what_if.simulate.look": "copies the state",
     "what_if.smallest_change.search": "has the state copied, once for each number of nodes",
 }

@@ -6,6 +6,8 @@ that scheduler knows it. Rows 30 and 31 are in ``test_capacity``.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gangsched import (
@@ -20,17 +22,19 @@ from gangsched import (
     PodGroupAdded,
     PodGroupInfo,
     PodRefused,
+    PriorityOverruled,
     Success,
     Unschedulable,
     membership,
 )
+from gangsched.presets import coscheduling
 from support.conformance import gang, machine, row, rows, worker
 from support.driver import Driver
 
 
-def a_cluster(*pods: Pod, groups: tuple[PodGroup, ...] = ()) -> Driver:
-    """Return a cluster with capacity for all pods."""
-    driver = Driver()
+def a_cluster(*pods: Pod, groups: tuple[PodGroup, ...] = (), strict: bool = False) -> Driver:
+    """Return a cluster with capacity for all pods; *strict* is about priorities."""
+    driver = Driver(partial(coscheduling, strict_priorities=strict))
     driver.tell(NodeAdded(machine("n1", cpu=64)))
     driver.tell(*(PodGroupAdded(group) for group in groups))
     driver.add(*pods)
@@ -142,28 +146,30 @@ def labelled(name: str, minimum: int, *, priority: int = 8) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "reason"),
+    ("faulty", "reason", "strict"),
     [
         row(
             32,
             labelled("rowan-2", 4),
             "pod lab/rowan-2: min_available must be 2, the value of the first member of lab/rowan, "
             "got 4",
+            False,
             ours=True,
         ),
         row(
             33,
             labelled("rowan-2", 2, priority=9),
             "pod lab/rowan-2: priority must be 8, the priority of lab/rowan, got 9",
+            True,
             ours=True,
         ),
     ],
 )
 def test_member_that_contradicts_its_group_is_refused_when_it_arrives(
-    faulty: Pod, reason: str
+    faulty: Pod, reason: str, strict: bool
 ) -> None:
     """Rows 32 and 33, F23: the field is named, and the others are none the worse."""
-    driver = a_cluster(labelled("rowan-0", 2))
+    driver = a_cluster(labelled("rowan-0", 2), strict=strict)
     driver.drain()
     driver.add(faulty)
 
@@ -173,6 +179,19 @@ def test_member_that_contradicts_its_group_is_refused_when_it_arrives(
     driver.drain()
     placed = {pod.name for pod in driver.cluster.pods() if pod.node_name}
     assert placed == {"rowan-0", "rowan-1"}
+
+
+def test_priority_of_the_group_decides_over_that_of_a_member() -> None:
+    """Row 33 without ``strict_priorities``: the member counts, and a notice names both values."""
+    driver = a_cluster(labelled("rowan-0", 2))
+    driver.drain()
+    odd = labelled("rowan-1", 2, priority=9)
+    driver.add(odd)
+
+    group = gang("rowan", 2).key
+    assert driver.log[-1].effects[0] == PriorityOverruled(odd.uid, group, 9, 8)
+    driver.drain()
+    assert all(pod.node_name for pod in driver.cluster.pods())
 
 
 def test_incomplete_group_is_reported_once_per_member() -> None:

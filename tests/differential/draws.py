@@ -120,7 +120,7 @@ _IMAGES: Final[Mapping[str, int]] = {
 
 def _image(name: str) -> Object:
     short = name if ":" in name else f"{name}:latest"
-    return {"names": [f"docker.io/library/{name}", short], "sizeBytes": _IMAGES[name]}
+    return {"names": [f"images.example/{name}", short], "sizeBytes": _IMAGES[name]}
 
 
 _NODE_IMAGES: Final = st.lists(

@@ -12,7 +12,7 @@ from differential.judge import Judge
 from differential.scene import Object, Scene
 from differential.verdict import Verdict, placed, refused
 from gangsched import Bind, Bound, InMemoryCluster, PodUnschedulable, Profile, Scheduler
-from gangsched.kubernetes import read_event
+from gangsched.kubernetes import read_notification
 from gangsched.membership import ungrouped
 from gangsched.model import NodeName, PodUID
 
@@ -30,7 +30,7 @@ class Lockstep:
 
     def tell(self, kind: str, given: Object) -> None:
         """Handle one event of a watch: ``ADDED``, ``MODIFIED`` or ``DELETED``."""
-        event = read_event({"type": kind, "object": given})
+        event = read_notification({"type": kind, "object": given}, scheduler_names=None).event
         assert event is not None
         self._now += 1.0
         self._scheduler.handle(self._cluster.apply(event), now=self._now)
@@ -70,7 +70,7 @@ def compare(judge: Judge, scene: Scene, profile: Profile, *, scheduler_name: str
     """
     ours = Lockstep(profile)
     nodes, running = judge.stage(scene)
-    for stored in (*nodes, *running):
+    for stored in (*judge.namespaces, *nodes, *running):
         ours.tell("ADDED", stored)
     for pod in scene.pending:
         stored = judge.create(pod, scheduler_name)

@@ -18,7 +18,7 @@ from differential.lockstep import compare
 from differential.profiles import rank_and
 from differential.scene import Scene
 
-KINDS: Final = ("fit", "node affinity", "taints")
+KINDS: Final = ("fit", "node affinity", "node names", "taints", "ports", "pod affinity", "spread")
 """The kinds of constraint that are compared; see ``draws.KINDS``."""
 
 _SCENES: Final = {"fast": 8, "ci": 16, "deep": 400}

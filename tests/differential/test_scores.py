@@ -20,8 +20,12 @@ from differential.profiles import WEIGHT, rank_and
 from differential.scene import repelling_by_rank
 from gangsched.plugins import (
     CountingTaintToleration,
+    ImageLocality,
     NodeResourcesBalancedAllocation,
     NodeResourcesFit,
+    PreferredInterPodAffinity,
+    PreferredNodeAffinity,
+    ScoringPodTopologySpread,
     ScoringStrategy,
 )
 
@@ -44,6 +48,10 @@ SCORES: Final[Mapping[str, tuple[Any, frozenset[str]]]] = {
     ),
     "judge-balanced": (NodeResourcesBalancedAllocation(), _REQUESTS),
     "judge-taints": (CountingTaintToleration(), frozenset({"taints"})),
+    "judge-node-affinity": (PreferredNodeAffinity(), frozenset({"preferred nodes"})),
+    "judge-pod-affinity": (PreferredInterPodAffinity(), frozenset({"pod affinity"})),
+    "judge-spread": (ScoringPodTopologySpread(), frozenset({"spread"})),
+    "judge-images": (ImageLocality(), frozenset({"images"})),
 }
 """By the name of kube-scheduler's profile, our plugin, and the constraints that matter for it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import find
+from hypothesis import find, settings
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -123,7 +123,9 @@ def test_events_about_one_pod_shrink_to_few_events() -> None:
         uids = [fact.uid for fact in facts if isinstance(fact, Bound)]
         return len(uids) > len(set(uids))
 
-    smallest = find(st.lists(events(), max_size=4), are_about_one, settings=least())
+    # one draw in some 150 has two reports about one pod
+    surely_found = settings(least(), max_examples=max(least().max_examples, 3_000))
+    smallest = find(st.lists(events(), max_size=4), are_about_one, settings=surely_found)
     reports = [fact for fact in smallest if isinstance(fact, Bound)]
     assert reports == [Bound(PodUID("x-0-0"), NodeName("x-0"), 1)] * 2
     assert len(smallest) <= 3

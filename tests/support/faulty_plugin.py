@@ -26,6 +26,8 @@ _SOUND: dict[str, Callable[..., object]] = {
     "reads_pods": lambda _pod: False,
     "add_pod": lambda _state, _pod, _added, _node: None,
     "remove_pod": lambda _state, _pod, _removed, _node: None,
+    "ignores": lambda _pod: False,
+    "volume_choices": lambda _pod, _node: (),
     "post_filter": lambda _state, _pod, _reason, *, now: Skip(),
     "unreserve": lambda _state, _pod, _node, *, cause, now: None,
     "bind": lambda _pod, _node, _attempt, *, now: Skip(),

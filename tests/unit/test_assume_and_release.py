@@ -65,8 +65,10 @@ def test_waiting_pod_has_the_attempt_of_its_group_or_its_own() -> None:
     driver, faulty = faulty_driver("permit")
     driver.add(*members("g", 2, cpu=7))
     driver.drain()
-    driver.tell(node("m", 14))
-    faulty.answers["permit"] = Wait(9.0)
+    driver.tell(node("m", 14))  # ends the backoff of the group
+    faulty.answers["permit"] = lambda _state, pod, _node, *, now: Wait(
+        9.0 if pod.name == "p" else 20.0
+    )
     driver.add(make_pod("p"))
     driver.drain()
     driver.advance(9.0)

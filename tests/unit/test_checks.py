@@ -273,7 +273,7 @@ def count_one_too_many(registry: PodGroupRegistry) -> None:
         (lose_the_only_member, "group ns/g has neither specification nor member"),
         (
             count_one_too_many,
-            "member counts [1, 1, 0, 0, 0, 0, 0, 0, 0] are not [0, 1, 0, 0, 0, 0, 0, 0, 0]",
+            "member counts [1, 1, 0, 0, 0, 0, 0, 0, 0, 0] are not [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]",
         ),
     ],
 )

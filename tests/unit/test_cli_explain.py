@@ -137,7 +137,7 @@ def test_what_if_nodes_were_added_or_files_applied(files: Path) -> None:
     found = data("train", "one.yaml", "job.yaml", "--apply", "more.yaml")["what_if"]
     kinds = [effect["kind"] for effect in found["effects"]]
     assert kinds.count("Bind") == kinds.count("PodScheduled") == 3
-    assert {effect["at"] for effect in found["effects"]} == {found["until"]} == {70.0}
+    assert {effect["at"] for effect in found["effects"]} == {found["until"]} == {60.0}
     assert found["why"] == {"default/train": {"answer": "Running", "text": "3 members hold nodes"}}
 
 

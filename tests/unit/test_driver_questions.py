@@ -103,7 +103,7 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
     assert "does not fit" in answers[0]
     assert answers[1] is not threads[0]
     assert answers[2] == "nowhere"
-    assert answers[4]["format"] == "gangsched.snapshot/1"
+    assert answers[4]["format"] == "gangsched.snapshot/2"
 
 
 def test_many_threads_ask_questions_while_a_driver_starts_runs_and_ends() -> None:

@@ -210,12 +210,12 @@ def test_pod_that_a_filter_cannot_judge_during_an_event_is_requeued() -> None:
     scheduler.advance(now=NOW + 60)
     assert scheduler.queue.head() is None, "it waits for a fact"
     faulty.answers["filter"] = OOPS
-    as_small = Node(name=NodeName("as-small"), allocatable={"cpu": 1})
-    tell(cluster, scheduler, NodeAdded(as_small), now=NOW + 60)
+    large = Node(name=NodeName("large"), allocatable={"cpu": 2})
+    tell(cluster, scheduler, NodeAdded(large), now=NOW + 60)
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW + 60)
     assert (caught.value.point, caught.value.subject) == ("filter", "default/p")
-    faulty.answers.clear()
+    faulty.answers["filter"] = Unschedulable("another node")
     assert scheduler.schedule_one(now=NOW + 60)
     assert scheduler.queue.head() is None
     scheduler._check()

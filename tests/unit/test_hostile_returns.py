@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
     Bound,
+    Coscheduling,
     EvictGroup,
     GroupKey,
     HoldGroup,
@@ -38,6 +40,7 @@ from gangsched import (
     Skip,
     Success,
     Unschedulable,
+    VolumeClaim,
     Wait,
     presets,
 )
@@ -45,7 +48,7 @@ from gangsched.errors import PluginError
 from gangsched.framework import POINTS
 from gangsched.framework.runtime import calls
 from gangsched.outcomes import SKIP, SUCCESS
-from gangsched.plugins import DefaultBinder
+from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell
@@ -151,6 +154,8 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "reads_pods": lambda value: type(value) is bool,
     "objects_read": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "skips": lambda value: type(value) is bool,
+    "ignores": lambda value: type(value) is bool,
+    "volume_choices": lambda value: type(value) in (tuple, list, dict, set, str) and not value,
     "pods_affected": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "topology_keys": lambda value: value is None or are_names(value),
     "node_group": is_hashable,
@@ -416,5 +421,32 @@ def test_bad_fitted_resources_leave_everything_as_before(value: Any) -> None:
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     check_error(caught.value, "fitted", "default/g-0")
+    assert memory(cluster, scheduler) == before
+    scheduler._check()
+
+
+@given(st.sampled_from(["ignores", "volume_choices"]), VALUES)
+def test_bad_answer_about_the_volumes_of_a_pod_leaves_everything_as_before(
+    point: str, value: Any
+) -> None:
+    if ALLOWED[point](value):
+        return
+    cluster = InMemoryCluster()
+    faulty = FaultyPlugin(
+        *("pre_filter", "filter", "reserve", "unreserve", "pod_signature", "node_signature", point)
+    )
+    faulty.answers["node_signature"] = lambda _view: None
+    checks_claims = FaultyPlugin("post_bind")
+    checks_claims.name = "VolumeBinding"
+    profile = Profile(faulty, checks_claims, Coscheduling(), NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile)
+    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=1)), now=NOW)
+    pod = evolve(make_pod("p", cpu=1), volume_claims=[VolumeClaim("data")])
+    tell(cluster, scheduler, PodAdded(pod), now=NOW)
+    before = memory(cluster, scheduler)
+    faulty.answers[point] = lambda *_args: value
+    with pytest.raises(PluginError) as caught:
+        scheduler.schedule_one(now=NOW)
+    check_error(caught.value, point, "default/p")
     assert memory(cluster, scheduler) == before
     scheduler._check()

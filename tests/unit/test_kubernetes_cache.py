@@ -20,6 +20,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupDeleted,
     PodGroupUpdated,
+    PodNotAdmitted,
     PodPhase,
     PodUpdated,
     presets,
@@ -170,13 +171,20 @@ def test_older_versions_are_ignored_after_a_look() -> None:
 
 
 def test_pod_with_a_constraint_that_is_not_modelled_is_gated() -> None:
+    """The scheduler gates it; the cache shows it as it is, and adds no gate of its own."""
     cache = new()
-    cache.pod(seen(POD, unmodelled=("spec.volumes",)))
+    held = evolve(POD, unmodelled=("spec.volumes",))
+    assert cache.pod(seen(held)) == PodAdded(held)
     shown = cache.cluster.pod("p-1")
     assert shown is not None
-    assert shown.scheduling_gates == ("not modelled: spec.volumes",)
-    cache.pod(seen(ON_N, 2, unmodelled=("spec.volumes",)))
-    assert cache.cluster.pod("p-1") == ON_N
+    assert shown.is_gated
+    assert (shown.unmodelled, shown.scheduling_gates) == (("spec.volumes",), ())
+    reason = "has constraints that are not modelled: spec.volumes"
+    told = presets.gang(cache.cluster).handle(PodAdded(held), now=0.0)
+    assert told == (PodNotAdmitted(held.uid, reason),)
+    on_n = evolve(ON_N, unmodelled=("spec.volumes",))
+    assert cache.pod(seen(on_n, 2)) == PodUpdated(on_n)
+    assert cache.cluster.pod("p-1") == on_n
 
 
 def test_condition_and_nomination_are_remembered_while_a_pod_is_pending() -> None:

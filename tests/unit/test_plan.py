@@ -204,15 +204,18 @@ def test_several_values_of_a_label_are_named_in_order() -> None:
     assert str(Domain("rack", frozenset({"b", "a"}))) == "rack=a|b"
 
 
-def rooms(driver: Driver, needed: int, *uids: str) -> list[str]:
-    """Return in which order values are tried for three of the first pod and one of each other."""
+def rooms(driver: Driver, needed: int, *uids: str) -> list[tuple[str, float]]:
+    """Return in which order values are tried for three of the first pod and one of each other.
+
+    Each comes with the bound on the number of members that it takes.
+    """
     state = driver.scheduler._state
     info = state.pods.registry.get(GroupKey("default/g"))
     assert info is not None
     counts = {state.pods.members[PodUID(uid)].pod_class: 3 if uid == uids[0] else 1 for uid in uids}
     return [
-        str(each)
-        for each in topology.domains(state.nodes, state.pods, info, counts.items(), needed)
+        (str(domain), most)
+        for domain, most in topology.domains(state.nodes, state.pods, info, counts.items(), needed)
     ]
 
 
@@ -224,8 +227,8 @@ def test_value_with_the_least_sufficient_capacity_is_first() -> None:
     driver.tell(PodGroupAdded(specify("g", 4, RACK)))
     driver.add(make_pod("small", group="g", cpu=1), make_pod("large", group="g", cpu=2))
     small_and_large = ("default/small", "default/large")
-    assert rooms(driver, 4, *small_and_large) == ["rack=b", "rack=a", "rack=h"]
-    assert rooms(driver, 5, *small_and_large) == ["rack=h"]
+    assert rooms(driver, 4, *small_and_large) == [("rack=b", 4), ("rack=a", 4), ("rack=h", 4)]
+    assert rooms(driver, 5, *small_and_large) == [("rack=h", 4)]
 
 
 def test_extra_member_is_not_placed_outside_the_domain() -> None:

@@ -66,7 +66,7 @@ def test_gangs_that_differ_only_in_roles_are_tried_apart() -> None:
 
 
 def test_gang_with_a_refused_member_is_incomplete_not_too_large() -> None:
-    pods = [make_pod(f"g-{n}", group="g", min_available=2, gpu=1, priority=n) for n in range(2)]
+    pods = [make_pod(f"g-{n}", group="g", min_available=2 + n, gpu=1) for n in range(2)]
     _simulator, result = run(node("a"), *(PodAdded(pod) for pod in pods))
     assert result.summary.never_fit == ()
     assert result.summary.gangs.pending == 1

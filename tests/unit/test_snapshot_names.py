@@ -21,7 +21,7 @@ from gangsched.framework import Preemption
 from support.busy import busy_scheduler
 from support.fingerprint import fingerprint
 from support.restored import posted
-from support.snapshots import Fitting, another, nominating_scheduler, reserving_scheduler
+from support.snapshots import another, nominating_scheduler, reserving_scheduler
 
 Data: TypeAlias = dict[str, Any]
 
@@ -29,12 +29,6 @@ Data: TypeAlias = dict[str, Any]
 def busy() -> tuple[Data, Callable[[], Scheduler]]:
     cluster, scheduler = busy_scheduler()
     return posted(scheduler.snapshot()), lambda: another(cluster)
-
-
-def unsigned() -> tuple[Data, Callable[[], Scheduler]]:
-    """Where a plugin does not say what it reads of a node, each stands alone."""
-    cluster, scheduler = busy_scheduler(Fitting(signs=False))
-    return posted(scheduler.snapshot()), lambda: another(cluster, Fitting(signs=False))
 
 
 def nominating() -> tuple[Data, Callable[[], Scheduler]]:
@@ -82,35 +76,34 @@ def refusal(make: Callable[[], Scheduler], data: Data) -> InvalidValueError:
     return caught.value
 
 
-ODD_SHAPE = {"needed": 1, "runs": [[99, 1]]}
+ODD_CLASS = {"needed": 1, "runs": [["default/x", 1]]}
 NOWHERE: list[tuple[Made, str, object, str, object]] = [
-    (busy, "tried[0]", 999, "tried", 999),
-    (busy, "groups[0].members[0]", "default/x", "groups[0].members", "default/x"),
     (busy, "entities[0].group", "default/x", "entities[0].group", "default/x"),
-    (busy, "entities[0].pending[0]", "default/x", "entities[0].pending", "default/x"),
-    (busy, "members[1].entity", 999, "members[1].entity", 999),
-    (busy, "members[1].pod_class", 99, "members[1].pod_class", 99),
     (busy, "members[{cycle}].cycle", [["x", 1]], "members[{cycle}].cycle", "x"),
+    (busy, "nodes[0].pods[0]", "default/x", "nodes[0].pods[0]", "default/x"),
     (busy, "assumed[1].uid", "default/x", "assumed[1].uid", "default/x"),
-    (busy, "occupied[1]", 999, "occupied[1]", 999),
-    (busy, "node_classes[{nodes}].nodes[0]", 999, "node_classes[{nodes}].nodes", 999),
+    (busy, "evicted", ["default/x"], "evicted[0]", "default/x"),
+    (busy, "groups_left", [["default/x", 3.0]], "groups_left[0]", "default/x"),
     (busy, "active[1]", 999, "active[1]", 999),
     (busy, "backoff[0]", 999, "backoff[0]", 999),
     (busy, "gated[1]", 999, "gated[1]", 999),
-    (busy, "lines[1].standing", [999], "lines[1].standing", 999),
-    (busy, "lines[1].resting", [999], "lines[1].resting", 999),
-    (busy, "lines[1].leader", 999, "lines[1].leader", 999),
-    (busy, "lines[1].shape.runs[0][0]", 99, "lines[1].shape.runs", 99),
-    (busy, "lines[1].shape.parts", [ODD_SHAPE], "lines[1].shape.parts.runs", 99),
+    (busy, "queues[1].entities", [999], "queues[1].entities[0]", 999),
+    (busy, "queues[1].leader", 999, "queues[1].leader", 999),
+    (busy, "queues[1].asked.runs[0][0]", "default/x", "queues[1].asked.runs[0]", "default/x"),
+    (
+        busy,
+        "queues[1].asked.parts",
+        [ODD_CLASS],
+        "queues[1].asked.parts[0].runs[0]",
+        "default/x",
+    ),
     (busy, "waiting[1].uid", "default/x", "waiting[1].uid", "default/x"),
     (nominating, "nominations[0].entity", 999, "nominations[0].entity", 999),
-    (reserving, "reserving.reservation.entity", 999, "reserving.reservation.entity", 999),
-    (reserving, "reserving.failed", [[ODD_SHAPE, 3]], "reserving.failed[0].runs", 99),
-    (unsigned, "node_classes[{after}].after[0][1]", 999, "node_classes[{after}].after", 999),
-    (unsigned, "node_classes[{before}].before[0][1]", 999, "node_classes[{before}].before", 999),
+    (reserving, "backfill.reservation.entity", 999, "backfill.reservation.entity", 999),
+    (reserving, "backfill.failed", [[ODD_CLASS, 3]], "backfill.failed[0].runs[0]", "default/x"),
+    (reserving, "backfill.asking", ["default/x"], "backfill.asking[0]", "default/x"),
 ]
-ROWS_OF = {"cycle": "members", "nodes": "node_classes", "after": "node_classes"}
-ROWS_OF["before"] = "node_classes"
+ROWS_OF = {"cycle": "members"}
 
 
 @pytest.mark.parametrize(
@@ -132,14 +125,10 @@ def test_unknown_object_is_refused_by_the_field_that_names_it(
 TWICE: list[tuple[Made, str, Data, str]] = [
     (busy, "groups", {}, ".key"),
     (busy, "entities", {}, ".seq"),
-    (busy, "entities", {"seq": 999}, ".group"),
     (busy, "members", {}, ".pod.uid"),
     (busy, "nodes", {}, ".node.name"),
-    (busy, "nodes", {"node": {"name": "n9"}}, ".index"),
-    (busy, "pod_classes", {}, ".sample"),
-    (busy, "node_classes", {}, ".number"),
-    (busy, "node_classes", {"number": 999, "nodes": []}, ""),
-    (busy, "lines", {"standing": [], "resting": [], "leader": None}, ".shape"),
+    (busy, "assumed", {}, ".uid"),
+    (busy, "queues", {"entities": [], "leader": None}, ".asked"),
     (busy, "waiting", {}, ".uid"),
     (nominating, "nominations", {}, ".entity"),
 ]
@@ -157,25 +146,6 @@ def test_duplicate_is_refused_by_its_field(made: Made, rows: str, changes: Data,
     assert error.expected == "listed once in the snapshot"
 
 
-def test_label_is_counted_once() -> None:
-    data, make = busy()
-    error = refusal(make, data | {"labels": [["zone", 1], ["rack", 2], ["zone", 3]]})
-    assert (error.field, error.value) == ("labels[2]", "zone")
-    assert error.expected == "listed once in the snapshot"
-
-
-def test_node_is_in_one_class() -> None:
-    data, make = busy()
-    number = first_with(data, "node_classes", "nodes")
-    (index, *_others) = data["node_classes"][number]["nodes"]
-    data["node_classes"][-1]["nodes"] = [*data["node_classes"][-1].get("nodes", []), index]
-    error = refusal(make, data)
-    assert error.value == index
-    assert error.field.startswith("node_classes[")
-    assert error.field.endswith("].nodes")
-    assert error.expected == "listed once in the snapshot"
-
-
 @pytest.mark.parametrize("place", ["backoff", "gated"])
 def test_entity_is_in_one_place(place: str) -> None:
     data, make = busy()
@@ -188,7 +158,7 @@ def test_entity_is_in_one_place(place: str) -> None:
 
 @pytest.mark.parametrize(
     ("counter", "most"),
-    [("numbers", 29), ("group_numbers", 4), ("indices", 3), ("node_class_numbers", 4)],
+    [("arrivals", 29), ("group_arrivals", 4), ("node_arrivals", 3)],
 )
 def test_number_that_was_given_out_is_not_given_out_again(counter: str, most: int) -> None:
     data, make = busy()
@@ -200,9 +170,9 @@ def test_number_that_was_given_out_is_not_given_out_again(counter: str, most: in
 
 def test_numbers_begin_at_none_where_none_was_given_out() -> None:
     make = partial(another, InMemoryCluster())
-    make().restore(make().snapshot() | {"numbers": 0})
-    error = refusal(make, make().snapshot() | {"numbers": -1})
-    assert (error.field, error.expected) == ("numbers", "an int >= 0, the largest number in use")
+    make().restore(make().snapshot() | {"arrivals": 0})
+    error = refusal(make, make().snapshot() | {"arrivals": -1})
+    assert (error.field, error.expected) == ("arrivals", "an int from 0 to 2**62")
 
 
 # The whole of it --------------------------------------------------------------------------------
@@ -224,7 +194,10 @@ def endless(shape: Data) -> Data:
 
 CONTRARY: list[tuple[Callable[[Data], object], str]] = [
     (lambda data: data.update(waiting=[]), "default/w-0 is WAITING"),
-    (lambda data: put(data, "lines[0].shape", endless(data["lines"][0]["shape"])), "RecursionErr"),
+    (
+        lambda data: put(data, "queues[0].asked", endless(data["queues"][0]["asked"])),
+        "RecursionErr",
+    ),
 ]
 
 

@@ -9,22 +9,20 @@ from gangsched import (
     InMemoryCluster,
     NodeAdded,
     PluginError,
-    PodAdded,
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
     Resources,
-    presets,
 )
 from gangsched.framework.queueing.equivalence import EquivalenceClass
-from gangsched.testing import make_node, make_pod
+from gangsched.testing import make_node
 from support import backfill_host, preemption_host
 from support.backfill_host import BIG, draining, plans
 from support.bundles import AB, pods, specs
-from support.busy import busy_scheduler, tell
+from support.busy import tell
 from support.driver import Driver
 from support.preemption_host import blocked, reason_of
-from support.restored import elsewhere, posted
+from support.restored import elsewhere
 from support.snapshots import Fitting, another
 
 # Reserved capacity ------------------------------------------------------------------------------
@@ -137,37 +135,19 @@ def test_restored_entity_that_fits_no_empty_cluster_is_not_planned_again(
 # Classes of nodes -------------------------------------------------------------------------------
 
 
-def test_only_nodes_without_class_are_written_with_their_forecast() -> None:
-    """What becomes of another is found again by what plugins read of it."""
-    _cluster, scheduler = busy_scheduler()
-    classes = list(scheduler._state.nodes.classes._known.values())
-    assert any(each.after for each in classes)
-    assert any(each.before for each in classes)
-    for row in posted(scheduler.snapshot())["node_classes"]:
-        assert not row.keys() & {"alone", "after", "before", "endless"}
-
-
-def test_class_is_written_with_its_labels_when_others_are_read_now() -> None:
-    cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
-    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2, labels={"zone": "z"})), now=0)
-    assert [row.get("labels") for row in scheduler.snapshot()["node_classes"]] == [None]
-    pod = evolve(make_pod("p", cpu=1), node_selector={"zone": "z"})
-    tell(cluster, scheduler, PodAdded(pod), now=0)
-    assert scheduler.schedule_one(now=0) is not None
-    labels = [row.get("labels") for row in posted(scheduler.snapshot())["node_classes"]]
-    assert labels == [[], None, None]
-
-
-def test_node_without_signature_is_restored_as_a_class_of_its_own() -> None:
+def test_plugin_is_asked_again_for_a_node_that_it_could_not_read() -> None:
     cluster = InMemoryCluster()
     fitting = Fitting(signs=True)
     fitting.is_broken = True
     scheduler = another(cluster, fitting)
     with pytest.raises(PluginError, match="no such node"):
         tell(cluster, scheduler, NodeAdded(make_node("n", cpu=2)), now=0)
+    assert scheduler._state.nodes.classes.of(1).key is None
+    with pytest.raises(PluginError, match="no such node"):
+        elsewhere(scheduler)
+    fitting.is_broken = False
     other = elsewhere(scheduler)
-    assert other._state.nodes.classes.of(1).key is None
+    assert other._state.nodes.classes.of(1).key is not None
     assert other.schedule_one(now=0) is None
 
 
@@ -184,16 +164,3 @@ def test_later_error_of_a_plugin_is_raised_before_earlier_ones() -> None:
     fitting.is_broken = False
     with pytest.raises(PluginError, match="'Fitting' at post_bind for default/p"):
         elsewhere(scheduler).advance(now=1)
-
-
-def test_node_class_made_before_a_label_was_read_is_restored() -> None:
-    cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster)
-    tell(cluster, scheduler, NodeAdded(make_node("n", cpu=4)), now=0.0)
-    tell(cluster, scheduler, PodAdded(make_pod("plain", cpu=9)), now=0.0)
-    picky = evolve(make_pod("picky", cpu=9), node_selector={"zone": "z"})
-    tell(cluster, scheduler, PodAdded(picky), now=0.0)
-    other = elsewhere(scheduler)
-    assert posted(other.snapshot()) == posted(scheduler.snapshot())
-    keys = [list(each._state.nodes.classes._known) for each in (scheduler, other)]
-    assert keys[0] == keys[1]

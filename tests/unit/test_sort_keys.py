@@ -206,32 +206,24 @@ def test_queue_is_ordered_by_strings_and_nested_tuples() -> None:
     assert order_of(ByName(), *TEAMS) == ["c", "d", "a", "b"]
 
 
-def test_keys_of_strings_are_in_a_snapshot() -> None:
+def test_order_by_strings_is_kept_by_a_snapshot() -> None:
     def through_json(data: Any) -> Any:
         return json.loads(json.dumps(data))
 
     assert order_of(ByName(), *TEAMS, restart=through_json) == ["c", "d", "a", "b"]
 
 
-def test_snapshot_with_a_key_that_does_not_compare_is_refused() -> None:
+@pytest.mark.parametrize("rank", [[{"text": "a"}, 5], [True], None], ids=repr)
+def test_sort_key_is_no_part_of_a_snapshot(rank: object) -> None:
+    """The plugin is asked again."""
+
     def spoil(data: Any) -> Any:
-        data["entities"][1]["rank"] = [{"text": "a"}, 5]
+        data["entities"][1]["rank"] = rank
         return data
 
     with pytest.raises(InvalidValueError) as caught:
         order_of(ByName(), *TEAMS, restart=spoil)
     assert caught.value.field == "entities[1].rank"
-
-
-@pytest.mark.parametrize("part", [{"word": "a"}, {}, {"text": 5}, None, True, "a"], ids=repr)
-def test_snapshot_with_a_malformed_key_part_is_refused(part: object) -> None:
-    def spoil(data: Any) -> Any:
-        data["entities"][1]["rank"] = [part]
-        return data
-
-    with pytest.raises(InvalidValueError) as caught:
-        order_of(ByName(), *TEAMS, restart=spoil)
-    assert caught.value.field.startswith("entities[1].rank[0]")
 
 
 def test_keys_of_two_types_are_each_ordered_by_type() -> None:

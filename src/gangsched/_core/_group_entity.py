@@ -186,9 +186,13 @@ class QueuedGroup(QueuedEntity):
 
     @property
     def pod(self) -> Pod:
-        """The next ready member, else any pending member."""
+        """The next ready member, else the pending member with the lowest number."""
         following = self.next_member
-        return following if following is not None else next(iter(self._pending.values()))[1]
+        if following is not None:
+            return following
+        self._sort()
+        first: Pod = next(iter(self._pending.values()))[1]
+        return first
 
     @property
     def priority(self) -> int:

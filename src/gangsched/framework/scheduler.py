@@ -270,7 +270,7 @@ class Scheduler:
             return self._end()
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/1``.
+        """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/2``.
 
         The plugins and the cluster state are not included. Restore it into a scheduler that was
         created with the same arguments. The state is not changed. Call it between two calls, never
@@ -305,7 +305,7 @@ class Scheduler:
         """
         with self._call("restore"):
             fresh = self._empty()
-            rows = document.to_memory(fresh, data)
+            rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
 

@@ -24,6 +24,7 @@ from typing import Any, Final, final
 
 from attrs import field, frozen
 
+from gangsched._seconds import format_duration
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._extra import missing
 
@@ -131,7 +132,9 @@ def read_access(
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
     except subprocess.TimeoutExpired:
-        raise ConfigurationError(source, f"not read within {_READING_TIMEOUT:g} s") from None
+        raise ConfigurationError(
+            source, f"not read within {format_duration(_READING_TIMEOUT)} s"
+        ) from None
     return _access(source, done)
 
 

@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast, final
 
+from gangsched._seconds import format_duration
 from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._extra import missing
 
@@ -112,7 +113,9 @@ class Connection(asyncio.Protocol):
             Dropped: There is no answer.
         """
         answer = self._send(data)
-        timer = self._loop.call_later(timeout, self.drop, f"no answer within {timeout:g} s")
+        timer = self._loop.call_later(
+            timeout, self.drop, f"no answer within {format_duration(timeout)} s"
+        )
         try:
             return await answer
         except asyncio.CancelledError:
@@ -138,7 +141,9 @@ class Connection(asyncio.Protocol):
         self._stream = self._loop.create_future()
         answer = self._send(data)
         stream = self._stream
-        timer = self._loop.call_later(timeout, self.drop, f"no answer within {timeout:g} s")
+        timer = self._loop.call_later(
+            timeout, self.drop, f"no answer within {format_duration(timeout)} s"
+        )
         try:
             await asyncio.wait((answer, stream), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -160,7 +165,9 @@ class Connection(asyncio.Protocol):
                     raise Dropped(self._problem)
                 return b""
             self._stream = self._loop.create_future()
-            timer = self._loop.call_later(timeout, self.drop, f"nothing came for {timeout:g} s")
+            timer = self._loop.call_later(
+                timeout, self.drop, f"nothing came for {format_duration(timeout)} s"
+            )
             try:
                 await self._stream
             finally:

@@ -22,6 +22,7 @@ from typing import Final, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched._seconds import format_duration
 from gangsched.events import Evict
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
@@ -124,7 +125,7 @@ class PartialGangs:
         minimum, assigned = info.min_available, info.assigned
         reason = (
             f"{assigned} of {minimum} members of pod group {info.key} are on nodes, and the others"
-            f" were not placed within {self._bound:g} s"
+            f" were not placed within {format_duration(self._bound)} s"
         )
         members: list[PodUID] = list(info.members)
         for uid in members:

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 
+from gangsched._seconds import format_duration
 from gangsched.errors import InvalidValueError
 
 __all__ = [
@@ -69,10 +70,10 @@ class LeaderElection:
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.retry_period < self.renew_deadline:
-            expected = f"less than renewDeadline, which is {self.renew_deadline:g} s"
+            expected = f"less than renewDeadline, which is {format_duration(self.renew_deadline)} s"
             raise InvalidValueError("leaderElection.retryPeriod", self.retry_period, expected)
         if not self.renew_deadline < self.lease_duration:
-            expected = f"less than leaseDuration, which is {self.lease_duration:g} s"
+            expected = f"less than leaseDuration, which is {format_duration(self.lease_duration)} s"
             raise InvalidValueError("leaderElection.renewDeadline", self.renew_deadline, expected)
 
 
@@ -164,7 +165,8 @@ def read_settings(document: object) -> Settings:
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:
-        expected = f"at least podInitialBackoffSeconds, which is {settings.initial_backoff:g}"
+        least = format_duration(settings.initial_backoff)
+        expected = f"at least podInitialBackoffSeconds, which is {least}"
         raise InvalidValueError("podMaxBackoffSeconds", settings.maximum_backoff, expected)
     return settings
 
@@ -286,7 +288,7 @@ class _Mapping:
         return self._read(name, default, is_whole, f"a whole number >= {least}")
 
     def seconds(self, name: str, default: float, *, least: float = 0.001) -> float:
-        expected = f"a number of seconds >= {least:g}, or a duration such as 1m30s"
+        expected = f"a number of seconds >= {format_duration(least)}, or a duration such as 1m30s"
         given = self._given.pop(name, None)
         if given is None:
             return default

@@ -19,10 +19,10 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched._forms import (
-    FLAG,
+    BOOL,
+    INT,
     SECONDS,
-    TEXT,
-    WHOLE,
+    STR,
     Form,
     Record,
     as_object,
@@ -59,15 +59,15 @@ def _read_steps(value: object, path: str) -> int:
 _STEPS: Final[Form[int]] = Form(lambda value: value, _read_steps)
 _PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=_STEPS)
 _RUN_TIMES: Final = Record(
-    AnnotatedRunTimes, whole=True, annotation=TEXT, wrong_by=SECONDS, seed=WHOLE
+    AnnotatedRunTimes, whole=True, annotation=STR, wrong_by=SECONDS, seed=INT
 )
 _BACKFILL: Final = Record(
     Backfill,
     whole=True,
     run_times=optional(_RUN_TIMES.form),
-    after_attempts=WHOLE,
+    after_attempts=INT,
     after_seconds=SECONDS,
-    least_members=WHOLE,
+    least_members=INT,
     overdue_after=SECONDS,
     drain_for=SECONDS,
 )
@@ -75,7 +75,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
     "when_blocked": choice(WhenBlocked),
-    "reject_percentage": WHOLE,
+    "reject_percentage": INT,
     "match_policy": choice(MatchPolicy),
     "when_bind_fails": choice(WhenBindFails),
     "unit": choice(SchedulingUnit),
@@ -84,7 +84,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "backoff": _BACKOFF.form,
     "preemption": optional(_PREEMPTION.form),
     "backfill": optional(_BACKFILL.form),
-    "strict_priorities": FLAG,
+    "strict_priorities": BOOL,
 }
 
 

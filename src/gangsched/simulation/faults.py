@@ -30,7 +30,7 @@ from gangsched._fields import (
     check_seconds,
     check_text,
 )
-from gangsched._forms import FLAG, SECONDS, TEXT, WHOLE, Form, Record, many, union
+from gangsched._forms import BOOL, INT, SECONDS, STR, Form, Record, many, union
 from gangsched._forms import optional as or_none
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey
@@ -217,17 +217,17 @@ Fault: TypeAlias = (
     | ClockJumps
 )
 
-_GROUP: Final = or_none(TEXT)
+_GROUP: Final = or_none(STR)
 _RECORDS: Final[tuple[Record[Any], ...]] = (
-    Record(BindFails, bind=WHOLE, group=_GROUP),
-    Record(BindAnswerLost, bind=WHOLE, group=_GROUP, seconds=SECONDS),
-    Record(BindSlow, bind=WHOLE, group=_GROUP, seconds=SECONDS),
-    Record(NodeVanishes, member=WHOLE, group=_GROUP, seconds=or_none(SECONDS)),
-    Record(EventDuplicated, event=WHOLE, seconds=SECONDS),
-    Record(EventDelayed, event=WHOLE, seconds=SECONDS),
-    Record(EventReordered, event=WHOLE, by=WHOLE),
-    Record(EventDropped, event=WHOLE, seconds=SECONDS),
-    Record(SchedulerRestarts, call=WHOLE),
+    Record(BindFails, bind=INT, group=_GROUP),
+    Record(BindAnswerLost, bind=INT, group=_GROUP, seconds=SECONDS),
+    Record(BindSlow, bind=INT, group=_GROUP, seconds=SECONDS),
+    Record(NodeVanishes, member=INT, group=_GROUP, seconds=or_none(SECONDS)),
+    Record(EventDuplicated, event=INT, seconds=SECONDS),
+    Record(EventDelayed, event=INT, seconds=SECONDS),
+    Record(EventReordered, event=INT, by=INT),
+    Record(EventDropped, event=INT, seconds=SECONDS),
+    Record(SchedulerRestarts, call=INT),
     Record(ClockJumps, at=SECONDS, seconds=SECONDS),
 )
 _FAULTS: Final[Form[Any]] = many(union(*_RECORDS))
@@ -322,4 +322,4 @@ class FaultPlan:
         return _PLAN.read(data, "")
 
 
-_PLAN: Final = Record(FaultPlan, faults=_FAULTS, ahead=FLAG)
+_PLAN: Final = Record(FaultPlan, faults=_FAULTS, ahead=BOOL)

@@ -128,8 +128,11 @@ def _reserve(
     outcome = extension_points.reserve(settings, members[0], now, for_all)
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
+    of_class, asked = None, for_each
     for member in members if for_each else ():
-        asked = extension_points.concerned(settings, member, "reserve of each", for_each)
+        if member.pod_class is not of_class:
+            of_class = member.pod_class
+            asked = extension_points.concerned(settings, member, "reserve of each", for_each)
         if not asked:
             continue
         outcome = extension_points.reserve(settings, member, now, asked)

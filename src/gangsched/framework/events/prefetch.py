@@ -26,7 +26,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["Seen", "close", "everything", "group", "look", "node", "pod", "spec"]
+__all__ = ["Seen", "ask", "close", "everything", "group", "look", "node", "pod", "spec"]
 
 
 @final
@@ -70,7 +70,7 @@ def look(settings: Settings, call: CurrentCall, uid: PodUID) -> Seen | None:
     shown = settings.cluster.pod(uid)
     if shown is not None and shown.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
-    seen = None if shown is None else _ask(settings, shown)
+    seen = None if shown is None else ask(settings, shown)
     call.seen[uid] = seen
     return seen
 
@@ -157,7 +157,12 @@ def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
     return seen is None or seen.pod is not member.pod
 
 
-def _ask(settings: Settings, shown: Pod) -> Seen:
+def ask(settings: Settings, shown: Pod) -> Seen:
+    """Return a pod with what membership and plugins say of it.
+
+    Raises:
+        PluginError: ``membership`` or a plugin raised, or returned a value of a wrong type.
+    """
     claim: Membership | None = None
     problem: InvalidPodGroupError | None = None
     try:

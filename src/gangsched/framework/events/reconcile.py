@@ -53,6 +53,7 @@ __all__ = [
     "node_changed",
     "objects_changed",
     "pod_changed",
+    "wanted_state",
 ]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
@@ -147,7 +148,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         return  # the report of its bind decides; a change until then is read with it
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
-    wanted = _wanted(state.settings, state.pods, seen, problem)
+    wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
     elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
@@ -251,9 +252,10 @@ def _is_being_bound(member: Member) -> bool:
     return member.node is not None and member.state is not MemberState.WAITING
 
 
-def _wanted(
+def wanted_state(
     settings: Settings, pods: Pods, seen: Seen, problem: InvalidPodGroupError | None
 ) -> MemberState:
+    """Return the state of a pod that is not assumed, by what the cluster state shows of it."""
     pod, claim = seen.pod, seen.claim
     if problem is not None and pod.node_name is None:
         return MemberState.REFUSED  # also once it has finished: its claim never counts
@@ -480,7 +482,7 @@ def _put_down(
     was_waiting = member.state is MemberState.WAITING
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state.call, member, node, reason)
-    if not (was_waiting or _is_tried(state, verdict)):
+    if not (was_waiting or _is_tried(state.pods, verdict)):
         verdict = None  # the member was released before: no attempt depends on it
     if member.pod.uid in state.pods.evicted:
         verdict = None  # its group was rejected when it was evicted
@@ -492,11 +494,11 @@ def _put_down(
     requeue.gain(state, (node,), now=now, ends_backoff=True)
 
 
-def _is_tried(state: State, verdict: RejectGroup | EvictGroup | None) -> bool:
+def _is_tried(pods: Pods, verdict: RejectGroup | EvictGroup | None) -> bool:
     """Return whether a verdict is about more than a group between two attempts."""
     if not isinstance(verdict, RejectGroup):
         return verdict is not None
-    info = state.pods.registry.get(verdict.group)
+    info = pods.registry.get(verdict.group)
     return info is not None and info.attempt_started_at is not None
 
 

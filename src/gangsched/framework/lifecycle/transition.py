@@ -224,10 +224,10 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     tried again after its backoff.
     """
     _note_cut_short(state.attempts, entity)
-    _note_refusal(state.attempts, entity)
     if entity.place is not Place.ACTIVE:
-        # the backoff queue is sorted by the deadline that changes below
+        # in backoff its place is by the deadline and the step of the failure, which change below
         state.queue.remove(entity, now=now)
+    _note_refusal(state.attempts, entity)
     _back_off(state.settings, entity, now=now)
     entity.refill()
     entity.reason = state.pods.members[entity.pod.uid].reason
@@ -280,7 +280,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     attempts.fail(info, now=now)
-    _note_refusal(state.attempts, entity)
+    refused_at = state.attempts.step if entity.failed_step >= 0 else -1
     shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
     step = requeue.conclude(state, entity, shape, now=now)
     if step >= 0:
@@ -289,6 +289,8 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         entity, shape, step, state.nodes, lacks_capacity=outcome.lacks_capacity
     )
     state.queue.remove(entity, now=now)
+    # in backoff its place is by the step of the failure before
+    entity.refused_at = refused_at
     _back_off(state.settings, entity, now=now)
     entity.reason = outcome.reason
     info.failures = entity.failures

@@ -112,14 +112,17 @@ def _pre_filter(
         return members, None
     ready: list[Member] = []
     refused: UnschedulableMember | None = None
+    of_class, asked = None, for_each
     for member in members:
-        asked = extension_points.concerned(settings, member, "pre_filter of each", for_each)
+        # most members are of the class of the one before
+        if member.pod_class is not of_class:
+            of_class = member.pod_class
+            asked = extension_points.concerned(settings, member, "pre_filter of each", for_each)
+        if not asked:
+            ready.append(member)
+            continue
         cycle = cycles[member.seq]
-        why = (
-            extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, asked)
-            if asked
-            else None
-        )
+        why = extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, asked)
         if why is not None:
             refused = refused or unschedulable(member, why)
         else:

@@ -53,9 +53,9 @@ from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 
-__all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_memory"]
+__all__ = ["FORMAT", "HELD", "Held", "restore_plugins", "to_data", "to_state"]
 
-FORMAT: Final = "gangsched.snapshot/1"
+FORMAT: Final = "gangsched.snapshot/2"
 """The name and version of the format, as a snapshot has it."""
 
 
@@ -75,7 +75,9 @@ class Held:
 
 
 HELD: Final[Mapping[type, Held]] = {
-    State: Held(kept="nodes queue pods pod_classes attempts reservations call", given="settings"),
+    State: Held(
+        kept="nodes queue pods attempts reservations call", anew="pod_classes", given="settings"
+    ),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
         " strict_priorities"
@@ -83,51 +85,45 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(kept="by_signature labels", anew="latest watching"),
-    Attempts: Held(kept="step tried waiting_since giving_way exhausted_searches"),
+    PodClasses: Held(anew="by_signature labels latest watching"),
+    Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
     Member: Held(
-        kept="pod seq entity pod_class state node attempt cycle reason bind_failures role"
-        " started_at",
-        anew="group requests is_counted",
+        kept="pod seq state node attempt cycle reason bind_failures started_at",
+        anew="entity group pod_class role requests is_counted",
     ),
     CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
     Nodes: Held(
-        kept="infos assumed classes _indices altered ledger departed unread",
-        anew="by_index counts version pods_version watches_pods _total",
+        kept="infos assumed _indices altered departed unread",
+        anew="by_index classes counts ledger version pods_version watches_pods _total",
         given="_cluster",
         passing="_looked",
     ),
-    # counted anew from the pods on nodes
+    # counted again from the pods on nodes
     PodCounts: Held(
         anew="_by_index _carried _carriers _counts _domains _filed _matchers _terms is_active"
     ),
     MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
-        kept="node index free holders withheld withheld_pods",
-        anew="nominated expected pods_by_uid",
+        kept="node index holders", anew="free nominated expected withheld withheld_pods pods_by_uid"
     ),
-    CapacityLedger: Held(kept="_by_node", anew="expecting"),
-    ReservedCapacity: Held(kept="owner node priority requests pods returning"),
+    CapacityLedger: Held(anew="_by_node expecting"),
+    ReservedCapacity: Held(kept="node priority requests pods returning", anew="owner"),
     BackfillState: Held(
         kept="asking drain_timeouts infeasible reservation failed gained is_contested is_stale"
         " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
     ),
-    ActiveReservation: Held(kept="entity key since starts_at deadline ends capacity"),
-    NodeClasses: Held(
-        kept="_of _known _occupied _made _numbers", anew="_moves _base epoch", given="_sign"
-    ),
-    # transitions are stored only for a class without a key; the others are looked up by key
-    NodeClass: Held(kept="number sample nodes", anew="key after before endless"),
-    Snapshot: Held(kept="node free pod_count"),
-    LabelsRead: Held(kept="_readers _idle_changes", anew="keys idle _seen"),
+    ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
+    NodeClasses: Held(anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign"),
+    NodeClass: Held(anew="number sample nodes key after before endless"),
+    Snapshot: Held(anew="node free pod_count"),
+    LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        kept="sample",
-        anew="signature labels objects reads_pods watches_pods carried filters like users pending"
-        " fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts _by_max_pods"
-        " _reasons",
+        anew="sample signature labels objects reads_pods watches_pods carried filters like users"
+        " pending fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
+        " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
@@ -139,37 +135,37 @@ HELD: Final[Mapping[type, Held]] = {
         anew="hopeful late candidate",
     ),
     QueuedEntity: Held(
-        kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at reason unschedulable_member _pod _is_ready",
-        anew="place equivalence_class expected_run _handle",
+        kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
+        " round_step refused_at reason unschedulable_member _is_ready",
+        anew="place rank equivalence_class expected_run _handle _pod",
     ),
     QueuedGroup: Held(
-        kept="seq group queued_at failures backoff_until rank tried_step failed_step event_step"
-        " round_step refused_at reason unschedulable_member _pending",
-        anew="place equivalence_class expected_run _handle _info _is_in_order _latest _ready"
-        " _ready_by_role",
+        kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
+        " round_step refused_at reason unschedulable_member",
+        anew="place rank equivalence_class expected_run _handle _info _is_in_order _latest"
+        " _pending _ready _ready_by_role",
         passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace _strict_priorities"),
     PodGroupInfo: Held(
-        kept="key uid spec claimed_min claimed_priority first_seen_at claims members attempts"
-        " attempt_started_at last_failure_at failures backoff_until complete_at was_scheduled",
-        anew="untried untried_by_role",
+        kept="key uid spec first_seen_at claims attempts attempt_started_at last_failure_at"
+        " failures backoff_until complete_at was_scheduled",
+        anew="claimed_min claimed_priority members untried untried_by_role",
     ),
-    PodGroupCounters: Held(kept="_states _roles", anew="_counts _by_role"),
+    PodGroupCounters: Held(anew="_states _roles _counts _by_role"),
     WaitingMap: Held(kept="_pods", anew="_groups _deadlines _arrivals"),
 }
 """All that a scheduler remembers, by class; beside it there are frozen values, and the heap."""
 
 
 def to_data(state: State, *, now: float, listed: bool) -> dict[str, Any]:
-    """Return a snapshot of a memory. O(all of it)."""
+    """Return a snapshot of a state. O(all of it)."""
     rows = written(state, now=now, listed=listed)
     return {"format": FORMAT, "gangsched": __version__, **SNAPSHOT.write(rows)}
 
 
-def to_memory(blank: State, data: object) -> SnapshotRow:
-    """Fill an empty memory with a snapshot; return its rows. O(all of it).
+def to_state(blank: State, data: object) -> SnapshotRow:
+    """Fill an empty state with a snapshot; return its rows. O(all of it).
 
     Raises:
         InvalidValueError: It is no snapshot, or one of another version, unit or profile, or it
@@ -197,7 +193,7 @@ def to_memory(blank: State, data: object) -> SnapshotRow:
         raise InvalidValueError("snapshot", "a snapshot", expected) from error
     if blank.call.deferred:
         raise blank.call.deferred[0]
-    blank.call.deferred.extend(row.error() for row in rows.deferred)
+    blank.call.deferred.extend(row.error() for row in rows.errors)
     return rows
 
 
@@ -212,15 +208,10 @@ def _check_made_for(settings: Settings, reservations: Reservations, rows: Snapsh
     if rows.nominations and settings.preemption is None:
         expected = "0, because preemption is off"
         raise InvalidValueError("nominations", len(rows.nominations), expected)
-    if reservations.backfill.policy is None:
-        expected = "None, because backfill is off"
-        if rows.reserving is not None:
-            made = rows.reserving.reservation
-            found = rows.reserving.asking if made is None else made.key
-            raise InvalidValueError("reserving", found, expected)
-        expecting = sum(row.returning is not None for row in rows.reserved)
-        if expecting:
-            raise InvalidValueError("reserved", expecting, expected)
+    if rows.backfill is not None and reservations.backfill.policy is None:
+        made = rows.backfill.reservation
+        found = rows.backfill.asking if made is None else made.entity
+        raise InvalidValueError("backfill", found, "None, because backfill is off")
     keepers = tuple(extension_points.name_of(plugin) for plugin in settings.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:

@@ -2,25 +2,25 @@
 
 Rules:
   R1  each class of rows has a form with all its fields;
-  R2  a form checks types only. Whether rows agree with each other is checked by ``read``.
+  R2  a form checks the type of a value and its bounds. Whether rows agree with each other is
+      checked by ``read``;
+  R3  every number is bounded, so that arithmetic with it cannot overflow later.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+import math
+from typing import Any, Final
 
 from gangsched._core._counters import MemberState
-from gangsched._core._waiting import WaitingPod
 from gangsched._forms import (
-    FLAG,
-    PLAIN,
+    BOOL,
+    JSON,
     RESOURCES,
     SECONDS,
-    TEXT,
-    WHOLE,
+    STR,
     Form,
     Record,
-    at,
     by_name,
     choice,
     many,
@@ -34,310 +34,260 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.snapshot.rows import (
     AssumedRow,
+    BackfillRow,
     EntityRow,
+    EquivalenceClassRow,
+    EquivalenceQueueRow,
     ErrorRow,
     GroupRow,
-    LineRow,
     MemberRow,
-    NodeClassRow,
     NodeRow,
     NominatedPodRow,
     NominationRow,
-    PodClassRow,
     ReservationRow,
-    ReservedRow,
-    ReservingRow,
-    ShapeRow,
+    ReservedNodeRow,
     SnapshotRow,
+    WaitRow,
 )
+from gangsched.quantity import is_seconds
 
 __all__ = ["ROWS", "SNAPSHOT"]
 
-_AMOUNTS: Final = many(row(TEXT, WHOLE))
-_EDGES: Final = many(row(RESOURCES, WHOLE))
-_NUMBERS: Final = many(WHOLE)
-_TEXTS: Final = many(TEXT)
-_MAYBE_SECONDS: Final = optional(SECONDS)
+_MOST: Final = 1 << 62
 
 
-def _write_key_part(part: Any) -> Any:
-    if isinstance(part, str):
-        return {"text": part}  # as "Infinity" stands for a number
-    if isinstance(part, tuple):
-        return [_write_key_part(one) for one in cast("tuple[object, ...]", part)]
-    return SECONDS.write(part)
+def _int(least: int) -> Form[Any]:
+    """Return the form of an int from *least* up to ``_MOST``."""
+
+    def read(value: Any, path: str) -> int:
+        if type(value) is not int or not least <= value <= _MOST:
+            raise InvalidValueError(path, value, f"an int from {least} to 2**62")
+        return value
+
+    return Form(lambda value: value, read)
 
 
-def _read_key_part(value: Any, path: str) -> Any:
-    if isinstance(value, dict):
-        given = cast("dict[object, Any]", value)
-        if given.keys() != {"text"}:
-            raise InvalidValueError(path, given, "a number, an object with text, or a list")
-        return TEXT.read(given["text"], at(path, "text"))
-    if isinstance(value, list):
-        parts = cast("list[object]", value)
-        return tuple(_read_key_part(one, f"{path}[{n}]") for n, one in enumerate(parts))
-    return SECONDS.read(value, path)
+def _instant(*endless: float) -> Form[Any]:
+    """Return the form of an instant: finite, or one of *endless*."""
+    expected = " or ".join(
+        ["a finite number of seconds", *('"Infinity"' if n > 0 else '"-Infinity"' for n in endless)]
+    )
+
+    def read(value: Any, path: str) -> float:
+        given: float = SECONDS.read(value, path)
+        if not is_seconds(given) and given not in endless:
+            raise InvalidValueError(path, value, expected)
+        return given
+
+    return Form(SECONDS.write, read)
 
 
-_KEY_PART: Final[Form[Any]] = Form(_write_key_part, _read_key_part)
-"""One part of a sort key: a number, a string or a tuple of parts."""
+_COUNT: Final = _int(0)
+_POSITIVE: Final = _int(1)
+_STEP: Final = _int(-1)
+_PRIORITY: Final = _int(-_MOST)
+_INSTANT: Final = _instant()
+_PAST_OR_NEVER: Final = _instant(-math.inf)
+_EVER_OR_NEVER: Final = _instant(math.inf)
+_COUNTS: Final = many(row(STR, _COUNT))
+_NUMBERS: Final = many(_POSITIVE)
+_STRS: Final = many(STR)
+_MAYBE_INSTANT: Final = optional(_INSTANT)
 
-_DIAGNOSIS: Final = Record(Diagnosis, nodes=WHOLE, reasons=_AMOUNTS, refusal=TEXT)
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=_COUNT, reasons=_COUNTS, refusal=STR)
 _SHORTAGE: Final = Record(
     Shortage,
-    needed=WHOLE,
-    fits=WHOLE,
-    exact=FLAG,
-    role=TEXT,
-    resource=optional(TEXT),
-    in_pieces=FLAG,
-    within=TEXT,
-    group=optional(TEXT),
+    needed=_COUNT,
+    fits=_COUNT,
+    exact=BOOL,
+    role=STR,
+    resource=optional(STR),
+    in_pieces=BOOL,
+    within=STR,
+    group=optional(STR),
 )
-_UNDECIDED: Final = Record(SearchBudgetExhausted, needed=WHOLE, placed=WHOLE, steps=WHOLE)
+_EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(
     UnschedulableMember,
-    uid=TEXT,
-    pod=TEXT,
-    reason=TEXT,
+    uid=STR,
+    pod=STR,
+    reason=STR,
     diagnosis=optional(_DIAGNOSIS.form),
-    proof=optional(union(_SHORTAGE, _UNDECIDED)),
-)
-_WAITING: Final = Record(
-    WaitingPod,
-    uid=TEXT,
-    group=optional(TEXT),
-    node=TEXT,
-    attempt=WHOLE,
-    since=SECONDS,
-    deadline=SECONDS,
+    proof=optional(union(_SHORTAGE, _EXHAUSTED)),
 )
 _NODE_ROW: Final = Record(
-    NodeRow,
-    node=NODE.form,
-    index=WHOLE,
-    free=_AMOUNTS,
-    holders=many(row(TEXT, RESOURCES)),
-    withheld=_AMOUNTS,
-    withheld_pods=WHOLE,
-    pods=many(POD.form),
+    NodeRow, node=NODE.form, index=_POSITIVE, pods=_STRS, others=many(POD.form)
 )
-_RESERVED: Final = Record(
-    ReservedRow,
-    owner=WHOLE,
-    node=TEXT,
-    priority=WHOLE,
-    requests=RESOURCES,
-    pods=WHOLE,
-    returning=optional(_TEXTS),
-)
-_ASSUMED: Final = Record(AssumedRow, uid=TEXT, node=TEXT, pod=optional(POD.form))
-_NODE_CLASS: Final = Record(
-    NodeClassRow,
-    number=WHOLE,
-    node=NODE.form,
-    free=_AMOUNTS,
-    pods=WHOLE,
-    alone=FLAG,
-    labels=optional(_TEXTS),
-    nodes=_NUMBERS,
-    after=_EDGES,
-    before=_EDGES,
-    endless=_AMOUNTS,
-)
-_POD_CLASS: Final = Record(PodClassRow, sample=POD.form, known=FLAG)
+_ASSUMED: Final = Record(AssumedRow, uid=STR, pod=optional(POD.form))
 _GROUP_ROW: Final = Record(
     GroupRow,
-    key=TEXT,
-    uid=WHOLE,
+    key=STR,
+    number=_POSITIVE,
     spec=optional(GROUP.form),
-    claimed_min=optional(WHOLE),
-    claimed_priority=optional(WHOLE),
-    first_seen_at=_MAYBE_SECONDS,
-    claims=many(row(TEXT, optional(WHOLE), WHOLE)),
-    members=_TEXTS,
-    attempts=WHOLE,
-    attempt_started_at=_MAYBE_SECONDS,
-    last_failure_at=_MAYBE_SECONDS,
-    failures=WHOLE,
-    backoff_until=SECONDS,
-    complete_at=_MAYBE_SECONDS,
-    was_scheduled=FLAG,
+    first_seen_at=_MAYBE_INSTANT,
+    claims=_STRS,
+    attempts=_COUNT,
+    attempt_started_at=_MAYBE_INSTANT,
+    last_failure_at=_MAYBE_INSTANT,
+    failures=_COUNT,
+    backoff_until=_PAST_OR_NEVER,
+    complete_at=_MAYBE_INSTANT,
+    was_scheduled=BOOL,
 )
 _ENTITY: Final = Record(
     EntityRow,
-    seq=WHOLE,
-    group=optional(TEXT),
-    queued_at=SECONDS,
-    failures=WHOLE,
-    backoff_until=SECONDS,
-    rank=optional(many(_KEY_PART)),
-    tried_step=WHOLE,
-    failed_step=WHOLE,
-    event_step=WHOLE,
-    round_step=WHOLE,
-    refused_at=WHOLE,
-    reason=TEXT,
+    seq=_POSITIVE,
+    group=optional(STR),
+    pod=optional(STR),
+    queued_at=_INSTANT,
+    failures=_COUNT,
+    backoff_until=_PAST_OR_NEVER,
+    tried_step=_STEP,
+    failed_step=_STEP,
+    event_step=_STEP,
+    round_step=_STEP,
+    refused_at=_STEP,
+    reason=STR,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
-    pending=_TEXTS,
-    tried=_TEXTS,
+    tried=_STRS,
 )
 _MEMBER: Final = Record(
     MemberRow,
     pod=POD.form,
-    seq=WHOLE,
-    entity=WHOLE,
-    pod_class=WHOLE,
+    seq=_POSITIVE,
     state=by_name(MemberState),
-    node=optional(TEXT),
-    attempt=WHOLE,
-    cycle=optional(many(row(TEXT, PLAIN))),
-    reason=TEXT,
-    bind_failures=WHOLE,
-    role=optional(TEXT),
-    started_at=_MAYBE_SECONDS,
+    node=optional(STR),
+    attempt=_COUNT,
+    cycle=optional(many(row(STR, JSON))),
+    reason=STR,
+    bind_failures=_COUNT,
+    started_at=_MAYBE_INSTANT,
 )
+_WAIT: Final = Record(WaitRow, uid=STR, attempt=_COUNT, since=_INSTANT, deadline=_INSTANT)
 _PART: Final[Form[Any]] = Form(
-    lambda value: _SHAPE.write(value), lambda value, path: _SHAPE.read(value, path)
+    lambda value: _CLASS.write(value), lambda value, path: _CLASS.read(value, path)
 )
-_SHAPE: Final[Record[Any]] = Record(
-    ShapeRow,
-    needed=WHOLE,
-    runs=many(row(WHOLE, WHOLE)),
+_SAMPLE: Final[Form[Any]] = Form(
+    lambda value: value if isinstance(value, str) else POD.write(value),
+    lambda value, path: value if isinstance(value, str) else POD.read(value, path),
+)
+_CLASS: Final[Record[Any]] = Record(
+    EquivalenceClassRow,
+    needed=_POSITIVE,
+    runs=many(row(_SAMPLE, _POSITIVE)),
     floor=RESOURCES,
-    quotas=_AMOUNTS,
-    roles=_TEXTS,
+    quotas=_COUNTS,
+    roles=_STRS,
     topology=optional(TOPOLOGY.form),
     parts=many(_PART),
-    reach=optional(row(WHOLE, FLAG)),
-    affected=_TEXTS,
+    reach=optional(row(_PRIORITY, BOOL)),
+    affected=_STRS,
 )
-
-
-_NUMBER_OR_SHAPE: Final[Form[Any]] = Form(
-    lambda value: value if isinstance(value, int) else _SHAPE.write(value),
-    lambda value, path: value if type(value) is int else _SHAPE.read(value, path),
+_NUMBER_OR_CLASS: Final[Form[Any]] = Form(
+    lambda value: value if isinstance(value, int) else _CLASS.write(value),
+    lambda value, path: (
+        _POSITIVE.read(value, path) if isinstance(value, int) else _CLASS.read(value, path)
+    ),
 )
-_LINE: Final = Record(
-    LineRow,
-    shape=_NUMBER_OR_SHAPE,
-    blocked=FLAG,
-    blocked_at=WHOLE,
-    opened_at=WHOLE,
-    helped_at=WHOLE,
-    leader=optional(WHOLE),
-    standing=_NUMBERS,
-    resting=_NUMBERS,
+_QUEUE: Final = Record(
+    EquivalenceQueueRow,
+    asked=_NUMBER_OR_CLASS,
+    blocked=BOOL,
+    blocked_at=_STEP,
+    opened_at=_STEP,
+    helped_at=_STEP,
+    leader=optional(_POSITIVE),
+    entities=_NUMBERS,
 )
 _NOMINATED: Final = Record(
     NominatedPodRow,
-    seq=WHOLE,
-    uid=TEXT,
-    group=optional(TEXT),
-    role=optional(TEXT),
-    reserved=WHOLE,
+    seq=_POSITIVE,
+    uid=STR,
+    node=STR,
+    requests=RESOURCES,
+    group=optional(STR),
+    role=optional(STR),
 )
 _NOMINATION: Final = Record(
     NominationRow,
-    entity=WHOLE,
-    priority=WHOLE,
+    entity=_POSITIVE,
+    priority=_PRIORITY,
     pods=many(_NOMINATED.form),
-    required=many(row(optional(TEXT), TEXT, WHOLE)),
-    specs=many(row(TEXT, optional(GROUP.form))),
-    awaited=_TEXTS,
-    deadline=SECONDS,
+    required=many(row(optional(STR), STR, _COUNT)),
+    specs=many(row(STR, optional(GROUP.form))),
+    awaited=_STRS,
+    deadline=_INSTANT,
+)
+_RESERVED: Final = Record(
+    ReservedNodeRow, node=STR, priority=_PRIORITY, pods=_COUNT, requests=RESOURCES, returning=_STRS
 )
 _RESERVATION: Final = Record(
     ReservationRow,
-    entity=WHOLE,
-    key=TEXT,
-    since=SECONDS,
-    starts_at=SECONDS,
-    deadline=SECONDS,
-    ends=many(row(TEXT, SECONDS)),
-    capacity=_NUMBERS,
+    entity=_POSITIVE,
+    since=_INSTANT,
+    starts_at=_EVER_OR_NEVER,
+    deadline=_EVER_OR_NEVER,
+    ends=many(row(STR, _INSTANT)),
+    nodes=many(_RESERVED.form),
 )
-_RESERVING: Final = Record(
-    ReservingRow,
-    asking=_TEXTS,
-    drain_timeouts=_AMOUNTS,
-    infeasible=_AMOUNTS,
+_BACKFILL: Final = Record(
+    BackfillRow,
+    asking=_STRS,
+    drain_timeouts=_COUNTS,
+    infeasible=_COUNTS,
     reservation=optional(_RESERVATION.form),
-    failed=many(row(_NUMBER_OR_SHAPE, WHOLE)),
-    gained=FLAG,
-    is_contested=FLAG,
-    is_stale=FLAG,
-    is_drain_paused=FLAG,
-    has_no_candidate=FLAG,
-    no_candidate_until=SECONDS,
-    altered=WHOLE,
+    failed=many(row(_NUMBER_OR_CLASS, _COUNT)),
+    gained=BOOL,
+    is_contested=BOOL,
+    is_stale=BOOL,
+    is_drain_paused=BOOL,
+    has_no_candidate=BOOL,
+    no_candidate_until=_EVER_OR_NEVER,
+    altered=_COUNT,
 )
-_ERROR: Final = Record(ErrorRow, plugin=TEXT, point=TEXT, subject=TEXT, problem=TEXT)
+_ERROR: Final = Record(ErrorRow, plugin=STR, point=STR, subject=STR, problem=STR)
 
 SNAPSHOT: Final = Record(
     SnapshotRow,
     unit=choice(SchedulingUnit),
-    plugins=_TEXTS,
-    plugin_states=many(row(TEXT, PLAIN)),
-    now=SECONDS,
-    listed=FLAG,
-    step=WHOLE,
-    numbers=WHOLE,
-    attempt_floor=WHOLE,
-    exhausted_searches=WHOLE,
+    plugins=_STRS,
+    plugin_states=many(row(STR, JSON)),
+    now=_PAST_OR_NEVER,
+    listed=BOOL,
+    step=_COUNT,
+    arrivals=_COUNT,
+    attempt_floor=_COUNT,
+    exhausted_searches=_COUNT,
     nodes=many(_NODE_ROW.form),
-    indices=WHOLE,
-    altered=WHOLE,
-    reserved=many(_RESERVED.form),
-    departed=_TEXTS,
-    unread=_TEXTS,
+    node_arrivals=_COUNT,
+    node_changes=_COUNT,
+    departed=_STRS,
+    unread=_STRS,
     assumed=many(_ASSUMED.form),
-    node_classes=many(_NODE_CLASS.form),
-    node_classes_made=WHOLE,
-    node_class_numbers=WHOLE,
-    occupied=_NUMBERS,
-    labels=_AMOUNTS,
-    idle_label_changes=WHOLE,
-    pod_classes=many(_POD_CLASS.form),
     groups=many(_GROUP_ROW.form),
-    groups_left=many(row(TEXT, SECONDS)),
-    group_numbers=WHOLE,
+    group_arrivals=_COUNT,
+    groups_left=many(row(STR, _INSTANT)),
     entities=many(_ENTITY.form),
     members=many(_MEMBER.form),
-    waiting=many(_WAITING.form),
+    waiting=many(_WAIT.form),
     active=_NUMBERS,
     backoff=_NUMBERS,
     gated=_NUMBERS,
-    lines=many(_LINE.form),
-    evicted=_TEXTS,
-    overdue=_TEXTS,
+    queues=many(_QUEUE.form),
+    evicted=_STRS,
+    overdue=_STRS,
     nominations=many(_NOMINATION.form),
-    reserving=optional(_RESERVING.form),
-    holding=many(row(TEXT, WHOLE)),
-    yielding=many(row(TEXT, TEXT)),
-    tried=_NUMBERS,
-    out=many(EFFECT),
-    deferred=many(_ERROR.form),
+    backfill=optional(_BACKFILL.form),
+    waiting_since=many(row(STR, _COUNT)),
+    giving_way=many(row(STR, STR)),
+    effects=many(EFFECT),
+    errors=many(_ERROR.form),
 )
-"""The form of a snapshot, but for its header."""
+"""The form of a snapshot without its header."""
 
 ROWS: Final[tuple[Record[Any], ...]] = (
-    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _NODE_CLASS, _POD_CLASS, _GROUP_ROW, _ENTITY, _MEMBER),
-    *(
-        _NOMINATION,
-        _NOMINATED,
-        _RESERVED,
-        _RESERVATION,
-        _RESERVING,
-        _LINE,
-        _SHAPE,
-        _ERROR,
-        _WAITING,
-        _UNSCHEDULABLE,
-        _DIAGNOSIS,
-        _SHORTAGE,
-        _UNDECIDED,
-    ),
+    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _GROUP_ROW, _ENTITY, _MEMBER, _WAIT, _CLASS, _QUEUE),
+    *(_NOMINATED, _NOMINATION, _RESERVED, _RESERVATION, _BACKFILL, _ERROR),
+    *(_UNSCHEDULABLE, _DIAGNOSIS, _SHORTAGE, _EXHAUSTED),
 )
 """The form of every row, and of what they are made of."""

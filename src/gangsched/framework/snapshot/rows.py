@@ -1,9 +1,11 @@
 """The rows of a snapshot: the state of a scheduler as values that refer to each other.
 
 Rules:
-  R1  each object has one row. Other rows refer to a pod by its UID, to a group by its key, and to
-      an entity, a node or a class by its number;
-  R2  an order that matters is the order of a list, because a database may reorder the keys of a
+  R1  a row has what a scheduler remembers. What follows from other rows, from the settings or from
+      plugins is in no row;
+  R2  each object has one row. Other rows refer to a pod by its UID, to a group by its key, to a
+      node by its name, and to an entity by its number;
+  R3  an order that matters is the order of a list, because a database may reorder the keys of a
       JSON object.
 
 ``forms`` defines how rows are written.
@@ -12,12 +14,11 @@ Rules:
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 from attrs import frozen
 
 from gangsched._core._counters import MemberState
-from gangsched._core._waiting import WaitingPod
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
@@ -35,116 +36,58 @@ from gangsched.model import (
 from gangsched.resources import NOTHING
 
 __all__ = [
-    "Amounts",
     "AssumedRow",
-    "Edges",
+    "BackfillRow",
     "EntityRow",
+    "EquivalenceClassRow",
+    "EquivalenceQueueRow",
     "ErrorRow",
     "GroupRow",
-    "LineRow",
     "MemberRow",
-    "NodeClassRow",
     "NodeRow",
     "NominatedPodRow",
     "NominationRow",
-    "PodClassRow",
     "ReservationRow",
-    "ReservedRow",
-    "ReservingRow",
-    "ShapeRow",
+    "ReservedNodeRow",
     "SnapshotRow",
+    "WaitRow",
 ]
-
-Amounts: TypeAlias = tuple[tuple[str, int], ...]
-"""Thousandths of resources, in an order that is kept; zeros too."""
-
-Edges: TypeAlias = tuple[tuple[Resources, int], ...]
-"""The number of the class that a node moves to, by requests."""
 
 
 @final
 @frozen(kw_only=True)
 class NodeRow:
-    """A ``NodeInfo``; *pods* are those on it that differ from the member of the same UID."""
+    """A node as it was last read, and the pods that hold it.
+
+    *pods* are all of them, in order; *others* are those that differ from the known pod of the
+    same UID.
+    """
 
     node: Node
     index: int
-    free: Amounts = ()
-    holders: tuple[tuple[PodUID, Resources], ...] = ()
-    withheld: Amounts = ()
-    withheld_pods: int = 0
-    pods: tuple[Pod, ...] = ()
-
-
-@final
-@frozen(kw_only=True)
-class ReservedRow:
-    """A ``ReservedCapacity``; *returning* is None for a nominated pod."""
-
-    owner: int
-    node: NodeName
-    priority: int
-    requests: Resources = NOTHING
-    pods: int = 0
-    returning: tuple[PodUID, ...] | None = None
+    pods: tuple[PodUID, ...] = ()
+    others: tuple[Pod, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
 class AssumedRow:
-    """A pod that holds a node; *pod* is set only if it differs from the known pod."""
+    """A pod that is assumed on a node; *pod* is set only if it differs from the known pod."""
 
     uid: PodUID
-    node: NodeName
     pod: Pod | None = None
 
 
 @final
 @frozen(kw_only=True)
-class NodeClassRow:
-    """A ``NodeClass``; *labels* are the label keys of its key, None for the labels read now.
-
-    Transitions are stored only for a class without a key (*alone*); the others are looked up by
-    key.
-    """
-
-    number: int
-    node: Node
-    free: Amounts = ()
-    pods: int = 0
-    alone: bool = False
-    labels: tuple[str, ...] | None = None
-    nodes: tuple[int, ...] = ()
-    after: Edges = ()
-    before: Edges = ()
-    endless: tuple[tuple[str, int], ...] = ()
-
-
-@final
-@frozen(kw_only=True)
-class PodClassRow:
-    """A ``PodClass`` without its answers.
-
-    *known* is False if only an equivalence class refers to it.
-    """
-
-    sample: Pod
-    known: bool = True
-
-
-@final
-@frozen(kw_only=True)
 class GroupRow:
-    """A ``PodGroupInfo``."""
+    """A ``PodGroupInfo``; *claims* are the members whose claims count, the first one first."""
 
     key: GroupKey
-    uid: int
+    number: int
     spec: PodGroup | None = None
-    claimed_min: int | None = None
-    claimed_priority: int | None = None
     first_seen_at: float | None = None
-    claims: tuple[tuple[PodUID, int | None, int], ...] = ()
-    members: tuple[PodUID, ...] = ()
+    claims: tuple[PodUID, ...] = ()
     attempts: int = 0
     attempt_started_at: float | None = None
     last_failure_at: float | None = None
@@ -157,14 +100,17 @@ class GroupRow:
 @final
 @frozen(kw_only=True)
 class EntityRow:
-    """A ``QueuedEntity``; *tried* are the pending members that were tried in this round."""
+    """A queue entity: of a group, or of a regular pod.
+
+    *tried* are the pending members that were tried in this round.
+    """
 
     seq: int
     group: GroupKey | None = None
+    pod: PodUID | None = None
     queued_at: float = 0.0
     failures: int = 0
     backoff_until: float = -math.inf
-    rank: tuple[Any, ...] | None = None
     tried_step: int = -1
     failed_step: int = -1
     event_step: int = -1
@@ -172,73 +118,88 @@ class EntityRow:
     refused_at: int = -1
     reason: str = ""
     unschedulable_member: UnschedulableMember | None = None
-    pending: tuple[PodUID, ...] = ()
     tried: tuple[PodUID, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
 class MemberRow:
-    """A ``Member``; *cycle* is the scratch of a placement, None where there is no placement."""
+    """A known pod.
+
+    *cycle* is what plugins wrote into the cycle of its placement; None where it holds no node.
+    """
 
     pod: Pod
     seq: int
-    entity: int
-    pod_class: int
     state: MemberState
     node: NodeName | None = None
     attempt: int = 0
     cycle: tuple[tuple[str, Any], ...] | None = None
     reason: str = ""
     bind_failures: int = 0
-    role: str | None = None
     started_at: float | None = None
 
 
 @final
 @frozen(kw_only=True)
-class ShapeRow:
-    """A ``EquivalenceClass``, with classes by number."""
+class WaitRow:
+    """The wait of a pod on permit."""
+
+    uid: PodUID
+    attempt: int
+    since: float
+    deadline: float
+
+
+@final
+@frozen(kw_only=True)
+class EquivalenceClassRow:
+    """An ``EquivalenceClass``: what an entity asked for when it failed.
+
+    Each of *runs* is a pod and a number of pods. The pod is the UID of a known pod of the class,
+    or a whole pod where no known pod is of that class any more.
+    """
 
     needed: int
-    runs: tuple[tuple[int, int], ...] = ()
+    runs: tuple[tuple[PodUID | Pod, int], ...] = ()
     floor: Resources = NOTHING
     quotas: tuple[tuple[str, int], ...] = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
-    parts: tuple[ShapeRow, ...] = ()
+    parts: tuple[EquivalenceClassRow, ...] = ()
     reach: tuple[int, bool] | None = None
     affected: tuple[str, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
-class LineRow:
+class EquivalenceQueueRow:
     """An ``EquivalenceQueue``.
 
-    *shape* is its equivalence class, or the number of its only entity if that has no class.
+    *asked* is its equivalence class, or the number of its only entity if that has no class.
+    *entities* are those that are parked or in backoff, by number.
     """
 
-    shape: int | ShapeRow
+    asked: int | EquivalenceClassRow
     blocked: bool = False
     blocked_at: int = -1
     opened_at: int = -1
     helped_at: int = -1
     leader: int | None = None
-    standing: tuple[int, ...] = ()
-    resting: tuple[int, ...] = ()
+    entities: tuple[int, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
 class NominatedPodRow:
-    """A ``NominatedPod``; *reserved* is the number of its row among the reserved capacity."""
+    """A ``NominatedPod`` with the capacity that is reserved for it."""
 
     seq: int
     uid: PodUID
+    node: NodeName
+    requests: Resources = NOTHING
     group: GroupKey | None = None
     role: str | None = None
-    reserved: int
 
 
 @final
@@ -257,28 +218,42 @@ class NominationRow:
 
 @final
 @frozen(kw_only=True)
-class ReservationRow:
-    """An ``ActiveReservation``; *capacity* are numbers of rows of the reserved capacity."""
+class ReservedNodeRow:
+    """The capacity that the reservation has on one node.
 
-    entity: int
-    key: GroupKey
-    since: float
-    starts_at: float
-    deadline: float
-    ends: tuple[tuple[PodUID, float], ...] = ()
-    capacity: tuple[int, ...] = ()
+    *returning* are the pods that are expected to leave the node before the start.
+    """
+
+    node: NodeName
+    priority: int
+    pods: int
+    requests: Resources = NOTHING
+    returning: tuple[PodUID, ...] = ()
 
 
 @final
 @frozen(kw_only=True)
-class ReservingRow:
+class ReservationRow:
+    """An ``ActiveReservation``."""
+
+    entity: int
+    since: float
+    starts_at: float
+    deadline: float
+    ends: tuple[tuple[PodUID, float], ...] = ()
+    nodes: tuple[ReservedNodeRow, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class BackfillRow:
     """A ``BackfillState`` that remembers something."""
 
     asking: tuple[GroupKey, ...] = ()
     drain_timeouts: tuple[tuple[GroupKey, int], ...] = ()
     infeasible: tuple[tuple[GroupKey, int], ...] = ()
     reservation: ReservationRow | None = None
-    failed: tuple[tuple[int | ShapeRow, int], ...] = ()
+    failed: tuple[tuple[int | EquivalenceClassRow, int], ...] = ()
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
@@ -321,39 +296,30 @@ class SnapshotRow:
     now: float = -math.inf
     listed: bool = False
     step: int = 0
-    numbers: int = 0
+    arrivals: int = 0
     attempt_floor: int = 0
     exhausted_searches: int = 0
     nodes: tuple[NodeRow, ...] = ()
-    indices: int = 0
-    altered: int = 0
-    reserved: tuple[ReservedRow, ...] = ()
+    node_arrivals: int = 0
+    node_changes: int = 0
     departed: tuple[PodUID, ...] = ()
     unread: tuple[NodeName, ...] = ()
     assumed: tuple[AssumedRow, ...] = ()
-    node_classes: tuple[NodeClassRow, ...] = ()
-    node_classes_made: int = 0
-    node_class_numbers: int = 0
-    occupied: tuple[int, ...] = ()
-    labels: tuple[tuple[str, int], ...] = ()
-    idle_label_changes: int = 0
-    pod_classes: tuple[PodClassRow, ...] = ()
     groups: tuple[GroupRow, ...] = ()
+    group_arrivals: int = 0
     groups_left: tuple[tuple[GroupKey, float], ...] = ()
-    group_numbers: int = 0
     entities: tuple[EntityRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
-    waiting: tuple[WaitingPod, ...] = ()
+    waiting: tuple[WaitRow, ...] = ()
     active: tuple[int, ...] = ()
     backoff: tuple[int, ...] = ()
     gated: tuple[int, ...] = ()
-    lines: tuple[LineRow, ...] = ()
+    queues: tuple[EquivalenceQueueRow, ...] = ()
     evicted: tuple[PodUID, ...] = ()
     overdue: tuple[PodUID, ...] = ()
     nominations: tuple[NominationRow, ...] = ()
-    reserving: ReservingRow | None = None
-    holding: tuple[tuple[GroupKey, int], ...] = ()
-    yielding: tuple[tuple[GroupKey, str], ...] = ()
-    tried: tuple[int, ...] = ()
-    out: tuple[Effect, ...] = ()
-    deferred: tuple[ErrorRow, ...] = ()
+    backfill: BackfillRow | None = None
+    waiting_since: tuple[tuple[GroupKey, int], ...] = ()
+    giving_way: tuple[tuple[GroupKey, str], ...] = ()
+    effects: tuple[Effect, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()

@@ -1,0 +1,155 @@
+"""Busy schedulers of both presets, whose snapshots together have every part of the format."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+from attrs import evolve, frozen
+
+from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
+    Bind,
+    BindFailed,
+    Bound,
+    Event,
+    InMemoryCluster,
+    NodeAdded,
+    NodeName,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Scheduler,
+    Topology,
+    presets,
+)
+from gangsched.framework import Preemption
+from gangsched.testing import make_node, make_pod
+from support.bundles import AB, pods, specs
+from support.busy import busy_scheduler, tell
+from support.restored import posted
+from support.snapshots import another, nominating_scheduler, reserving_scheduler
+
+__all__ = ["CASES", "Case", "continued", "copied"]
+
+
+@frozen
+class Case:
+    """A snapshot, the cluster of its scheduler, and how to make such a scheduler."""
+
+    data: Any
+    cluster: InMemoryCluster
+    make: Callable[[InMemoryCluster], Scheduler]
+
+
+def busy() -> Case:
+    """Return pods and groups in every state, one by one."""
+    cluster, scheduler = busy_scheduler()
+    return Case(posted(scheduler.snapshot()), cluster, another)
+
+
+def nominating() -> Case:
+    """Return a nomination whose victim is not gone yet."""
+    scheduler = nominating_scheduler()
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
+    return Case(
+        posted(scheduler.snapshot()),
+        cluster,
+        lambda own: presets.coscheduling(own, preemption=Preemption()),
+    )
+
+
+def reserving() -> Case:
+    """Return a reservation, with a gang that failed although it was exempt."""
+    scheduler = reserving_scheduler()
+    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
+    policy = Backfill(AnnotatedRunTimes("seconds"))
+    return Case(
+        posted(scheduler.snapshot()), cluster, lambda own: presets.gang(own, backfill=policy)
+    )
+
+
+def gangs() -> Case:
+    """Return whole gangs with roles, with a bundle, within a label, nominated and running."""
+    cluster = InMemoryCluster()
+
+    def make(own: InMemoryCluster) -> Scheduler:
+        return presets.gang(own, preemption=Preemption())
+
+    scheduler = make(cluster)
+    for n in range(3):
+        node = make_node(f"n{n}", cpu=4, labels={"rack": f"r{n}", "kind": "a"})
+        tell(cluster, scheduler, NodeAdded(node), now=0.0)
+    low = evolve(make_pod("low", cpu=3, priority=0), node_name=NodeName("n0"))
+    tell(cluster, scheduler, PodAdded(low), now=0.0)
+    for event in specs(*AB, roles={"head": 1}, min_resources={"cpu": 2}):
+        tell(cluster, scheduler, event, now=0.0)
+    for group in AB:
+        for pod in pods(group, 1, cpu=9, role="head"):
+            tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    racks = PodGroup(name="racks", min_available=2, priority=7, topology=Topology("rack"))
+    tell(cluster, scheduler, PodGroupAdded(racks), now=0.0)
+    for n in range(2):
+        pod = make_pod(f"racks-{n}", group="racks", cpu=2, priority=7)
+        tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    high = PodGroup(name="high", min_available=2, priority=5, roles={"arm": 1})
+    tell(cluster, scheduler, PodGroupAdded(high), now=0.0)
+    for n in range(2):
+        pod = make_pod(f"high-{n}", group="high", cpu=4, priority=5, role="arm")
+        tell(cluster, scheduler, PodAdded(pod), now=0.0)
+    picky = evolve(make_pod("picky", cpu=1), node_selector={"kind": "b"})
+    tell(cluster, scheduler, PodAdded(picky), now=0.0)
+    run(cluster, scheduler, now=1.0, most=9)
+    tell(cluster, scheduler, PodAdded(make_pod("last", cpu=1)), now=2.0)
+    scheduler._check()
+    return Case(posted(scheduler.snapshot()), cluster, make)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    each.__name__: each for each in (busy, nominating, reserving, gangs)
+}
+
+
+def run(cluster: InMemoryCluster, scheduler: Scheduler, *, now: float, most: int) -> list[str]:
+    """Decide, and report each bind as performed; return the effects."""
+    log: list[str] = []
+    for _turn in range(most):
+        effects = scheduler.schedule_one(now=now)
+        log.append(repr(effects))
+        if effects is None:
+            break
+        binds = [effect for effect in effects if isinstance(effect, Bind)]
+        log += [repr(scheduler.handle(_reported(cluster, bind), now=now)) for bind in binds]
+    return log
+
+
+def _reported(cluster: InMemoryCluster, bind: Bind) -> Event:
+    """Return the report of a bind, which fails if the pod is gone or is on a node."""
+    pod = cluster.pod(bind.uid)
+    if pod is None or pod.node_name is not None or cluster.node(bind.node) is None:
+        return BindFailed(bind.uid, bind.attempt, "cannot be bound")
+    return cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+
+
+def continued(case: Case, cluster: InMemoryCluster, scheduler: Scheduler) -> list[str]:
+    """Return what a scheduler answers after it was restored; checked after every step."""
+    now = max(scheduler._now, case.data.get("now", 0.0))
+    log = [*run(cluster, scheduler, now=now, most=12)]
+    scheduler._check()
+    for n, wait in enumerate((5.0, 100.0)):
+        now += wait
+        log.append(repr(scheduler.advance(now=now)))
+        scheduler._check()
+        node = make_node(f"more{n}", cpu=4, labels={"rack": "r9", "kind": "b"})
+        log.append(repr(scheduler.handle(cluster.apply(NodeAdded(node)), now=now)))
+        scheduler._check()
+        log += run(cluster, scheduler, now=now, most=12)
+        scheduler._check()
+    return [*log, repr(scheduler.next_deadline())]
+
+
+def copied(cluster: InMemoryCluster) -> InMemoryCluster:
+    """Return a copy of a cluster."""
+    return copy.deepcopy(cluster)
