@@ -72,6 +72,7 @@ LIVES: dict[str, tuple[HistoryStep, ...]] = {
     "who has ended is found": (
         *(ONE, ONE, ONE, _pod(0, "succeed"), _pod(1, "fail"), _pod(2, "terminate"), Restart(1)),
     ),
+    "who has succeeded is found": (NODE, ONE, Decide(), _pod(0, "succeed"), Restart(1)),
     "who is bound is found": (NODE, ONE, Decide(), Restart(1)),
     "a group is held in its line": (ONE, Decide(), PutGroup(0, minimum=2)),
     "a group is held while it rests": (
