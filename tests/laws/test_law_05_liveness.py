@@ -70,4 +70,4 @@ def test_backlog_of_gangs_and_pods_starts_well_within_the_bound() -> None:
     assert after.fitting
     assert not asleep(after)
     assert not after.overdue()
-    assert after.backlog.steps / 13 < after.steps
+    assert after.backlog.steps / 16 < after.steps
