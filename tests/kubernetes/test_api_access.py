@@ -400,7 +400,7 @@ def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
 ) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition = {
+    definition: dict[str, Any] = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": "podgroups.scheduling.volcano.sh"},
@@ -455,7 +455,7 @@ def test_api_of_groups_that_is_installed_later_is_discovered_and_watched(
             facts = deltas[-1].value
             assert facts is not None
             assert facts.group.min_available == 3
-            name = definition["metadata"]["name"]  # type: ignore[index]
+            name = definition["metadata"]["name"]
             await asyncio.to_thread(control_plane.admin.delete, f"{definitions}/{name}")
             await until(lambda: "deleted" in [each.kind for each in deltas], timeout=60.0)
             assert len(reflector) == 0

@@ -48,10 +48,11 @@ def pod_json(
     """Return a pod."""
     asked = {"cpu": str(cpu), "memory": "1Gi"}
     limits = {"nvidia.com/gpu": str(gpu)} if gpu else {}
-    container = {"name": "c", "image": "x", "resources": {"requests": {**asked, **limits}}}
+    resources: dict[str, Any] = {"requests": {**asked, **limits}}
+    container = {"name": "c", "image": "x", "resources": resources}
     found: dict[str, Any] = {"schedulerName": scheduler, "containers": [container], **spec}
     if limits:
-        container["resources"]["limits"] = limits  # type: ignore[index]
+        resources["limits"] = limits
     if group is not None:
         found["schedulingGroup"] = {"podGroupName": group}
     return {

@@ -39,10 +39,11 @@ def test_text_that_is_no_duration_gives_none(text: str) -> None:
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Run the command; return its one line of error, however it ends."""
+    code: str | int | None
     try:
         code = main(words)
     except SystemExit as ended:
-        code = ended.code  # type: ignore[assignment]
+        code = ended.code
     captured = capsys.readouterr()
     assert code == 2
     assert captured.out == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, TypeVar
 
 from gangsched.constraints import (
@@ -75,20 +76,21 @@ def read_spread(field: Field) -> Iterator[TopologySpreadConstraint]:
         ManifestError: A constraint is malformed.
     """
     for each in field.elements():
-        least = each["minDomains"]
-        yield _made(
-            each,
-            lambda each=each, least=least: TopologySpreadConstraint(  # type: ignore[misc]
-                max_skew=each["maxSkew"].whole(least=1),
-                topology_key=each["topologyKey"].name(),
-                when_unsatisfiable=WhenUnsatisfiable(each["whenUnsatisfiable"].word(_WHEN)),
-                label_selector=read_label_selector(each["labelSelector"]),
-                min_domains=least.whole(least=1) if least.given else None,
-                node_affinity_policy=_policy(each["nodeAffinityPolicy"], "Honor"),
-                node_taints_policy=_policy(each["nodeTaintsPolicy"], "Ignore"),
-                match_label_keys=_names(each["matchLabelKeys"]),
-            ),
-        )
+        yield _made(each, partial(_spread_constraint, each))
+
+
+def _spread_constraint(field: Field) -> TopologySpreadConstraint:
+    least = field["minDomains"]
+    return TopologySpreadConstraint(
+        max_skew=field["maxSkew"].whole(least=1),
+        topology_key=field["topologyKey"].name(),
+        when_unsatisfiable=WhenUnsatisfiable(field["whenUnsatisfiable"].word(_WHEN)),
+        label_selector=read_label_selector(field["labelSelector"]),
+        min_domains=least.whole(least=1) if least.given else None,
+        node_affinity_policy=_policy(field["nodeAffinityPolicy"], "Honor"),
+        node_taints_policy=_policy(field["nodeTaintsPolicy"], "Ignore"),
+        match_label_keys=_names(field["matchLabelKeys"]),
+    )
 
 
 def _policy(field: Field, default: str) -> NodeInclusionPolicy:
