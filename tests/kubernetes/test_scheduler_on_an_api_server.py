@@ -27,13 +27,14 @@ GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 
 
 def documented_rights() -> Iterator[Rule]:
-    """Yield the rules of the ClusterRole in the documentation."""
+    """Yield the rules of both roles in the documentation, for all namespaces and names."""
     yaml = pytest.importorskip("yaml")
     block = re.search(r"<!-- manifest: rights -->\n```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert block is not None
-    for rule in yaml.safe_load(block[1])["rules"]:
-        for group in rule["apiGroups"]:
-            yield Rule(rule["verbs"], rule["resources"], group)
+    for role in yaml.safe_load_all(block[1]):
+        for rule in role["rules"]:
+            for group in rule["apiGroups"]:
+                yield Rule(rule["verbs"], rule["resources"], group)
 
 
 @define(eq=False)
