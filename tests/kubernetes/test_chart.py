@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: H
     assert {"ServiceMonitor", "CustomResourceDefinition", "PodDisruptionBudget"} <= kinds
     objects.sort(key=lambda each: each["kind"] != "CustomResourceDefinition")
     for each in objects:
-        eventually(lambda each=each: is_applied(plane, each))
+        eventually(partial(is_applied, plane, each))
     for each in reversed(objects):
         plane.admin.delete(path_of(each))
     plane.admin.delete(f"{CRDS}/servicemonitors.{monitor}")
@@ -297,7 +298,10 @@ class Story:
 
     def faults(self) -> Callable[[str, str], Fault | None]:
         """Return faults: of one bind the answer is lost, another fails for good."""
-        left = {"/lost-0/binding": lost_after, "/failed-1/binding": lambda: refused(422)}
+        left: dict[str, Callable[[], Fault]] = {
+            "/lost-0/binding": lost_after,
+            "/failed-1/binding": lambda: refused(422),
+        }
 
         def decide(_method: str, path: str) -> Fault | None:
             found = next((end for end in left if path.endswith(end)), None)
@@ -332,6 +336,10 @@ class Story:
             await api.aclose()
 
 
+def is_served(plane: ControlPlane, path: str) -> bool:
+    return plane.admin.raw("GET", path)[0] == 200
+
+
 @pytest.fixture
 def all_dialects(plane: ControlPlane) -> Iterator[None]:
     """Serve the PodGroups of every API that is read; Helm installs the definition of one."""
@@ -341,8 +349,7 @@ def all_dialects(plane: ControlPlane) -> Iterator[None]:
         body["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
         plane.admin.create(CRDS, body)
     for group, version in (*others, ("scheduling.x-k8s.io", "v1alpha1")):
-        path = f"/apis/{group}/{version}"
-        eventually(lambda path=path: plane.admin.raw("GET", path)[0] == 200)
+        eventually(partial(is_served, plane, f"/apis/{group}/{version}"))
     yield
     for group, _version in others:
         plane.admin.delete(f"{CRDS}/podgroups.{group}")
