@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
 from gangsched.cli._files import BadInputError, read
 from gangsched.errors import InvalidValueError
 
-__all__ = ["add_cluster"]
+if TYPE_CHECKING:
+    from gangsched.kubernetes import Settings
+
+__all__ = ["add_cluster", "read_configuration"]
 
 _SERVE: Final = "0.0.0.0:10259"
 
@@ -53,12 +56,12 @@ def add_cluster(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gangsched.kubernetes import Settings, read_settings, run
+    from gangsched.kubernetes import Settings, run
     from gangsched.kubernetes._logs import configure_logs
 
     settings: Settings = Settings()
     if options.config is not None:
-        settings = _settings(options.config, read_settings)
+        settings = read_configuration(options.config)
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
@@ -92,8 +95,15 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-def _settings(file: str, read_settings: Any) -> Any:
+def read_configuration(file: str) -> Settings:
+    """Return the settings of a configuration file.
+
+    Raises:
+        BadInputError: The file cannot be read, or is malformed.
+    """
     import yaml
+
+    from gangsched.kubernetes import read_settings
 
     text = read(file)
     try:

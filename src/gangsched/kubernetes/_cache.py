@@ -67,7 +67,7 @@ class Cache:
     """The cluster state, fed by reflectors.
 
     Args:
-        scheduler_names: The values of ``spec.schedulerName`` that are ours.
+        scheduler_names: The values of ``spec.schedulerName`` that are ours; None for all values.
         dialects: The API groups of PodGroups, the first has the highest precedence.
 
     Attributes:
@@ -76,11 +76,13 @@ class Cache:
         nominated: By pending pod of ours, its ``status.nominatedNodeName``.
     """
 
-    def __init__(self, scheduler_names: Collection[str], dialects: Collection[str] = ()) -> None:
+    def __init__(
+        self, scheduler_names: Collection[str] | None, dialects: Collection[str] = ()
+    ) -> None:
         self.cluster: Final = InMemoryCluster()
         self.conditions: Final[dict[PodUID, str]] = {}
         self.nominated: Final[dict[PodUID, str]] = {}
-        self._names = frozenset(scheduler_names)
+        self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
@@ -166,7 +168,7 @@ class Cache:
     def _show(self, facts: PodFacts) -> Event | None:
         pod = facts.pod
         known = self.cluster.pod(pod.uid)
-        if facts.scheduler_name not in self._names:
+        if self._names is not None and facts.scheduler_name not in self._names:
             if pod.is_finished or (pod.node_name is None and known is None):
                 return None if known is None else self._forget(pod.uid)
             self._foreign.add(pod.uid)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
 
 from gangsched.errors import GangschedError
@@ -65,6 +65,10 @@ class Shell:
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
+
+    Attributes:
+        owner: Owns the scheduler, once ``run`` has begun.
+        troubles: By kind, the last problem of its watch.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Shell:
         self._decode_pod = PodDecoder()
         self._all_synced = asyncio.Event()
         self.owner: Owner | None = None
+        self.troubles: dict[str, GangschedError] = {}
 
     def problems(self) -> list[str]:
         """Return why it is not ready: the resources that are not listed yet."""
@@ -130,6 +135,16 @@ class Shell:
                 async with asyncio.timeout(_FLUSH):
                     while len(status) or len(events):
                         await asyncio.sleep(0.02)
+        finally:
+            await tasks.cancel()
+
+    @asynccontextmanager
+    async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
+        """Watch everything for *owner* without scheduling; yields whether all is listed."""
+        tasks = _Tasks()
+        try:
+            await self._reflect(tasks, owner, Requests(self._api).pauses())
+            yield self._all_synced.is_set
         finally:
             await tasks.cancel()
 
@@ -239,6 +254,7 @@ class Shell:
 
         def noted(state: Any) -> None:
             if state.problem is not None:
+                self.troubles[resource.kind] = state.problem
                 _log.warning("%s: %s; again in %.1f s", resource.kind, state.problem, state.delay)
 
         reflector: Reflector[Any] = Reflector(self._api, resource, decode, take_in, on_state=noted)
