@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,10 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LABELS = {
+    "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
+    "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
+}
 SHIPPED = "podgroups.scheduling.x-k8s.io"
 Object = dict[str, Any]
 
@@ -194,7 +198,7 @@ def test_plain_manifest_is_applied_and_applying_it_again_changes_nothing(
 def definition(group: str, version: str, kind: str, plural: str) -> Object:
     """Return a definition that takes any object."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True}
+    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
     return {
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
@@ -271,6 +275,8 @@ class Story:
         self._gang("failed", "failed", terminationGracePeriodSeconds=0)
         self._gang("strong", "full", priorityClassName="system-cluster-critical")
         self._gang("large", "small", cpu=30)
+        for group in LABELS:
+            self._foreign_gang(group)
 
     def _gang(self, group: str, node: str, **pod: Any) -> None:
         for n in range(2):
@@ -278,8 +284,25 @@ class Story:
         path = f"{GROUPS}/namespaces/{self.name}/podgroups"
         self.admin.create(path, group_json(group, 2, namespace=self.name))
 
-    def _pod(self, name: str, node: str, **pod: Any) -> None:
+    def _foreign_gang(self, group: str) -> None:
+        """Create a gang of another API, if it is served: its status is written."""
+        name = group.split(".")[1]
+        body = {"apiVersion": f"{group}/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 2}}
+        body["metadata"] = {"name": name}
+        path = f"/apis/{group}/v1alpha1/namespaces/{self.name}/podgroups"
+        try:
+            self.admin.create(path, body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return
+        self._pod(f"{name}-0", "small", labels={LABELS[group]: name})
+
+    def _pod(
+        self, name: str, node: str, labels: Mapping[str, str] | None = None, **pod: Any
+    ) -> None:
         spec = pod_json(name, namespace=self.name, **pod)
+        spec["metadata"]["labels"] = dict(labels or {})
         spec["spec"]["nodeSelector"] = {"story": f"{self.name}-{node}"}
         del spec["status"]
         self.admin.create(f"/api/v1/namespaces/{self.name}/pods", spec)

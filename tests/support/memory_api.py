@@ -221,6 +221,9 @@ class MemoryApi:
                 uid = body.get("metadata", {}).get("uid")
                 if uid not in (None, known["metadata"]["uid"]):
                     return _status(409, "Precondition failed: UID in precondition")
+                version = body.get("metadata", {}).get("resourceVersion")
+                if version not in (None, known["metadata"]["resourceVersion"]):
+                    return _status(409, "the object has been modified")
                 fresh = json.loads(json.dumps(known))
                 _merge(fresh, body, strategic="strategic" in content_type)
                 return _ok(self._store(collection, key, fresh, "MODIFIED"))

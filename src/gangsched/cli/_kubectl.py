@@ -7,7 +7,7 @@ Rules:
       API server, and while the scheduler is down. What the scheduler wrote is shown beside;
   R2  nothing is written to the cluster;
   R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
-      with the defaults, of which all pods of groups are its own unless ``--scheduler`` names some.
+      with the defaults. All pods are its own, unless ``--scheduler`` names some.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Theory of operation. Gangs are asked about one after the other, in the order of the queue. For each,
 ``smallest_change`` gives the least number of nodes of each kind. The kind that needs the fewest is
-chosen; of equal ones, the most frequent in the cluster. Each gang is asked about alone. Two gangs
-may count the same free capacity, and then a second round asks for what the first one left out; a
-loop that adds what is asked for ends when all gangs run.
+chosen; of equal ones, the most frequent in the cluster. Each gang is asked about alone, so two
+gangs may count the same free capacity. Then a second round asks for what the first one left out.
+A loop that adds what is asked for ends when all gangs run.
 
 Rules:
   R1  a gang that lacks members has no demand: nodes create no members;

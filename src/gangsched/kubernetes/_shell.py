@@ -35,6 +35,7 @@ from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
+from gangsched.kubernetes._group_status import GroupStatusWriter
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
@@ -178,6 +179,15 @@ class Shell:
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
+        if self._settings.write_group_status:
+            groups = GroupStatusWriter(
+                requests,
+                owner.cache,
+                scheduler,
+                events,
+                workers=self._settings.client.event_connections,
+            )
+            tasks.start(groups.run())
         driver = owner.begin(
             WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
             bind=binder,
