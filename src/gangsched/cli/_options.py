@@ -19,7 +19,7 @@ from gangsched.coscheduling import WhenBlocked
 from gangsched.framework import Backfill, PlacementStrategy, Preemption
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
-from gangsched.simulation import RUN_SECONDS
+from gangsched.simulation import RUN_SECONDS, TIME_LIMIT
 
 __all__ = [
     "POLICIES",
@@ -31,13 +31,16 @@ __all__ = [
     "seconds",
 ]
 
-POLICIES: Final = ("coscheduling", "gang", "pod-by-pod")
+POLICIES: Final = ("coscheduling", "gang", "pod_by_pod")
 """The names of the policies: those of the presets of a ``Recipe``."""
 
+ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
+"""By the value of ``--estimates``, the annotation with the run time that is known."""
+
 _UNUSED: Final = {
-    "coscheduling": ("placement", "backfill"),
+    "coscheduling": ("placement", "backfill", "estimates"),
     "gang": ("when_blocked", "permit_timeout"),
-    "pod-by-pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
+    "pod_by_pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill", "estimates"),
 }
 """The settings that have no meaning, by policy."""
 
@@ -48,6 +51,7 @@ POLICY: Final[dict[str, Any]] = {
     "placement": PlacementStrategy.AUTO.value,
     "permit_timeout": 10.0,
     "backfill": None,
+    "estimates": "run_time",
 }
 """The defaults of the options."""
 
@@ -59,7 +63,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         "--policy",
         choices=POLICIES,
         help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang: gangs,"
-        " one gang a decision; pod-by-pod: no gangs",
+        " one gang a decision; pod_by_pod: no gangs",
     )
     policy.add_argument(
         "--order",
@@ -93,6 +97,12 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR",
         help="with --policy gang: reserve capacity for a gang that keeps failing; estimates of"
         " run times are wrong by up to this factor, 1 by default",
+    )
+    policy.add_argument(
+        "--estimates",
+        choices=list(ESTIMATES),
+        help="with --backfill: which run times the scheduler knows: those of the workload, or the"
+        " time limits; default: run_time",
     )
 
 
@@ -131,24 +141,30 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
     for name in _UNUSED[policy]:
         if given[name] is not None:
             raise BadInputError(f"--{name.replace('_', '-')} has no meaning with --policy {policy}")
-    return {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
+    if given["estimates"] is not None and given["backfill"] is None:
+        raise BadInputError("--estimates has no meaning without --backfill")
+    chosen = {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
+    if chosen["backfill"] is None:
+        chosen["estimates"] = None
+    return chosen
 
 
 def default_settings(policy: str = "gang") -> dict[str, Any]:
     """Return the settings of a policy without options."""
-    return {**POLICY, "policy": policy, **dict.fromkeys(_UNUSED[policy])}
+    return {**POLICY, "policy": policy, "estimates": None, **dict.fromkeys(_UNUSED[policy])}
 
 
 def recipe(settings: dict[str, Any]) -> Recipe:
     """Return the recipe of the scheduler that the settings describe."""
     preemption = Preemption() if settings.get("preempt") else None
-    if settings["policy"] == "pod-by-pod":
-        return Recipe("pod-by-pod", preemption=preemption)
+    if settings["policy"] == "pod_by_pod":
+        return Recipe("pod_by_pod", preemption=preemption)
     if settings["policy"] == "gang":
         wrong_by, backfill = settings.get("backfill"), None
         if wrong_by is not None:
             seed = settings.get("seed", 0)
-            backfill = Backfill(AnnotatedRunTimes(RUN_SECONDS, wrong_by=wrong_by, seed=seed))
+            annotation = ESTIMATES[settings.get("estimates") or "run_time"]
+            backfill = Backfill(AnnotatedRunTimes(annotation, wrong_by=wrong_by, seed=seed))
         return Recipe(
             "gang",
             placement=settings["placement"],
