@@ -3,20 +3,25 @@
 Rules:
   R1  a setting that has no meaning for a policy is None in the report;
   R2  an option that has no meaning for the policy is refused, not ignored;
-  R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``.
+  R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``;
+  R4  a scheduler comes from one place: a policy with its options, a function, or a configuration.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, final
 
 from gangsched._core._ordering import Order
 from gangsched._seconds import parse_duration
+from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
+from gangsched.cli._imports import maker
 from gangsched.coscheduling import WhenBlocked
-from gangsched.framework import Backfill, PlacementStrategy, Preemption
+from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler
+from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
 from gangsched.simulation import RUN_SECONDS, TIME_LIMIT
@@ -26,8 +31,8 @@ __all__ = [
     "POLICY",
     "add_policy",
     "default_settings",
+    "make_of",
     "policy_settings",
-    "recipe",
     "seconds",
 ]
 
@@ -56,14 +61,31 @@ POLICY: Final[dict[str, Any]] = {
 """The defaults of the options."""
 
 
+@final
+class _Policies(tuple[str, ...]):
+    """The policies, and every ``module:function``; the help lists the policies only."""
+
+    __slots__ = ()
+
+    def __contains__(self, value: object) -> bool:
+        return super().__contains__(value) or (isinstance(value, str) and ":" in value)
+
+
 def add_policy(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose the scheduler."""
     policy = parser.add_argument_group("scheduling")
     policy.add_argument(
         "--policy",
-        choices=POLICIES,
-        help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang: gangs,"
-        " one gang a decision; pod_by_pod: no gangs",
+        choices=_Policies(POLICIES),
+        metavar="POLICY",
+        help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang (the"
+        " default): gangs, one gang a decision; pod_by_pod: no gangs; MODULE:FUNCTION: the"
+        " scheduler that the function returns when it is called with the cluster state",
+    )
+    policy.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the scheduler of a KubeSchedulerConfiguration, as YAML, instead of a policy",
     )
     policy.add_argument(
         "--order",
@@ -137,8 +159,16 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
         BadInputError: An option has no meaning for the policy.
     """
     given = {name: getattr(options, name) for name in POLICY}
+    if options.config is not None:
+        for name, value in {**given, "preempt": options.preempt or None}.items():
+            if value is not None:
+                option = name.replace("_", "-")
+                raise BadInputError(f"--{option} has no meaning with --config, which says it")
+        return {**dict.fromkeys(POLICY), "config": options.config}
     policy: str = options.policy or POLICY["policy"]
-    for name in _UNUSED[policy]:
+    if ":" in policy and options.preempt:
+        raise BadInputError(f"--preempt has no meaning with --policy {policy}")
+    for name in _unused(policy):
         if given[name] is not None:
             raise BadInputError(f"--{name.replace('_', '-')} has no meaning with --policy {policy}")
     if given["estimates"] is not None and given["backfill"] is None:
@@ -151,11 +181,26 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def default_settings(policy: str = "gang") -> dict[str, Any]:
     """Return the settings of a policy without options."""
-    return {**POLICY, "policy": policy, "estimates": None, **dict.fromkeys(_UNUSED[policy])}
+    unused = dict.fromkeys(_unused(policy))
+    return {**POLICY, "policy": policy, "config": None, "estimates": None, **unused}
 
 
-def recipe(settings: dict[str, Any]) -> Recipe:
-    """Return the recipe of the scheduler that the settings describe."""
+def _unused(policy: str) -> tuple[str, ...]:
+    """Return the settings that have no meaning for a policy; none has one for a function."""
+    every = tuple(name for name in POLICY if name != "policy")
+    return _UNUSED.get(policy, every)
+
+
+def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
+    """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy."""
+    if settings.get("config") is not None:
+        return configured(settings["config"])
+    if ":" in settings["policy"]:
+        return maker("--policy", settings["policy"])
+    return _recipe(settings)
+
+
+def _recipe(settings: dict[str, Any]) -> Recipe:
     preemption = Preemption() if settings.get("preempt") else None
     if settings["policy"] == "pod_by_pod":
         return Recipe("pod_by_pod", preemption=preemption)

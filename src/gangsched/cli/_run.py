@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
-from gangsched.cli._options import policy_settings, recipe, seconds
+from gangsched.cli._options import make_of, policy_settings, seconds
 from gangsched.cli._workload import Source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
@@ -121,7 +121,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the scheduler and of the run as plain data."""
     chosen = policy_settings(options)
-    names = ("policy", "order", "when_blocked", "permit_timeout", "placement")
+    names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement")
     return {
         **{name: chosen[name] for name in names},
         "preempt": options.preempt,
@@ -139,7 +139,7 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
     faults = settings.get("faults")
     return Simulator(
         source.arrivals(),
-        recipe(settings),
+        make_of(settings),
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
         faults=None if faults is None else FaultPlan.from_json(faults),

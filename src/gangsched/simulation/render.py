@@ -21,7 +21,7 @@ from gangsched._text import printable
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
-__all__ = ["print_report", "progress"]
+__all__ = ["area_text", "print_report", "progress", "table_text"]
 
 _UNITS = {
     "nvidia.com/gpu": "GPU-seconds",
@@ -41,7 +41,7 @@ def print_report(result: Report, out: TextIO) -> None:
         _snapshot(snapshot, out, with_namespace=len(namespaces) > 1)
     if result.events:
         rows = [(format_span(e.at), e.type, e.reason, e.object, e.message) for e in result.events]
-        out.write(_table(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
+        out.write(table_text(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
     _summary(result, out)
 
 
@@ -55,7 +55,7 @@ def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:
         # one column more in every table of the report, so that tables can be compared by eye
         columns = ("NAMESPACE", *columns)
         rows = [(pod.namespace, *row) for pod, row in zip(snapshot.pods, rows, strict=True)]
-    out.write(_table(columns, rows) + "\n\n")
+    out.write(table_text(columns, rows) + "\n\n")
 
 
 def _summary(result: Report, out: TextIO) -> None:
@@ -81,7 +81,7 @@ def _summary(result: Report, out: TextIO) -> None:
     rows += [("pending", f"{job.job}: {job.why}") for job in result.pending[:20]]
     if len(result.pending) > 20:
         rows.append(("pending", f"and {len(result.pending) - 20} more"))
-    out.write(_table(None, rows) + "\n")
+    out.write(table_text(None, rows) + "\n")
 
 
 def _counts(counts: Counts) -> str:
@@ -110,10 +110,14 @@ def _factor(value: float) -> str:
 
 def _wasted(summary: Summary) -> list[str]:
     return [
-        f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
-        " held by gangs that could not run"
+        f"{area_text(name, area)} held by gangs that could not run"
         for name, area in summary.wasted.items()
     ]
+
+
+def area_text(name: str, area: float) -> str:
+    """Return an amount of a resource over time: ``840 GPU-seconds``."""
+    return f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
 
 
 def _deadlock(summary: Summary) -> str:
@@ -127,7 +131,8 @@ def _deadlock(summary: Summary) -> str:
     )
 
 
-def _table(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+def table_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+    """Return a table, which is as wide as its cells are."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
