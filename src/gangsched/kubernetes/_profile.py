@@ -6,6 +6,7 @@ plugin           arguments
 Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``placement``, ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
+VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
 Backfill         ``afterAttempts``, ``afterSeconds``, ``leastMembers``; without it, none
 ===============  =================================================================================
 
@@ -39,7 +40,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._settings import ProfileSettings, Settings
 from gangsched.plugins import Strategy
 
-__all__ = ["make_scheduler", "releases_gangs"]
+__all__ = ["make_scheduler", "releases_gangs", "volume_timeout"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -47,16 +48,21 @@ _STRATEGIES: Final = {
     "LeastAllocated": Strategy.LEAST_ALLOCATED,
     "MostAllocated": Strategy.MOST_ALLOCATED,
 }
-_CONFIGURED: Final = ("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit")
+_CONFIGURED: Final = (
+    *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "VolumeBinding"),
+)
 
 
-def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] = ()) -> Scheduler:
+def make_scheduler(
+    settings: Settings, cache: Cache, plugins: Iterable[object] = (), *, preempts: bool = True
+) -> Scheduler:
     """Return the scheduler of a configuration.
 
     Args:
         settings: The configuration.
         cache: The cluster state.
         plugins: Further plugins.
+        preempts: Whether pods may be preempted, if the configuration says so.
 
     Raises:
         InvalidValueError: An argument of a plugin is unknown or malformed.
@@ -79,6 +85,8 @@ def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] =
     fit = _Args("NodeResourcesFit", profile)
     strategy = fit.strategy()
     fit.close()
+    volume_timeout(settings)
+    preemption = _preemption(profile)
     return Scheduler(
         cache.cluster,
         _without(
@@ -90,7 +98,7 @@ def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] =
         placement=placement,
         search_budget=budget,
         backoff=Backoff(settings.initial_backoff, settings.maximum_backoff),
-        preemption=_preemption(profile),
+        preemption=preemption if preempts else None,
         backfill=_backfill(profile),
     )
 
@@ -99,6 +107,18 @@ def releases_gangs(settings: Settings) -> bool:
     """Return whether a gang that is partly bound is released."""
     given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
     return given in (None, WhenBindFails.RELEASE_GROUP.value)
+
+
+def volume_timeout(settings: Settings) -> float:
+    """Return for how many seconds a bind waits for its volumes.
+
+    Raises:
+        InvalidValueError: An argument of ``VolumeBinding`` is unknown or malformed.
+    """
+    given = _Args("VolumeBinding", settings.profile)
+    seconds = given.whole("bindTimeoutSeconds", 600)
+    given.close()
+    return float(seconds)
 
 
 def _without(profile: Profile, settings: ProfileSettings) -> Profile:
