@@ -70,10 +70,12 @@ def compare(judge: Judge, scene: Scene, profile: Profile, *, scheduler_name: str
     """
     ours = Lockstep(profile)
     nodes, running = judge.stage(scene)
-    for stored in (*judge.namespaces, *nodes, *running):
+    for stored in (*judge.namespaces, *judge.others, *nodes, *running):
         ours.tell("ADDED", stored)
     for pod in scene.pending:
         stored = judge.create(pod, scheduler_name)
         expected = judge.verdict(stored)
         assert ours.verdict(stored) == expected, f"about pod {pod['metadata']['name']}"
+        for changed in judge.changed() if expected.node else ():
+            ours.tell("MODIFIED", changed)
         ours.follow(stored, expected)

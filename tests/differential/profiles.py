@@ -23,9 +23,13 @@ from gangsched.plugins import (
     NodePorts,
     NodeResources,
     NodeUnschedulable,
+    NodeVolumeLimits,
     PodTopologySpread,
     PrioritySort,
     TaintToleration,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
 )
 from gangsched.protocols import CycleView, NodeView
 
@@ -123,6 +127,10 @@ def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
         NodeAffinity(),
         NodePorts(),
         NodeResources(),
+        VolumeRestrictions(),
+        NodeVolumeLimits(),
+        VolumeBinding(),
+        VolumeZone(),
         PodTopologySpread(),
         InterPodAffinity(),
     ]
