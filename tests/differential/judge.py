@@ -14,10 +14,12 @@ import itertools
 import queue
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
+from differential.preemption import PRIORITIES, Preemption
 from differential.scene import NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
 from differential.volumes import DRIVER
@@ -32,10 +34,13 @@ _NEVER: Final = "judge.test/never"
 _NOW: Final = {"gracePeriodSeconds": 0}
 _PATIENCE: Final = 20.0
 _CONNECTIONS: Final = 4
+_PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
 _CLAIMS: Final = "/api/v1/persistentvolumeclaims"
 _SELECTED: Final = "volume.kubernetes.io/selected-node"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_EVICTS: Final = 2.0
+"""Seconds in which the victims of a decision are evicted."""
 _LOOK: Final = 0.05
 """Seconds between two looks at the claims of a pod that is about to be bound."""
 
@@ -66,6 +71,9 @@ class Judge:
         for name, labels in NAMESPACES.items():
             with suppress(ApiError):
                 client.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        for name, value in PRIORITIES.items():
+            with suppress(ApiError):
+                client.create(_PRIORITIES, {"metadata": {"name": name}, "value": value})
         self.namespaces: Final = [client.get(f"/api/v1/namespaces/{name}") for name in NAMESPACES]
         listing = client.get(_PODS)
         self._version: str = listing["metadata"]["resourceVersion"]
@@ -96,6 +104,12 @@ class Judge:
 
     def verdict(self, pod: Object) -> Verdict:
         """Return what kube-scheduler decides about a pod that ``create`` returned."""
+        found = self._decision(pod)
+        if not found.node:
+            self._client.delete(f"{_path(pod)}/{pod['metadata']['name']}", _NOW)
+        return found
+
+    def _decision(self, pod: Object) -> Verdict:
         uid = pod["metadata"]["uid"]
         until = time.monotonic() + _PATIENCE
         claims = _claims(pod) if self.others else []
@@ -114,9 +128,33 @@ class Judge:
             if found is not None:
                 break
         self.judged += 1
-        if not found.node:
-            self._client.delete(f"{_path(pod)}/{pod['metadata']['name']}", _NOW)
         return found
+
+    def preemption(self, pod: Object, expected: Collection[str]) -> Preemption:
+        """Return whom kube-scheduler preempts for a pod that ``create`` returned, and where.
+
+        Args:
+            pod: The pod.
+            expected: The pods that ours evicts: kube-scheduler has not finished before it has
+                evicted some. It evicts while others wait, so this is waited for.
+        """
+        verdict = self._decision(pod)
+        path = f"{_path(pod)}/{pod['metadata']['name']}"
+        node = verdict.node
+        until = time.monotonic() + _EVICTS
+        victims: frozenset[str] = frozenset()
+        while not verdict.node and time.monotonic() < until:
+            node = self._client.get(path)["status"].get("nominatedNodeName", "")
+            victims = self._terminating(pod)
+            if (not node and not expected) or (victims and victims == frozenset(expected)):
+                break
+            time.sleep(_LOOK)
+        self._client.delete(path, _NOW)
+        return Preemption(node, victims)
+
+    def _terminating(self, pod: Object) -> frozenset[str]:
+        metadata = (each["metadata"] for each in self._client.items(_path(pod)))
+        return frozenset(each["name"] for each in metadata if "deletionTimestamp" in each)
 
     def _clear(self) -> None:
         lists = [*(f"/api/v1/namespaces/{name}/pods" for name in NAMESPACES), _NODES]
@@ -164,6 +202,9 @@ class Judge:
         own = f"{path}/{pod['metadata']['name']}"
         if running.phase:
             pod = self._client.patch(f"{own}/status", {"status": {"phase": running.phase}})
+        if running.started:
+            started = {"startTime": f"2026-01-31T12:00:{running.started:02}Z"}
+            pod = self._client.patch(f"{own}/status", {"status": started})
         if running.is_terminating:
             pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
         return pod
