@@ -14,9 +14,9 @@ Rules:
   R1  nothing here waits or writes: *write* queues the choices of a bind for a worker. A choice
       that could not be written comes back as ``BindFailed``, announced by ``refused``;
   R2  a bind need not wait any longer when its claims are bound and its node reaches their volumes;
-  R3  a gang fails as one: a claim, a volume, a pod or a node is gone, the choice was taken back
-      after it had been seen, or *timeout* seconds have passed. A provisioner takes the selected
-      node back to say that it has failed;
+  R3  a gang fails as one, if a claim, a volume, a pod or a node is gone, or after *timeout*
+      seconds. It also fails if a choice that was seen has been taken back: a provisioner takes the
+      selected node back to say that it has failed;
   R4  a member that is decided while its gang waits, waits with it.
 
 Source: ``BindPodVolumes`` and ``checkBindings`` of kube-scheduler 1.36, which does this pod by pod.
