@@ -6,6 +6,7 @@ plugin           arguments
 Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``placement``, ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
+VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
 Backfill         ``afterAttempts``, ``afterSeconds``, ``leastMembers``; without it, none
 ===============  =================================================================================
 
@@ -47,7 +48,7 @@ from gangsched.plugins import Strategy
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
 
-__all__ = ["make_scheduler", "releases_gangs"]
+__all__ = ["make_scheduler", "releases_gangs", "volume_timeout"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -55,7 +56,9 @@ _STRATEGIES: Final = {
     "LeastAllocated": Strategy.LEAST_ALLOCATED,
     "MostAllocated": Strategy.MOST_ALLOCATED,
 }
-_CONFIGURED: Final = ("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit")
+_CONFIGURED: Final = (
+    *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "VolumeBinding"),
+)
 
 
 _OTHERS: Final[Mapping[str, Callable[..., object]]] = {
@@ -76,6 +79,7 @@ def make_scheduler(
     factories: Mapping[str, Callable[..., object]] | None = None,
     membership: Callable[[Pod], Membership | None] = membership,
     run_times: RunTimes | None = None,
+    preempts: bool = True,
 ) -> Scheduler:
     """Return the scheduler of a configuration.
 
@@ -87,6 +91,7 @@ def make_scheduler(
             the configuration enables it, as a plugin that is registered with kube-scheduler does.
         membership: Which group a pod belongs to.
         run_times: The estimates for ``Backfill``; None if run times are unknown.
+        preempts: Whether pods may be preempted, if the configuration says so.
 
     Raises:
         InvalidValueError: A name or an argument is unknown or malformed.
@@ -111,6 +116,8 @@ def make_scheduler(
     fit = _Args("NodeResourcesFit", profile)
     strategy = fit.strategy()
     fit.close()
+    volume_timeout(settings)
+    preemption = _preemption(profile)
     every = presets.coscheduling_profile(
         policy, strategy=strategy, plugins=(*plugins, *made.values())
     )
@@ -122,7 +129,7 @@ def make_scheduler(
         placement=placement,
         search_budget=budget,
         backoff=Backoff(settings.initial_backoff, settings.maximum_backoff),
-        preemption=_preemption(profile),
+        preemption=preemption if preempts else None,
         backfill=_backfill(profile, run_times),
     )
 
@@ -131,6 +138,18 @@ def releases_gangs(settings: Settings) -> bool:
     """Return whether a gang that is partly bound is released."""
     given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
     return given in (None, WhenBindFails.RELEASE_GROUP.value)
+
+
+def volume_timeout(settings: Settings) -> float:
+    """Return for how many seconds a bind waits for its volumes.
+
+    Raises:
+        InvalidValueError: An argument of ``VolumeBinding`` is unknown or malformed.
+    """
+    given = _Args("VolumeBinding", settings.profile)
+    seconds = given.whole("bindTimeoutSeconds", 600)
+    given.close()
+    return float(seconds)
 
 
 def _without(profile: Profile, settings: ProfileSettings) -> Profile:

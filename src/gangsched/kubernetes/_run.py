@@ -95,6 +95,7 @@ async def _connect(settings: Settings) -> Api:
         "events": client.event_connections,
         "status": client.event_connections,
         "evictions": 4,
+        "volumes": 4,
         "leases": 1,
     }
     chosen = cast("TransportName", client.transport)
