@@ -269,7 +269,7 @@ class Story:
             node["metadata"]["labels"]["story"] = f"{self.name}-{kind}"
             self.admin.create("/api/v1/nodes", node)
         for n in range(2):
-            on = {"scheduler": "other", "nodeName": f"{self.name}-full"}
+            on: Object = {"scheduler": "other", "nodeName": f"{self.name}-full"}
             self._pod(f"victim-{n}", "full", **on, terminationGracePeriodSeconds=0)
         self._gang("lost", "lost")
         self._gang("failed", "failed", terminationGracePeriodSeconds=0)

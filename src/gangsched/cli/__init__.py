@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from gangsched._version import __version__
 from gangsched.cli._cluster import add_cluster
 from gangsched.cli._command import execute
+from gangsched.cli._compare import add_compare
+from gangsched.cli._completion import add_completion
 from gangsched.cli._demo import add_demo
 from gangsched.cli._explain import add_explain
 from gangsched.cli._parser import Parser
@@ -35,6 +37,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gangsched", description="Start every worker of a job together, or none.")
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for add in (add_demo, add_simulate, add_explain, add_replay, add_cluster):
+    for add in (
+        add_demo,
+        add_simulate,
+        add_compare,
+        add_explain,
+        add_replay,
+        add_cluster,
+        add_completion,
+    ):
         add(commands)
     return parser

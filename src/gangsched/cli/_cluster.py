@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import evolve
 
-from gangsched.cli._files import BadInputError, read
-from gangsched.errors import InvalidValueError
+from gangsched.cli._configuration import plugin_factories, read_configuration
+from gangsched.cli._files import BadInputError
+from gangsched.configuration import Settings
 
-if TYPE_CHECKING:
-    from gangsched.kubernetes import Settings
-
-__all__ = ["add_cluster", "read_configuration"]
+__all__ = ["add_cluster"]
 
 _SERVE: Final = "0.0.0.0:10259"
 
@@ -56,12 +54,13 @@ def add_cluster(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gangsched.kubernetes import Settings, run
+    from gangsched.kubernetes import run
     from gangsched.kubernetes._logs import configure_logs
 
-    settings: Settings = Settings()
+    settings, made = Settings(), {}
     if options.config is not None:
         settings = read_configuration(options.config)
+        made = plugin_factories(settings, options.config)
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
@@ -76,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await run(settings, stop=stop, serve=serve)
+        await run(settings, stop=stop, serve=serve, factories=made)
 
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -93,27 +92,6 @@ def _loop_factory() -> Any:
     except ModuleNotFoundError:
         return None
     return uvloop.new_event_loop
-
-
-def read_configuration(file: str) -> Settings:
-    """Return the settings of a configuration file.
-
-    Raises:
-        BadInputError: The file cannot be read, or is malformed.
-    """
-    import yaml
-
-    from gangsched.kubernetes import read_settings
-
-    text = read(file)
-    try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{file}: expected YAML: {error}") from error
-    try:
-        return read_settings(document)
-    except InvalidValueError as error:
-        raise BadInputError(f"{file}: {error}") from error
 
 
 def _address(text: str) -> tuple[str, int] | None:

@@ -53,7 +53,7 @@ def execute(
     except (GangschedError, BadInputError) as error:
         return _complain(parser, str(error))
     except ModuleNotFoundError as error:
-        if error.name not in ("yaml", "rich"):
+        if error.name not in ("yaml", "rich", "shtab"):
             raise
         return _complain(parser, "the command line needs: pip install 'gangsched[cli]'")
     except KeyboardInterrupt:
@@ -66,6 +66,7 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> in
     if options.command is None:
         parser.print_help()
         return 0
+    options.parser = parser  # a script for completion is made from it
     code: int = options.run(options)
     return code
 

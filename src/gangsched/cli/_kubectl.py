@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched._text import printable
 from gangsched._version import __version__
-from gangsched.cli._cluster import read_configuration
 from gangsched.cli._command import execute
+from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._explanation import Explanation
 from gangsched.cli._files import BadInputError
 from gangsched.cli._options import seconds
 from gangsched.cli._parser import Parser
 from gangsched.cli._tables import FORMATS, age_of, print_documents, table
+from gangsched.configuration import Settings
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, GroupScheduled, NodeAdded
 from gangsched.model import GroupKey, Node
@@ -107,11 +108,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _on_a_loop(options: argparse.Namespace) -> int:
-    from gangsched.kubernetes import Settings
     from gangsched.kubernetes._client import connect_client
     from gangsched.kubernetes._survey import survey
 
-    settings = Settings() if options.config is None else read_configuration(options.config)
+    settings, made = Settings(), {}
+    if options.config is not None:
+        settings = read_configuration(options.config)
+        made = plugin_factories(settings, options.config)
     kubeconfig = options.kubeconfig or settings.client.kubeconfig
     client = await connect_client(kubeconfig=kubeconfig, context=options.context)
     try:
@@ -123,6 +126,7 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             client,
             settings,
             scheduler_names=options.scheduler,
+            factories=made,
             timeout=options.request_timeout,
         ) as now:
             await _answer(now, options)

@@ -18,10 +18,11 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import Final, final
+from typing import Any, Final, final
 
 from attrs import define, field
 
+from gangsched.configuration import Settings, make_scheduler
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.errors import GangschedError, InvalidPodGroupError
 from gangsched.framework import Scheduler
@@ -30,8 +31,6 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._discovery import API_GROUPS
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
-from gangsched.kubernetes._profile import make_scheduler
-from gangsched.kubernetes._settings import Settings
 from gangsched.kubernetes._shell import Shell
 from gangsched.model import GroupKey, Pod
 
@@ -69,16 +68,23 @@ class Survey:
         cache: What is listed.
         settings: The configuration by which the scheduler decides.
         now: The instant, in seconds since 1970.
+        factories: By the name of a plugin of one's own, what makes it.
         scheduler: The scheduler.
     """
 
     cache: Cache
     settings: Settings
     now: float
+    factories: Mapping[str, Callable[..., object]] = field(factory=dict[str, Any])
     scheduler: Scheduler = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.scheduler = make_scheduler(self.settings, self.cache)
+        self.scheduler = make_scheduler(
+            self.settings,
+            self.cache.cluster,
+            factories=self.factories,
+            membership=self.cache.membership,
+        )
         self.scheduler.rebuild(now=self.now)
 
     @cached_property
@@ -101,6 +107,7 @@ async def survey(
     settings: Settings,
     *,
     scheduler_names: Collection[str] | None = None,
+    factories: Mapping[str, Callable[..., object]] | None = None,
     timeout: float = 30.0,
 ) -> AsyncGenerator[Callable[[], Survey], None]:
     """List a cluster and watch it; yields what returns the survey of this moment.
@@ -109,6 +116,7 @@ async def survey(
         api: The API server.
         settings: The configuration by which the scheduler decides.
         scheduler_names: The pods of these schedulers are to be placed; None for those of any.
+        factories: By the name of a plugin of one's own, what makes it.
         timeout: Seconds that the listing may take.
 
     Raises:
@@ -119,6 +127,7 @@ async def survey(
         api,
         settings,
         plugins=(),
+        factories={},
         measures=Measures(settings),
         clock=epoch_seconds,
         may_write=lambda: False,
@@ -134,19 +143,24 @@ async def survey(
                 _refuse_what_is_forbidden(shell, time.monotonic() - began)
                 await asyncio.sleep(0.01)
             limit.reschedule(None)
-            yield lambda: Survey(cache, settings, epoch_seconds())
+            yield lambda: Survey(cache, settings, epoch_seconds(), factories or {})
     except TimeoutError:
         raise _not_listed(shell) from None
 
 
 def _refuse_what_is_forbidden(shell: Shell, waited: float) -> None:
-    codes = [getattr(getattr(e, "status", None), "code", 0) for e in shell.troubles.values()]
+    waiting = set(_waiting(shell))
+    troubles = [each for kind, each in shell.troubles.items() if kind in waiting]
+    codes = [getattr(getattr(each, "status", None), "code", 0) for each in troubles]
     if waited > _PATIENCE and any(code in _REFUSED for code in codes):
         raise _not_listed(shell)
 
 
+def _waiting(shell: Shell) -> tuple[str, ...]:
+    return tuple(each.removesuffix(" are not listed yet") for each in shell.problems())
+
+
 def _not_listed(shell: Shell) -> NotListedError:
-    waiting = shell.problems()
-    kinds = tuple(each.removesuffix(" are not listed yet") for each in waiting)
-    said = next((str(problem) for problem in shell.troubles.values()), "no answer in time")
-    return NotListedError(kinds, said)
+    kinds = _waiting(shell)
+    said = [str(problem) for kind, problem in shell.troubles.items() if kind in kinds]
+    return NotListedError(kinds, said[0] if said else "no answer in time")
