@@ -40,6 +40,7 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NODES_OF_A_STORY = ("lost", "failed", "full", "small", "claims")
 LABELS = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
@@ -185,14 +186,15 @@ def test_plain_manifest_is_applied_and_applying_it_again_changes_nothing(
     plane: ControlPlane,
 ) -> None:
     objects = [each for each in yaml.safe_load_all(MANIFEST.read_text("utf-8")) if each]
-    first = [server_side(plane, each) for each in objects]
-    second = [server_side(plane, each) for each in objects]
-    versions = [
-        [each["metadata"]["resourceVersion"] for each in found] for found in (first, second)
-    ]
-    assert versions[0] == versions[1]
-    for each in reversed(objects[1:]):
-        plane.admin.delete(path_of(each))
+    try:
+        first = [server_side(plane, each)["metadata"] for each in objects]
+        second = [server_side(plane, each)["metadata"] for each in objects]
+    finally:
+        for each in reversed(objects[1:]):
+            plane.admin.delete(path_of(each))
+    # the API server itself changes the namespace, when it publishes what each namespace has
+    for before, after in zip(first[1:], second[1:], strict=True):
+        assert before["resourceVersion"] == after["resourceVersion"]
 
 
 def definition(group: str, version: str, kind: str, plural: str) -> Object:
@@ -264,7 +266,7 @@ class Story:
     def begin(self) -> None:
         """Create everything: three gangs and a node for each, and victims."""
         self.admin.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
-        for kind in ("lost", "failed", "full", "small"):
+        for kind in NODES_OF_A_STORY:
             node = node_json(f"{self.name}-{kind}", gpu=2)
             node["metadata"]["labels"]["story"] = f"{self.name}-{kind}"
             self.admin.create("/api/v1/nodes", node)
@@ -277,12 +279,33 @@ class Story:
         self._gang("large", "small", cpu=30)
         for group in LABELS:
             self._foreign_gang(group)
+        self._claim("static", "kubernetes.io/no-provisioner")
+        self._claim("dynamic", "example.com/provisioner")
 
     def _gang(self, group: str, node: str, **pod: Any) -> None:
         for n in range(2):
             self._pod(f"{group}-{n}", node, group=group, **pod)
         path = f"{GROUPS}/namespaces/{self.name}/podgroups"
         self.admin.create(path, group_json(group, 2, namespace=self.name))
+
+    def _claim(self, kind: str, provisioner: str) -> None:
+        """Create a claim that waits for its first consumer, and its consumer."""
+        name = f"{self.name}-{kind}"
+        storage = "/apis/storage.k8s.io/v1/storageclasses"
+        waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+        self.admin.create(storage, {"metadata": {"name": name}, **waits})
+        asked = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
+        if kind == "static":
+            volume = {**asked, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/none"}}
+            body = {"metadata": {"name": name}, "spec": volume}
+            self.admin.create("/api/v1/persistentvolumes", body)
+            is_free = {"status": {"phase": "Available"}}  # as the volume controller finds
+            self.admin.patch(f"/api/v1/persistentvolumes/{name}/status", is_free)
+        claim = {**asked, "resources": {"requests": {"storage": "1Gi"}}}
+        body = {"metadata": {"name": name}, "spec": claim}
+        self.admin.create(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims", body)
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+        self._pod(kind, "claims", volumes=[volume])
 
     def _foreign_gang(self, group: str) -> None:
         """Create a gang of another API, if it is served: its status is written."""
@@ -316,7 +339,7 @@ class Story:
         pods = f"/api/v1/namespaces/{self.name}/pods"
         self.admin.delete(pods, gracePeriodSeconds=0)
         self.admin.delete(f"{GROUPS}/namespaces/{self.name}/podgroups")
-        for kind in ("lost", "failed", "full", "small"):
+        for kind in NODES_OF_A_STORY:
             self.admin.delete(f"/api/v1/nodes/{self.name}-{kind}")
 
     def faults(self) -> Callable[[str, str], Fault | None]:
