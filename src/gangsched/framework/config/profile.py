@@ -110,6 +110,7 @@ are: 'NodeResourcesFit'
 
     Attributes:
         plugins: The plugins, in order.
+        names: The name of each plugin, by identity.
         weights: The weights that were given.
         queue_sort: The plugin that orders the queue.
         pre_enqueue: The plugins that run at this point; likewise for every other point.
@@ -173,6 +174,9 @@ are: 'NodeResourcesFit'
         judging: list[Any] = list({id(p): p for p in (*at["filter"], *at["score"])}.values())
         signers = self._with(tuple(judging), "pod_signature")
         self.plugins: Final = plugins
+        self.names: Final[dict[int, str]] = {
+            id(plugin): name for plugin, name in zip(plugins, names, strict=True)
+        }
         self.group_wide: Final[dict[str, tuple[Any, ...]]] = {
             point: tuple(p for p in at[point] if point in self._group_wide(p))
             for point in _GROUP_WIDE
