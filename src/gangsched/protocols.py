@@ -989,7 +989,7 @@ class PermitPlugin(Plugin, Protocol):
 
         After ``Wait`` the plugin is asked again when an event concerns the pod, its group, or an
         object that is read for it. The host may answer in its place with ``PermitAllowed`` and
-        ``PermitRejected``. The wait ends after the shortest of the timeouts, whatever was answered by then.
+        ``PermitRejected``. No answer makes the wait longer: it ends after the shortest timeout.
         """
         ...
 

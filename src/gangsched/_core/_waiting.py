@@ -31,7 +31,9 @@ __all__ = ["WaitingMap", "WaitingPod"]
 
 
 def _check_plugins(_owner: object, _attribute: object, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(isinstance(name, str) for name in value):
+    given: object = value
+    names: list[Any] = [*value] if isinstance(given, tuple) else [None]
+    if not all(isinstance(name, str) for name in names):
         raise InvalidValueError("pending_plugins", value, "a tuple of names of plugins")
 
 

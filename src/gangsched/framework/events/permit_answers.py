@@ -26,9 +26,8 @@ def check(profile: Profile, event: PermitAllowed | PermitRejected) -> None:
         InvalidValueError: No permit plugin of the profile has the name (``plugin``), or it counts
             the quorum and is said to allow a pod.
     """
-    names = [name_of(plugin) for plugin in profile.permit]
-    if event.plugin not in names:
-        found = ", ".join(map(repr, names)) or "none"
+    if event.plugin not in profile.permit_names:
+        found = ", ".join(map(repr, profile.permit_names)) or "none"
         expected = f"the name of a permit plugin of the profile; these are: {found}"
         raise InvalidValueError("plugin", event.plugin, expected)
     quorum = profile.quorum

@@ -97,7 +97,8 @@ def recheck(
         return None
     call.refused.update(answers.refused)
     if granted is None:
-        _note(pods.waiting, answers.left)
+        rule = settings.profile.quorum
+        _note(pods.waiting, answers.left, "" if rule is None else name_of(rule))
     return granted
 
 
@@ -129,7 +130,7 @@ def allow(pods: Pods, members: Iterable[Member], plugin: str) -> bool:
         for entry in entries
         if plugin in entry.pending_plugins
     }
-    _note(pods.waiting, left)
+    _note(pods.waiting, left, "")
     return bool(left)
 
 
@@ -192,13 +193,14 @@ def _granted(
     return release.prepare(settings, call, ready, now=now, kept=kept)
 
 
-def _note(waiting: WaitingMap, left: dict[PodUID, Collection[str]]) -> None:
-    """Keep only the plugins that are still pending."""
+def _note(waiting: WaitingMap, left: dict[PodUID, Collection[str]], always: str) -> None:
+    """Keep only the plugins that are still pending, and the one that is always asked."""
     for uid, names in left.items():
         entry = waiting.get(uid)
         assert entry is not None
-        pending = tuple([name for name in entry.pending_plugins if name in names])
-        if len(pending) < len(entry.pending_plugins):
+        before = entry.pending_plugins
+        pending = tuple([name for name in before if name in names or name == always])
+        if len(pending) < len(before):
             waiting.replace(evolve(entry, pending_plugins=pending))
 
 

@@ -240,7 +240,10 @@ def permit(
             if not math.isfinite(now + answer.timeout):
                 expected = f"a Wait whose timeout added to now={now!r} is finite"
                 raise calls.returned(plugin, "permit", member.pod, answer, expected)
-            waits.append((settings.profile.names[id(plugin)], answer.timeout))
+            profile = settings.profile
+            for other, name in zip(profile.permit, profile.permit_names, strict=True):
+                if other is plugin:
+                    waits.append((name, answer.timeout))
     return tuple(waits)
 
 

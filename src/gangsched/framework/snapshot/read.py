@@ -26,7 +26,6 @@ from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.events.reconcile import wanted_state
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
@@ -311,7 +310,7 @@ def _read_waiting(reading: Reading) -> None:
 
 def _check_pending(reading: Reading, row: WaitRow, path: str) -> None:
     """Require pending plugins of the profile."""
-    names = [name_of(plugin) for plugin in reading.state.settings.profile.permit]
+    names = reading.state.settings.profile.permit_names
     for n, name in enumerate(row.plugins):
         expected = f"the name of a permit plugin; these are: {', '.join(names) or 'none'}"
         require(name in names, f"{path}.plugins[{n}]", name, expected)
