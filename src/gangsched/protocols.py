@@ -981,9 +981,15 @@ class PermitPlugin(Plugin, Protocol):
     """The last decision before binding."""
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success`` to release the pod and its waiting siblings, ``Wait`` to wait.
+        """Return ``Success`` to allow the pod, ``Wait`` to let it wait.
 
-        The pod counts as assumed already. ``Unschedulable`` undoes its placement.
+        The pod counts as assumed already. ``Unschedulable`` undoes its placement. A pod is released
+        when each plugin has allowed it; the members of a gang are released together, when a quorum
+        of them is allowed.
+
+        After ``Wait`` the plugin is asked again when an event concerns the pod, its group, or an
+        object that is read for it. The host may answer in its place with ``PermitAllowed`` and
+        ``PermitRejected``. No answer makes the wait longer: it ends after the shortest timeout.
         """
         ...
 

@@ -111,6 +111,7 @@ are: 'NodeResourcesFit'
     Attributes:
         plugins: The plugins, in order.
         weights: The weights that were given.
+        permit_names: The names of the permit plugins, in order.
         queue_sort: The plugin that orders the queue.
         pre_enqueue: The plugins that run at this point; likewise for every other point.
         group_wide: By point, the plugins that answer for all members of a gang at once; see
@@ -190,6 +191,7 @@ are: 'NodeResourcesFit'
         self.score: Final[tuple[ScorePlugin, ...]] = at["score"]
         self.reserve: Final[tuple[ReservePlugin, ...]] = at["reserve"]
         self.permit: Final[tuple[PermitPlugin, ...]] = at["permit"]
+        self.permit_names: Final = tuple([self._name(plugin) for plugin in self.permit])
         self.pre_bind: Final[tuple[PreBindPlugin, ...]] = at["pre_bind"]
         self.bind: Final[tuple[BindPlugin, ...]] = at["bind"]
         self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]

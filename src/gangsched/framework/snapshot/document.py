@@ -88,7 +88,7 @@ HELD: Final[Mapping[type, Held]] = {
     PodClasses: Held(anew="by_signature labels latest watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
-    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
+    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused"),
     Member: Held(
         kept="pod seq state node attempt cycle reason bind_failures started_at",
         anew="entity group pod_class role requests is_counted",
