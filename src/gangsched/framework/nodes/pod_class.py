@@ -25,11 +25,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
-from sortedcontainers import SortedList
-
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
+from gangsched.framework.nodes import in_order
 from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.model import NodeName, Pod
@@ -155,8 +154,8 @@ class PodClass:
         # the feasible classes with nodes, each with its first node when it was last counted
         self._firsts: dict[NodeClass, int] = {}
         # each order is built when it is first needed, since most classes need one or none
-        self._order: Any = None
-        self._by_max_pods: Any = None
+        self._order: in_order.Items | None = None
+        self._by_max_pods: in_order.Items | None = None
         self._reasons: Counter[str] = Counter()
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
@@ -255,7 +254,8 @@ class PodClass:
             wanted: The number of such pods that are to be placed.
         """
         order = self._in_packing_order()
-        for entry in order.islice(order.bisect_left((strands, wanted))):
+        begin = in_order.first_at_least(order, (strands, wanted))
+        for entry in in_order.between(order, begin):
             if entry[0] is not strands:
                 break
             yield entry[4]
@@ -268,21 +268,21 @@ class PodClass:
         Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
         """
         order = self._in_packing_order()
-        end = order.bisect_left((strands, wanted))
+        end = in_order.first_at_least(order, (strands, wanted))
         while end and order[end - 1][0] is strands:
-            begin = order.bisect_left(order[end - 1][:2])
-            for entry in order.islice(begin, end):
+            begin = in_order.first_at_least(order, order[end - 1][:2])
+            for entry in in_order.between(order, begin, end):
                 yield entry[1], entry[4]
             end = begin
 
-    def _in_packing_order(self) -> Any:
+    def _in_packing_order(self) -> in_order.Items:
         if self._by_max_pods is None:
-            self._by_max_pods = SortedList(map(self._packing_key, self._firsts))
+            self._by_max_pods = in_order.made(map(self._packing_key, self._firsts))
         return self._by_max_pods
 
-    def _in_order(self) -> Any:
+    def _in_order(self) -> in_order.Items:
         if self._order is None:
-            self._order = SortedList(map(self._score_key, self._firsts))
+            self._order = in_order.made(map(self._score_key, self._firsts))
         return self._order
 
     def _score_key(self, found: NodeClass) -> tuple[int, int, int, NodeClass]:
@@ -295,17 +295,8 @@ class PodClass:
         First whether an extended resource is stranded, then the pods per node, then the index of
         the first node.
         """
-        asked, strands = self.sample.requests, False
-        for name, amount in found.sample.free.items():
-            if "/" in name and amount > 0 and name not in asked:
-                strands = True
-        return (
-            strands,
-            self._judged[found].max_pods,
-            self._firsts[found],
-            found.number,
-            found,
-        )
+        strands = not found.scarce <= self.sample.requests.keys()
+        return (strands, self._judged[found].max_pods, self._firsts[found], found.number, found)
 
     def best(self, nodes: Nodes) -> NodeName | None:
         """Return the best node; of equal nodes the first to arrive. None if none is feasible.
@@ -361,16 +352,17 @@ class PodClass:
             return
         if before >= 0:
             if self._order is not None:
-                self._order.remove(self._score_key(node_class))
+                in_order.remove(self._order, self._score_key(node_class))
             if self._by_max_pods is not None:
-                self._by_max_pods.remove(self._packing_key(node_class))
+                in_order.remove(self._by_max_pods, self._packing_key(node_class))
             del self._firsts[node_class]
         if first >= 0:
             self._firsts[node_class] = first
             if self._order is not None:
-                self._order.add(self._score_key(node_class))
+                self._order = in_order.add(self._order, self._score_key(node_class))
             if self._by_max_pods is not None:
-                self._by_max_pods.add(self._packing_key(node_class))
+                key = self._packing_key(node_class)
+                self._by_max_pods = in_order.add(self._by_max_pods, key)
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
         self.refresh(nodes, judge)

@@ -117,7 +117,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
     NodeClasses: Held(anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign"),
-    NodeClass: Held(anew="number sample nodes key after before endless"),
+    NodeClass: Held(anew="number sample scarce nodes key after before endless"),
     Snapshot: Held(anew="node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
