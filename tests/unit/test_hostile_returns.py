@@ -175,7 +175,7 @@ def test_every_point_is_covered() -> None:
 
 CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 KEPT = (
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.judgements\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
     r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 CYCLES = (r"\.(round|tried)_step$", r"\]\._state\.attempts\.tried")

@@ -113,7 +113,7 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         if not changed.isdisjoint(each.objects)
     ]
     for pod_class in readers:
-        pod_class.forget_judgements()
+        pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
 
@@ -432,8 +432,7 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
-        if pod_classes.latest.get(pod_class.like) is pod_class:
-            del pod_classes.latest[pod_class.like]
+        pod_classes.leave(pod_class.judgements)
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
 

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple, TypeAlias, final
 from attrs import evolve, field, frozen
 
 from gangsched.constraints.matchers import PodMatcher
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.packing.pack import (
     BudgetExhausted,

@@ -32,7 +32,8 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.judgements import Judge
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work

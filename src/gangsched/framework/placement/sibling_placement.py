@@ -178,14 +178,14 @@ class SiblingPlacement:
             if index in full:
                 continue
             given = classes.of(index)
-            known = kind.pod_class.judgement(given, judge)
+            known = kind.pod_class.judgements.judgement(given, judge)
             if known.reasons:
                 full.add(index)
             elif domain is None or domain.has(given):
                 in_use.append((-known.max_pods, index))
         yield from (index for _order, index in sorted(in_use))
         for strands in (False, True):
-            for given in kind.pod_class.by_max_pods(strands, wanted):
+            for given in kind.pod_class.judgements.by_max_pods(strands, wanted):
                 if (domain is None or domain.has(given)) and not check.refuses(given):
                     yield from (index for index in given.nodes if index not in used)
 

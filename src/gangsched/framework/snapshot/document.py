@@ -32,6 +32,7 @@ from gangsched._forms import as_object
 from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
@@ -85,7 +86,7 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(anew="by_signature labels latest watching"),
+    PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
@@ -121,8 +122,11 @@ HELD: Final[Mapping[type, Held]] = {
     Snapshot: Held(anew="node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        anew="sample signature labels objects reads_pods watches_pods carried filters like users"
-        " pending fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
+        anew="sample signature labels objects reads_pods watches_pods carried filters users"
+        " pending fitted judgements asked",
+    ),
+    Judgements: Held(
+        anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
