@@ -103,7 +103,8 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     # counted again from the pods on nodes
     PodCounts: Held(
-        anew="_by_index _carried _carriers _counts _domains _filed _matchers _terms is_active"
+        anew="_by_index _carried _carriers _counts _domains _filed _matchers _of_labels _terms"
+        " _terms_of _unfiled is_active"
     ),
     MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
