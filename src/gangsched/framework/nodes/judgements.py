@@ -243,8 +243,12 @@ class Judgements:
         First whether an extended resource is stranded, then the pods per node, then the index of
         the first node.
         """
-        strands = not found.scarce <= self.requests.keys()
-        return (strands, self._judged[found].max_pods, self._firsts[found], found.number, found)
+        known = self._judged[found]
+        return (self._strands(found), known.max_pods, self._firsts[found], found.number, found)
+
+    def _strands(self, found: NodeClass) -> bool:
+        """Return whether a node has a free extended resource that such a pod does not request."""
+        return not found.scarce <= self.requests.keys()
 
     def best(self, nodes: Nodes) -> NodeName | None:
         """Return the best node; of equal nodes the first to arrive. None if none is feasible.
@@ -298,19 +302,25 @@ class Judgements:
         before = self._firsts.get(node_class, -1)
         if before == first:
             return
-        if before >= 0:
-            if self._order is not None:
-                in_order.remove(self._order, self._score_key(node_class))
-            if self._by_max_pods is not None:
-                in_order.remove(self._by_max_pods, self._packing_key(node_class))
-            del self._firsts[node_class]
+        number = node_class.number
         if first >= 0:
             self._firsts[node_class] = first
-            if self._order is not None:
-                self._order = in_order.add(self._order, self._score_key(node_class))
-            if self._by_max_pods is not None:
-                key = self._packing_key(node_class)
-                self._by_max_pods = in_order.add(self._by_max_pods, key)
+        else:
+            del self._firsts[node_class]
+        if self._order is not None:
+            if before >= 0:
+                in_order.remove(self._order, (-known.score, before, number, node_class))
+            if first >= 0:
+                key = (-known.score, first, number, node_class)
+                self._order = in_order.add(self._order, key)
+        if self._by_max_pods is not None:
+            strands, max_pods = self._strands(node_class), known.max_pods
+            if before >= 0:
+                entry = (strands, max_pods, before, number, node_class)
+                in_order.remove(self._by_max_pods, entry)
+            if first >= 0:
+                entry = (strands, max_pods, first, number, node_class)
+                self._by_max_pods = in_order.add(self._by_max_pods, entry)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)

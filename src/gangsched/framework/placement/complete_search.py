@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, final
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.judgements import Judge
@@ -75,9 +75,9 @@ _ANYWHERE: Final[Mapping[GroupKey, Domain | None]] = MappingProxyType({})
 
 
 @final
-@frozen
+@define(eq=False)  # not frozen, which doubles the cost of making one for each decision
 class Task:
-    """Members that are to be placed.
+    """Members that are to be placed; it does not change.
 
     Attributes:
         settings: What the caller set.

@@ -162,7 +162,12 @@ def _is_like(member: Member, other: Member) -> bool:
 
 
 def _empty(task: Task) -> Plan:
-    """Return an empty plan; half of the steps are kept for the search."""
+    """Return an empty plan; half of the steps are kept for the search.
+
+    A single kind looks at no node that another one has touched, so it takes no steps.
+    """
+    if len(task.kinds) == 1:
+        return Plan(task.nodes)
     return Plan(task.nodes, Budget(max(task.left, 0) // 2, task.work))
 
 
