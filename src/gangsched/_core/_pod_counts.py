@@ -7,10 +7,10 @@ off it. That may be a bound or assumed pod, or one that the current decision pla
 
 Four things make that cheap. Pods are filed under their labels, so that the first count of a matcher
 with a label looks only at pods with that label. Matchers are filed under theirs, so that a pod that
-is put on a node meets only the counts that it may belong to. For pods with equal labels these counts
-are found once. Which nodes belong to which domain is shared by all counts of one label and one
-``NodeMatcher``. And a pod is filed only when the files are next read: most planned pods are taken
-off again before that.
+is put on a node meets only the counts that it may belong to. For pods with equal labels these
+counts are found once. Which nodes belong to which domain is shared by all counts of one label and
+one ``NodeMatcher``. And a pod is filed only when the files are next read: most planned pods are
+taken off again before that.
 
 The other direction is *carried terms*: a pod may keep others away, or attract them, wherever it is.
 How many pods carry a term is counted by domain too, and the terms are filed by the pods that they
