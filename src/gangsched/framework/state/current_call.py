@@ -45,7 +45,9 @@ class CurrentCall:
         A group is asked more than once in a call whether it is complete, if its members or its
         specification change one after another. It is told again only if the answer differs.
         """
-        if sum(isinstance(effect, GroupIncomplete) for effect in self.out) < 2:
+        if not self.out:
+            return ()
+        if len(self.out) == 1 or sum(isinstance(each, GroupIncomplete) for each in self.out) < 2:
             effects = tuple(self.out)
         else:
             effects = tuple(_without_repeated(self.out))
