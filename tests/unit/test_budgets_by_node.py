@@ -82,6 +82,18 @@ def test_pod_of_higher_priority_goes_before_a_violation() -> None:
     assert victims(2, running, web=0) == {"r1"}
 
 
+def test_node_behind_one_that_is_no_choice_is_chosen() -> None:
+    running = [
+        ("r0", "n0", 1, 1, "web"),
+        ("r1", "n0", 3, 9, "web"),
+        ("r2", "n1", 3, 2, "web"),
+        ("r3", "n1", 1, 1, "web"),
+        ("r4", "n2", 2, 1, "web"),
+        ("r5", "n2", 2, 1, "web"),
+    ]
+    assert victims(3, running, web=1) == {"r2"}
+
+
 def test_victims_free_the_nominated_node_when_a_budget_is_used_up() -> None:
     running = [
         ("r0", "n0", 2, 1, "web"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import seconds
+from gangsched.cluster_objects import RuntimeClass
 from gangsched.events import NodeAdded, PodAdded
 from gangsched.simulation import Arrival, Workload, load_trace, parse_nodes_shape
 from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
@@ -58,10 +59,11 @@ def read_workload(options: argparse.Namespace) -> Workload:
         nodes = parse_nodes_shape(options.nodes)
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
     files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
-    classes = PriorityClasses()
+    classes, runtime_classes = PriorityClasses(), dict[str, RuntimeClass]()
     for _at, file in files:
         classes = file.priority_classes(classes)
-    parts += [file.workload(classes, at=at) for at, file in files]
+        runtime_classes |= file.runtime_classes()
+    parts += [file.workload(classes, at=at, runtime_classes=runtime_classes) for at, file in files]
     if options.trace is not None:
         # newline="" leaves the line breaks inside quoted cells to the CSV reader
         rows = io.StringIO(read(options.trace), newline="")

@@ -165,7 +165,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         limits = budgets(state.settings, state.pods) if units else None
         domains = choices.by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
 
-        def plans(given: Choices, *, keeps: bool, enough: int) -> list[VictimPlan]:
+        def plans(given: Choices, *, keeps: bool, enough: int | None) -> list[VictimPlan]:
             found: list[VictimPlan] = []
             for domain, within in given:
                 search = _Search(
@@ -191,7 +191,8 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         if not found and limits is not None:
             if _is_one_pod(preemptor):
                 nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
-                found = plans(nodes, keeps=True, enough=0) + plans(nodes, keeps=False, enough=0)
+                for keeps in (True, False):
+                    found += plans(nodes, keeps=keeps, enough=None)
             found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
         return min(found, key=lambda plan: (plan.violations, *plan.cost), default=None)
     finally:
