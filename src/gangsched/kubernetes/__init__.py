@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gangsched.kubernetes._settings import (
+from gangsched.configuration import (
     ClientConnection,
     LeaderElection,
     ProfileSettings,

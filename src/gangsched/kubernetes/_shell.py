@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, final
 
+from gangsched.configuration import Settings, make_scheduler
+from gangsched.configuration.scheduler import releases_gangs, volume_timeout
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, Evict
+from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
@@ -38,11 +41,9 @@ from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import WATCHED, ObjectDecoder, Watched
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
-from gangsched.kubernetes._profile import make_scheduler, releases_gangs, volume_timeout
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
-from gangsched.kubernetes._settings import Settings
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey, Pod
@@ -68,6 +69,7 @@ class Shell:
         api: The API server.
         settings: The configuration.
         plugins: Further plugins.
+        factories: By the name of a plugin, what makes it if the configuration enables it.
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
@@ -79,6 +81,7 @@ class Shell:
         settings: Settings,
         *,
         plugins: Iterable[object],
+        factories: Mapping[str, Callable[..., object]],
         measures: Measures,
         clock: Callable[[], float],
         may_write: Callable[[], bool],
@@ -86,6 +89,7 @@ class Shell:
         self._api = api
         self._settings = settings
         self._plugins = tuple(plugins)
+        self._factories = factories
         self._measures = measures
         self._clock = clock
         self._may_write = may_write
@@ -102,6 +106,16 @@ class Shell:
             return [f"{kind} are not listed yet" for kind in waiting] or ["not scheduling yet"]
         return []
 
+    def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
+        return make_scheduler(
+            self._settings,
+            cache.cluster,
+            plugins=self._plugins,
+            factories=self._factories,
+            membership=cache.membership,
+            preempts=preempts,
+        )
+
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until *stop* is set.
 
@@ -111,7 +125,7 @@ class Shell:
         requests = Requests(self._api, seen=self._measures.request)
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
         owner = self.owner = Owner(cache, self._clock)
-        make_scheduler(self._settings, cache, self._plugins)  # a wrong profile fails before listing
+        self._scheduler(cache)  # a wrong profile fails before listing
         give_way = GiveWay(owner.binds_waiting)
         connections = self._settings.client.event_connections
         status = StatusWriter(requests, cache, give_way, workers=connections)
@@ -152,9 +166,7 @@ class Shell:
         knows_budgets = not self._optional.get("PodDisruptionBudget")
         if not knows_budgets:
             _log.warning("no pod is preempted: disruption budgets cannot be read")
-        scheduler = make_scheduler(
-            self._settings, owner.cache, self._plugins, preempts=knows_budgets
-        )
+        scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
         effects: Effects
         waits: WaitsForVolumes
 

@@ -1,8 +1,8 @@
 """The volume controller of a simulated cluster: it binds claims to volumes at once.
 
 Rules:
-  R1  a claim whose class does not wait is bound when it and a volume for it are there: to the
-      smallest volume that is large enough, or to a new one if its class has a provisioner;
+  R1  a claim whose class does not wait is bound as soon as there is a volume for it. That is the
+      smallest one that is large enough, or a new one if the class has a provisioner;
   R2  a claim whose class waits is bound as the scheduler has chosen, just before its pod is;
   R3  a volume that is made for a node is reached from the nodes of the same host name. One that
       is made for no node is reached from every node;
