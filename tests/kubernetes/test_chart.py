@@ -28,7 +28,17 @@ from support.chart import (
     rights,
     rules,
 )
-from support.cluster_objects import group_json, node_json, pod_json
+from support.cluster_objects import (
+    CLASSES,
+    VOLUMES,
+    claim_json,
+    group_json,
+    node_json,
+    pod_json,
+    storage_class_json,
+    uses_claim,
+    volume_json,
+)
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.audit import Request, requests_of
 from support.control_plane.fixtures import need_control_plane
@@ -40,7 +50,7 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-NODES_OF_A_STORY = ("lost", "failed", "full", "small", "claims")
+NODES_OF_A_STORY = ("lost", "failed", "full", "small")
 LABELS = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
@@ -234,6 +244,9 @@ class WithoutWatchList:
         await self._below.aclose()
 
 
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
 class Story:
     """Pods for whose sake a scheduler must use all of its rights."""
 
@@ -279,33 +292,28 @@ class Story:
         self._gang("large", "small", cpu=30)
         for group in LABELS:
             self._foreign_gang(group)
-        self._claim("static", "kubernetes.io/no-provisioner")
-        self._claim("dynamic", "example.com/provisioner")
+        self._add_claims()
+
+    def _add_claims(self) -> None:
+        """Create a pod whose volume exists, and one whose volume is to be provisioned."""
+        for kind, provisioner in (("static", NO_PROVISIONER), ("dynamic", "csi.example.com")):
+            name = f"{self.name}-{kind}"
+            self.admin.create(CLASSES, storage_class_json(name, provisioner=provisioner))
+            claim = claim_json(kind, namespace=self.name, storageClassName=name)
+            path = f"/api/v1/namespaces/{self.name}/persistentvolumeclaims"
+            self.admin.create(path, claim)
+            self._pod(f"uses-{kind}", "small", volumes=uses_claim(kind))
+        volume = volume_json(self.name, storageClassName=f"{self.name}-static")
+        self.admin.create(VOLUMES, volume)
+        # as the volume controller does, which does not run here
+        available = {"status": {"phase": "Available"}}
+        self.admin.patch(f"{VOLUMES}/{self.name}/status", available)
 
     def _gang(self, group: str, node: str, **pod: Any) -> None:
         for n in range(2):
             self._pod(f"{group}-{n}", node, group=group, **pod)
         path = f"{GROUPS}/namespaces/{self.name}/podgroups"
         self.admin.create(path, group_json(group, 2, namespace=self.name))
-
-    def _claim(self, kind: str, provisioner: str) -> None:
-        """Create a claim that waits for its first consumer, and its consumer."""
-        name = f"{self.name}-{kind}"
-        storage = "/apis/storage.k8s.io/v1/storageclasses"
-        waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-        self.admin.create(storage, {"metadata": {"name": name}, **waits})
-        asked = {"accessModes": ["ReadWriteOnce"], "storageClassName": name}
-        if kind == "static":
-            volume = {**asked, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/none"}}
-            body = {"metadata": {"name": name}, "spec": volume}
-            self.admin.create("/api/v1/persistentvolumes", body)
-            is_free = {"status": {"phase": "Available"}}  # as the volume controller finds
-            self.admin.patch(f"/api/v1/persistentvolumes/{name}/status", is_free)
-        claim = {**asked, "resources": {"requests": {"storage": "1Gi"}}}
-        body = {"metadata": {"name": name}, "spec": claim}
-        self.admin.create(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims", body)
-        volume = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
-        self._pod(kind, "claims", volumes=[volume])
 
     def _foreign_gang(self, group: str) -> None:
         """Create a gang of another API, if it is served: its status is written."""
@@ -341,6 +349,10 @@ class Story:
         self.admin.delete(f"{GROUPS}/namespaces/{self.name}/podgroups")
         for kind in NODES_OF_A_STORY:
             self.admin.delete(f"/api/v1/nodes/{self.name}-{kind}")
+        self.admin.delete(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims")
+        for kind in ("static", "dynamic"):
+            self.admin.delete(f"{CLASSES}/{self.name}-{kind}")
+        self.admin.delete(f"{VOLUMES}/{self.name}")
 
     def faults(self) -> Callable[[str, str], Fault | None]:
         """Return faults: of one bind the answer is lost, another fails for good."""
