@@ -272,7 +272,7 @@ def _stock(cluster: OnACluster) -> None:
 DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
     "tfjob": _of_the_operator("tfjob.yaml", 5, "tfjob mnist"),
     "pytorchjob": _of_the_operator("pytorchjob.yaml", 4, "pytorchjob bert"),
-    "mpijob": _of_the_operator("mpijob.yaml", 4, "mpijob pi"),
+    "mpijob": _of_the_operator("mpijob.yaml", 5, "mpijob pi"),
     "job": _native,
     "volcano": _volcano,
     "stock": _stock,
