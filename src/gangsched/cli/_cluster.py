@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import signal
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ from gangsched.errors import InvalidValueError
 __all__ = ["add_cluster"]
 
 _SERVE: Final = "0.0.0.0:10259"
+_COLLECTIONS: Final = (20_000, 20, 20)
+"""Allocations after which the garbage collector runs. With Python's 700 it takes a tenth of the
+processor time, and finds next to nothing."""
 
 
 def add_cluster(commands: Any) -> None:
@@ -73,11 +77,22 @@ def _run(options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await run(settings, stop=stop, serve=serve)
+        await run(settings, stop=stop, serve=serve, first_settled=_freeze)
 
+    gc.set_threshold(*_COLLECTIONS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(until_stopped())
     return 0
+
+
+def _freeze() -> None:
+    """Leave what lives as long as the cluster out of garbage collections.
+
+    Pods and nodes are freed by their reference counts. A full collection would visit them all, for
+    a third of a second at 50,000 pods, while a gang waits.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _loop_factory() -> Any:

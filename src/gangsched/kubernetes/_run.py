@@ -23,7 +23,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, cast, final
 
@@ -50,6 +50,7 @@ async def run(
     api: Api | None = None,
     plugins: Iterable[object] = (),
     serve: tuple[str, int] | None = None,
+    first_settled: Callable[[], object] | None = None,
 ) -> None:
     """Schedule the pods of a cluster, until *stop* is set.
 
@@ -60,6 +61,8 @@ async def run(
         plugins: Further plugins of the scheduler.
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
             nothing.
+        first_settled: Called when a term of a leader has read the cluster and has nothing left to
+            decide. The command line freezes the garbage collector's generations then.
 
     Raises:
         GangschedError: The configuration is malformed, or the scheduler raised.
@@ -68,7 +71,7 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
-    replica = _Replica(settings, stop, tuple(plugins), Measures(settings))
+    replica = _Replica(settings, stop, tuple(plugins), Measures(settings), first_settled)
     server = Server(replica.measures.pages(replica.problems))
     if serve is not None:
         port = await server.start(*serve)
@@ -113,6 +116,7 @@ class _Replica:
     stop: asyncio.Event
     plugins: tuple[object, ...]
     measures: Measures
+    first_settled: Callable[[], object] | None
     election: Election | None = None
     shell: Shell | None = None
 
@@ -163,6 +167,7 @@ class _Replica:
             measures=self.measures,
             clock=epoch_seconds,
             may_write=lambda: may_write is None or may_write.is_leading,
+            first_settled=self.first_settled,
         )
         work = asyncio.create_task(self.shell.run(self.stop))
         others = () if lost is None else (lost,)
