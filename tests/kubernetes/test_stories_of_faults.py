@@ -2,11 +2,13 @@
 
 A story follows from its seed: the nodes, the gangs, how likely faults are, and what happens in
 between: connections are severed, the scheduler is killed and started again, members are deleted and
-come back, a node goes and returns, etcd stands still, the API server is killed. Then the faults
-stop, and every gang that fits has to start. The oracle checks all the while that no node is
-oversubscribed and no gang partial for longer than ``BOUND``.
+come back, a node goes and returns, etcd stands still, the API server is killed, the wall clock of a
+scheduler jumps by up to an hour. Then the faults stop, and every gang that fits has to start. The
+oracle checks all the while that no node is oversubscribed and no gang partial for longer than
+``BOUND``.
 
-Profile ``fast`` plays 2 stories, ``ci`` 30, ``deep`` 1,000. ``STORY=17`` plays that one.
+Profile ``fast`` plays 2 stories, ``ci`` 30, ``deep`` 1,000. ``STORY=17`` plays that one, and
+``STORY=100:200`` a hundred.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ _WATCHED: Final = {"/api/v1/nodes", "/api/v1/pods"}
 _COUNTS: Final = {"fast": 2, "ci": 30, "deep": 1000}
 _NAME: Final = "gangsched"
 _CPUS: Final = 4
+_HOUR: Final = 3600.0
+_PROGRAM: Final = Path(__file__).parents[1] / "support" / "skewed_scheduler.py"
 _RULES: Final = (
     Rule(["get", "list", "watch"], ["nodes", "pods", "namespaces"]),
     Rule(["delete"], ["pods"]),
@@ -55,7 +59,8 @@ _RULES: Final = (
 
 def _seeds() -> list[int]:
     if given := os.environ.get("STORY"):
-        return [int(given)]
+        first, _colon, end = given.partition(":")
+        return list(range(int(first), int(end or int(first) + 1)))
     return list(range(_COUNTS[os.environ.get("HYPOTHESIS_PROFILE", "fast")]))
 
 
@@ -98,6 +103,15 @@ class Replicas:
         for process in self.running:
             process.stop()
 
+    def set_clock(self, number: int, error: float) -> None:
+        """Let the wall clock of one be wrong by some seconds, from now on."""
+        file = self._clock(number)
+        file.with_suffix(".new").write_text(str(error), encoding="ascii")
+        file.with_suffix(".new").replace(file)  # so that it is never seen empty
+
+    def _clock(self, number: int) -> Path:
+        return self._folder / f"{self._kubeconfig.stem}-{number}.clock"
+
     def revive(self) -> None:
         """Start again what ended by itself, as a supervisor does."""
         for number, process in enumerate(self.running):
@@ -106,7 +120,10 @@ class Replicas:
 
     def _start(self, number: int) -> Process:
         (port,) = free_ports(1)
-        command = ["-m", "gangsched.cli", "run", f"--kubeconfig={self._kubeconfig}"]
+        if not self._clock(number).exists():
+            self.set_clock(number, 0.0)
+        command = [str(_PROGRAM), str(self._clock(number)), "run"]
+        command += [f"--kubeconfig={self._kubeconfig}"]
         command += [f"--config={self._configuration}", f"--serve=127.0.0.1:{port}"]
         log = self._folder / f"{self._kubeconfig.stem}-{number}.log"
         return Process(Path(sys.executable), command, log)
@@ -168,6 +185,7 @@ class Story:
             (2, lambda: self._partition(proxy)),
             (1, lambda: self._without_node(chance.randrange(self._nodes))),
             (1, self._pause_etcd),
+            (2, lambda: self._jump(replicas)),
             (1 if chance.random() < 0.1 else 0, self._restart_apiserver),
         ]
         weights = [weight for weight, _deed in deeds]
@@ -218,6 +236,12 @@ class Story:
         self._plane.admin.delete(f"/api/v1/nodes/n{number}")
         time.sleep(self._chance.uniform(0, 0.5))
         self._add_node(number)
+
+    def _jump(self, replicas: Replicas) -> None:
+        number = self._chance.randrange(len(replicas.running))
+        replicas.set_clock(
+            number, self._chance.choice((1.0, 30.0, _HOUR)) * self._chance.uniform(-1, 1)
+        )
 
     def _pause_etcd(self) -> None:
         self._plane.etcd.pause()
