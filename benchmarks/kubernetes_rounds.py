@@ -26,7 +26,9 @@ from typing import Any, Final, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.control_plane import Account, ControlPlane, Process, Rule
+from support.control_plane.cluster import GANG_FEATURES
 from support.control_plane.processes import free_ports
+from support.control_plane.programs import programs
 
 __all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Cluster", "Figures", "Shape"]
 
@@ -92,14 +94,18 @@ class Cluster:
     Args:
         control_plane: The running control plane.
         uneven: Whether the memory of each node differs by some KiB, as in real clusters.
+
+    Attributes:
+        uneven: The same, of nodes that are created from now on.
     """
 
     def __init__(self, control_plane: ControlPlane, *, uneven: bool = False) -> None:
         self._plane: Final = control_plane
         self._admin: Final = control_plane.admin
-        self._uneven: Final = uneven
+        self.uneven = uneven
         self._pool: Final = ThreadPoolExecutor(_THREADS)
         self._numbers: Final = itertools.count(1)
+        self._ports: Final[dict[str, tuple[str, int]]] = {}
         self._tokens: Final = {
             name: Account.create(self._admin, name, [_EVERYTHING]).token for name in CONTESTANTS
         }
@@ -114,29 +120,49 @@ class Cluster:
 
     def start(self, contestant: str) -> Process:
         """Start a contestant, and return it once it is ready."""
+        process = self.launch(contestant)
+        scheme, port = self._ports[contestant]
+        with type(self._admin)(f"{scheme}://127.0.0.1:{port}") as probe:
+            process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
+        return process
+
+    def launch(self, contestant: str, *, lease: str = "") -> Process:
+        """Start a contestant, and return it at once.
+
+        Args:
+            contestant: Which one.
+            lease: The name of the Lease by which it becomes the leader; empty for no election.
+        """
+        election: dict[str, Any] = {"leaderElect": bool(lease)}
+        if lease:
+            election |= {"resourceName": lease, "resourceNamespace": "kube-system"}
         kubeconfig = self._plane.kubeconfig(contestant, self._tokens[contestant])
+        connection: dict[str, Any] = {"kubeconfig": str(kubeconfig)}
         if contestant == IN_TREE:
-            connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
-            profiles = [{"schedulerName": IN_TREE}]
-            return self._plane.start_scheduler(
-                {"clientConnection": connection, "profiles": profiles}
-            )
-        folder = self._plane.folder
-        (port,) = free_ports(1)
-        configuration = folder / "gangsched.json"
+            connection |= {"qps": 5000, "burst": 5000}
+        configuration = self._plane.folder / f"{contestant}.json"
         content = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False},
-            "profiles": [{"schedulerName": OURS}],
+            "clientConnection": connection,
+            "leaderElection": election,
+            "profiles": [{"schedulerName": contestant}],
         }
         configuration.write_text(json.dumps(content), encoding="utf-8")
-        command = ["-m", "gangsched.cli", "run", f"--kubeconfig={kubeconfig}"]
-        command += [f"--config={configuration}", f"--serve=127.0.0.1:{port}", "-v", "0"]
-        process = Process(Path(sys.executable), command, folder / "gangsched.log")
-        with type(self._admin)(f"http://127.0.0.1:{port}") as probe:
-            process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
-        return process
+        (port,) = free_ports(1)
+        log = self._plane.folder / f"{contestant}.log"
+        self._ports[contestant] = ("https" if contestant == IN_TREE else "http", port)
+        if contestant == IN_TREE:
+            (program,) = programs(["kube-scheduler"]).values()
+            gates = ",".join(f"{name}=true" for name in GANG_FEATURES)
+            command = [f"--config={configuration}", "--bind-address=127.0.0.1"]
+            command += [f"--secure-port={port}", f"--feature-gates={gates}", "--v=0"]
+            command += [f"--authentication-kubeconfig={kubeconfig}"]
+            command += [f"--authorization-kubeconfig={kubeconfig}"]
+            return Process(program, command, log)
+        command = ["-m", "gangsched.cli", "run", f"--config={configuration}"]
+        command += [f"--serve=127.0.0.1:{port}", "-v", "0"]
+        return Process(Path(sys.executable), command, log)
 
     def round(self, contestant: str, shape: Shape) -> Figures:
         """Start a contestant, let it place one shape, and stop it."""
@@ -148,9 +174,10 @@ class Cluster:
         finally:
             process.stop()
 
-    def add_running(self, count: int, nodes: int) -> None:
+    def add_running(self, count: int, nodes: int, first: int = 0) -> None:
         """Create pods that run already, spread over the nodes that ``add_nodes`` created."""
-        self._admin.create("/api/v1/namespaces", {"metadata": {"name": "running"}})
+        if not first:
+            self._admin.create("/api/v1/namespaces", {"metadata": {"name": "running"}})
         pods = "/api/v1/namespaces/running/pods"
 
         def add(number: int) -> None:
@@ -162,7 +189,7 @@ class Cluster:
             }
             self._admin.create(pods, {"metadata": {"name": f"r{number}"}, "spec": spec})
 
-        self._all(add, range(count))
+        self._all(add, range(first, first + count))
 
     def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
         """Let a running contestant place one shape, and return what that took."""
@@ -227,7 +254,7 @@ class Cluster:
         list(self._pool.map(call, given))
 
     def _add_node(self, number: int) -> None:
-        memory = 256 * _GIB + (number << 12 if self._uneven else 0)
+        memory = 256 * _GIB + (number << 12 if self.uneven else 0)
         offers = {"cpu": "32", "memory": str(memory), "pods": "110", "nvidia.com/gpu": "8"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
         name = f"n{number}"
