@@ -11,6 +11,7 @@ from attrs import evolve
 from gangsched import (
     Bound,
     Event,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -63,7 +64,7 @@ def looks(state: State) -> tuple[set[str], set[str]]:
     "survey",
     [
         lambda state: prefetch.pod(state, A.uid),
-        lambda state: prefetch.group(state, [A.uid]),
+        lambda state: prefetch.group(state, GroupKey("default/g")),
     ],
     ids=["the-pod", "its-group"],
 )

@@ -4,8 +4,8 @@ Rules:
   R1  everything listens on loopback, at ports that were free; all files are in one folder;
   R2  it is for tests only: etcd does not write through to the disk, and the administrator's token
       stands in a file. Users with limited rights are made by ``accounts``;
-  R3  no controller runs unless it is started. So nothing makes service accounts or taints nodes,
-      and the two admission plugins that rely on it are off.
+  R3  no controller runs unless it is started. So nothing makes service accounts, taints nodes, or
+      takes finalizers off claims and volumes; the admission plugins that rely on it are off.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True, "GangSchedu
 
 _GROUPS: Final = "scheduling.k8s.io/v1alpha2=true"
 _LOOPBACK: Final = "127.0.0.1"
+_WITHOUT: Final = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 _TRIES: Final = 3
 _ORDER_OF_P256: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -39,12 +40,14 @@ class ControlPlane:
     Args:
         folder: An empty folder for data, logs and certificates.
         features: Feature gates of the API server beside ``GANG_FEATURES``.
+        audited: Whether the API server writes what service accounts ask of it to ``audit``.
 
     Attributes:
         folder: The folder.
         url: The address of the API server.
         ca: The file with its certificate, which is also a proxy's that listens with ``key``.
         key: The file with the key of this certificate.
+        audit: The file with an audit event a line, by ``support.control_plane.audit``.
         admin: A client with all rights. The API server does not limit its requests, so figures
             are measured with an account.
         etcd: The running etcd.
@@ -55,12 +58,16 @@ class ControlPlane:
     apiserver: Process
     admin: Client
 
-    def __init__(self, folder: Path, *, features: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, features: Mapping[str, bool] | None = None, audited: bool = False
+    ) -> None:
         self.folder: Final = folder
+        self.audit: Final = folder / "audit.jsonl"
         self.url = ""
         self.ca: Final = folder / "certificates" / "apiserver.crt"
         self.key: Final = self.ca.with_suffix(".key")
         self._features: Final = {**GANG_FEATURES, **(features or {})}
+        self._audited: Final = audited
         self._token: Final = secrets.token_hex(16)
         self._signing_key: Final = folder / "service-accounts.key"
         self._beside: Final[list[Process]] = []
@@ -255,13 +262,27 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--disable-admission-plugins={_WITHOUT}",
             "--allow-privileged=true",
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",
             f"--feature-gates={_gates(self._features)}",
             f"--runtime-config={_GROUPS}",
+            *self._audit_arguments(),
         ]
+
+    def _audit_arguments(self) -> list[str]:
+        if not self._audited:
+            return []
+        accounts = {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [accounts, {"level": "None"}],
+        }
+        policy_file = self._write("audit-policy.json", policy)
+        return [f"--audit-policy-file={policy_file}", f"--audit-log-path={self.audit}"]
 
     def _write(self, name: str, content: Mapping[str, Any]) -> Path:
         path = self.folder / name
