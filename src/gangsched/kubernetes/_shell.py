@@ -82,6 +82,7 @@ class Shell:
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
+        first_settled: Called once, when there is nothing left to decide for the first time.
 
     Attributes:
         owner: Owns the scheduler, once ``run`` has begun.
@@ -98,6 +99,7 @@ class Shell:
         measures: Measures,
         clock: Callable[[], float],
         may_write: Callable[[], bool],
+        first_settled: Callable[[], object] | None = None,
     ) -> None:
         self._api = api
         self._settings = settings
@@ -106,6 +108,7 @@ class Shell:
         self._measures = measures
         self._clock = clock
         self._may_write = may_write
+        self._first_settled = first_settled
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._optional: dict[str, str] = {}
         self._decode_pod = PodDecoder()
@@ -140,7 +143,7 @@ class Shell:
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
         owner = self.owner = Owner(cache, self._clock)
         self._scheduler(cache)  # a wrong profile fails before listing
-        give_way = GiveWay(owner.binds_waiting)
+        give_way = GiveWay(owner.binds)
         connections = self._settings.client.event_connections
         status = StatusWriter(requests, cache, give_way, workers=connections)
         events = EventRecorder(
@@ -201,7 +204,7 @@ class Shell:
         partial = PartialGangs(
             owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
         )
-        effects = Effects(owner.cache, status, events, scheduler, partial)
+        effects = Effects(owner.cache, status, events, scheduler, partial, self._first_settled)
         binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
         evictor = Evictor(
             requests,
