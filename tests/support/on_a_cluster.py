@@ -165,7 +165,8 @@ class OnACluster:
     def add_nodes(self, *names: str, gpus: int = 2) -> None:
         """Add nodes with some GPUs; kwok makes them ready."""
         self.comment(f"{len(names)} nodes of {gpus} GPUs each are added: {', '.join(names)}")
-        offers = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        offers = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+        offers["nvidia.com/gpu"] = str(gpus)
         for name in names:
             labels = {"kubernetes.io/hostname": name}
             status = {"allocatable": offers, "capacity": offers}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Container, Generator, Iterable, Sequence
 from typing import Any, Final, final
 
@@ -109,7 +110,7 @@ class DemandMeter:
         scheduler: The scheduler.
         nodes: Returns the nodes of the cluster.
         clock: Returns the current instant.
-        give_way: Returns when no bind waits.
+        give_way: Waits while binds have to go first; called with the instant of the question.
         show: Called with what was found.
         interval: Seconds between two measurements.
     """
@@ -119,7 +120,7 @@ class DemandMeter:
         scheduler: Scheduler,
         nodes: Callable[[], Iterable[Node]],
         clock: Callable[[], float],
-        give_way: Callable[[], Awaitable[object]],
+        give_way: Callable[[float], Awaitable[object]],
         show: Callable[[Sequence[Demand]], object],
         *,
         interval: float,
@@ -147,7 +148,7 @@ class DemandMeter:
         """Return the pending demand."""
         steps = _steps(self._scheduler, self._nodes(), self._clock)
         while True:
-            await self._give_way()
+            await self._give_way(time.monotonic())
             await asyncio.sleep(0)
             try:
                 next(steps)
@@ -185,6 +186,7 @@ def _steps(
         if key in started:
             continue
         best: list[Node] = []
+        kind = shapes[0]
         for shape in shapes:
             limit = len(best) - 1 if best else most
             for count in range(1, limit + 1):

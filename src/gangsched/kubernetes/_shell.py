@@ -229,7 +229,7 @@ class Shell:
                 scheduler,
                 owner.cache.cluster.nodes,
                 self._clock,
-                GiveWay(owner.binds_waiting),
+                GiveWay(owner.binds),
                 self._measures.demand,
                 interval=self._settings.demand_interval,
             )

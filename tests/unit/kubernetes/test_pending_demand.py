@@ -84,7 +84,7 @@ def test_limits_bound_what_is_asked() -> None:
 def test_meter_goes_on_when_a_gang_vanishes_between_two_questions() -> None:
     scheduler, cluster = cluster_of(node("a", cpu=1), node("b", mem=1), *gang("g", 3))
 
-    async def give_way() -> None:
+    async def give_way(_at: float) -> None:
         for pod in list(cluster.pods()):
             scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=0.0)
 
@@ -99,7 +99,7 @@ def test_meter_gives_way_before_each_question_and_shows_each_result() -> None:
     shown: list[Sequence[Demand]] = []
     given: list[None] = []
 
-    async def give_way() -> None:
+    async def give_way(_at: float) -> None:
         given.append(None)
 
     async def run() -> None:
