@@ -44,6 +44,14 @@ def test_demand_takes_the_kind_of_which_the_fewest_are_needed() -> None:
     assert found.shape == "cpu=4"
 
 
+def test_rarer_kind_is_chosen_only_if_fewer_are_needed() -> None:
+    scheduler, cluster = cluster_of(
+        node("large-0", cpu=4), node("large-1", cpu=4), node("small", cpu=1), *gang("g", 12)
+    )
+    (found,) = pending_demand(scheduler, cluster.nodes(), now=0.0)
+    assert (found.like.name, found.nodes) == ("large-0-more", 1)
+
+
 def test_nodes_of_the_demand_start_all_gangs_that_it_names() -> None:
     scheduler, cluster = cluster_of(
         node("a", cpu=2), node("b", mem=8), *gang("g", 4, cpu=2), *gang("h", 3, cpu=2)
