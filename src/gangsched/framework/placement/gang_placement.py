@@ -34,13 +34,14 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement import sibling_search, topology
-from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
+from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable
 
@@ -56,7 +57,7 @@ def place(
     groups: Sequence[PodGroupInfo],
     members: Sequence[Member],
     cycles: Mapping[int, CycleState],
-    asks: Sequence[Ask],
+    asks: Sequence[RoleCount],
     *,
     now: float,
     budget: int | None = None,
@@ -293,6 +294,7 @@ def _place_anew(
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
             closest, group = (number, answer.fits), task.asks[number].group
+            assert group is not None  # a task is about members of groups
             found = _unschedulable(task, *task.first_of(group), answer, domains[group])
     return found
 
@@ -345,7 +347,7 @@ def _unschedulable(
             ask.count,
             found.fits,
             found.exact,
-            ask.role,
+            ask.role or "",
             found.resource,
             found.in_pieces,
             group=group,

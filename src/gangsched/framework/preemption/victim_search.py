@@ -60,16 +60,14 @@ from gangsched.framework.preemption.budgets import Budgets, budgets
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import PodUID
 
-__all__ = ["Preemptor", "Required", "Shortfall", "VictimPlan", "find"]
+__all__ = ["Preemptor", "Shortfall", "VictimPlan", "find"]
 
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
-
-Required: TypeAlias = tuple[tuple[GroupKey | None, str, int], ...]
-"""The number of pods that need capacity: group, role (empty for any), number."""
 
 
 @final
@@ -86,7 +84,7 @@ class Preemptor(Protocol):
     """A pod or a gang that needs capacity."""
 
     @property
-    def required(self) -> Required:
+    def required(self) -> tuple[RoleCount, ...]:
         """The number of its pods that need capacity."""
         ...
 
