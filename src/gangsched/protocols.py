@@ -72,6 +72,7 @@ __all__ = [
     "ScorePlugin",
     "SkipsPods",
     "ShowsObjects",
+    "SignsAttributes",
     "StateKey",
     "TopologyKeys",
 ]
@@ -509,6 +510,23 @@ class PodSignature(Protocol):
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the part of *pod* that this plugin reads."""
+        ...
+
+
+class SignsAttributes(Protocol):
+    """Optional for a plugin with ``pod_signature``: which attributes of a pod that reads.
+
+    A plugin is not asked for the signature of a pod that sets none of them. So it costs nothing for
+    most pods. A subclass that overrides ``pod_signature`` has to override this attribute, too;
+    otherwise it is asked about every pod.
+    """
+
+    @property
+    def attributes_signed(self) -> Collection[str] | None:
+        """Attributes of ``Pod`` that have a default, or None to be asked about every pod.
+
+        For a pod with the defaults of all of these, ``pod_signature`` returns None.
+        """
         ...
 
 

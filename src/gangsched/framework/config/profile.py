@@ -16,6 +16,7 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
+from gangsched.framework.config.signing import Signing
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
@@ -122,6 +123,7 @@ are: 'NodeResourcesFit'
         signed: Whether like pods are evaluated once: every filter and score plugin gives a pod
             signature, and no plugin prepares or normalizes scores in each cycle.
         signers: The filter and score plugins that give a pod signature.
+        signing: The same, with those that need not be asked about most pods.
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
         label_readers: The node signers that read node labels.
@@ -205,6 +207,7 @@ are: 'NodeResourcesFit'
         evaluates_per_cycle = bool(self.pre_score or self.normalizers)
         self.signed: Final = len(signers) == len(judging) and not evaluates_per_cycle
         self.signers: Final[tuple[PodSignature, ...]] = signers
+        self.signing: Final = Signing(signers)
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
         all_sighted = len(sighted) == len(judging)
         self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if all_sighted else ()

@@ -117,7 +117,7 @@ def listing(state: State, *, now: float) -> None:
         for uid in [
             uid
             for uid in state.pods.members
-            if reconcile.has_left(state.settings, state.pods, state.call, uid)
+            if reconcile.has_left(state.settings, state.pods, state.pod_classes, state.call, uid)
         ]:
             reconcile.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):

@@ -115,7 +115,7 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         if not changed.isdisjoint(each.objects)
     ]
     for pod_class in readers:
-        pod_class.forget_judgements()
+        pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
     for member in _waiting_readers(state.pods, changed) if readers else ():
@@ -144,7 +144,10 @@ def _read_labels(
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state.settings, state.call, uid), state.pods.members.get(uid)
+    seen, member = (
+        prefetch.look(state.settings, state.pod_classes, state.call, uid),
+        state.pods.members.get(uid),
+    )
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
@@ -187,9 +190,11 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             move_entity.move(state, member.entity, now=now)
 
 
-def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
+def has_left(
+    settings: Settings, pods: Pods, pod_classes: PodClasses, call: CurrentCall, uid: PodUID
+) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(settings, call, uid), pods.members[uid]
+    seen, member = prefetch.look(settings, pod_classes, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     group = None if member.group is None else member.group.key
@@ -392,7 +397,7 @@ def _update(
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
     if member.node is not None:
-        is_gone = prefetch.look(state.settings, state.call, uid) is None
+        is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
@@ -440,8 +445,7 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
-        if pod_classes.latest.get(pod_class.like) is pod_class:
-            del pod_classes.latest[pod_class.like]
+        pod_classes.leave(pod_class.judgements)
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
 

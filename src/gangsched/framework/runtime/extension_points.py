@@ -163,7 +163,9 @@ def concerned(settings: Settings, member: Member, point: str, plugins: _Plugins)
             or not calls.call(plugin, "ignores", pod, bool, pod)
         )
         member.pod_class.asked[point] = found
-    return plugins if len(found) == len(plugins) else tuple([plugins[n] for n in found])
+    if not found or len(found) == len(plugins):
+        return plugins if found else ()
+    return tuple([plugins[n] for n in found])
 
 
 def post_filter(
@@ -274,7 +276,7 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
                 and answer.node == node
                 and answer.attempt == member.attempt
             ):
-                return _with_volumes(settings, answer, pod)
+                return _with_volumes(settings, answer, pod) if pod.volume_claims else answer
             raise calls.returned(plugin, "bind", pod, answer)
     except PluginError:
         raise
@@ -287,7 +289,7 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
 def _with_volumes(settings: Settings, bind: Bind, pod: Pod) -> Bind:
     """Return a bind with the volumes that plugins chose for the claims of its pod."""
     choosers = settings.profile.volume_choosers
-    if not choosers or not pod.volume_claims:
+    if not choosers:
         return bind
     found: list[VolumeChoice] = []
     for plugin in choosers:

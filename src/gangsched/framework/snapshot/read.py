@@ -178,7 +178,7 @@ def _read_members(reading: Reading) -> None:
         require(row.seq > last, f"{path}.seq", row.seq, "in ascending order")
         unique(reading.entities, row.seq, f"{path}.seq")
         last = row.seq
-        seen = prefetch.ask(state.settings, row.pod)
+        seen = prefetch.ask(state.settings, state.pod_classes, row.pod)
         member = _member(reading, row, seen, path, is_evicted=row.pod.uid in evicted)
         state.pods.members[row.pod.uid] = member
         state.pods.count_priority(row.pod.priority, 1)

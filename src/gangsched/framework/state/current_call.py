@@ -48,7 +48,9 @@ class CurrentCall:
         A group is asked more than once in a call whether it is complete, if its members or its
         specification change one after another. It is told again only if the answer differs.
         """
-        if sum(isinstance(effect, GroupIncomplete) for effect in self.out) < 2:
+        if not self.out:
+            return ()
+        if len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2:
             effects = tuple(self.out)
         else:
             effects = tuple(_without_repeated(self.out))
