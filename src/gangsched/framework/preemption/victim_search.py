@@ -201,7 +201,9 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
 
 def _is_one_pod(preemptor: Preemptor) -> bool:
     """Return whether a preemptor needs one node, which may be any."""
-    return list(preemptor.domains) == [None] and sum(n for *_who, n in preemptor.required) == 1
+    return (
+        list(preemptor.domains) == [None] and sum(n for _group, _role, n in preemptor.required) == 1
+    )
 
 
 _Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]
