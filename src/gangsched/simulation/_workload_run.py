@@ -213,10 +213,12 @@ class WorkloadRun:
         for observer in self._observers:
             observer.effects(effects, self.now)
         given = self.usage.record_effects(effects, self.now)
+        if self.injector.is_spent:
+            given = []
         vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
-            if isinstance(effect, PodWaiting | Bind):
+            if vanishing and isinstance(effect, PodWaiting | Bind):
                 self._vanish(effect.node, vanishing.pop(effect.uid, ()))
             if generation != self._generation:
                 return
@@ -254,7 +256,8 @@ class WorkloadRun:
     def _bind(self, bind: Bind) -> None:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
-        for fault in self.injector.on_bind(self._group(bind.uid), self.now):
+        group = None if self.injector.is_spent else self._group(bind.uid)
+        for fault in self.injector.on_bind(group, self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):

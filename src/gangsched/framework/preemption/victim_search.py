@@ -51,10 +51,11 @@ from typing import Protocol, TypeAlias, final
 from attrs import define, field, frozen
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
