@@ -25,6 +25,7 @@ __all__ = [
     "NotAdmitted",
     "NotEnoughMembers",
     "OnPermit",
+    "PartlyRunning",
     "Queued",
     "Refused",
     "Running",
@@ -347,6 +348,31 @@ class Running:
 
 @final
 @frozen
+class PartlyRunning:
+    """The group runs in part: it has started, and fewer members than its minimum hold a node.
+
+    The bind of a member failed, or a member that ran is gone.
+
+    Attributes:
+        group: The group.
+        members: The number of members that hold a node.
+        min_available: The minimum of the group.
+        rest: Why the pending members do not run; None if no member is pending, so that the group
+            waits for members to be created.
+    """
+
+    group: GroupKey
+    members: int
+    min_available: int
+    rest: Why | None
+
+    def __str__(self) -> str:
+        rest = "no other member exists" if self.rest is None else f"the rest: {self.rest}"
+        return f"runs in part: {self.members} of {self.min_available} members hold nodes; {rest}"
+
+
+@final
+@frozen
 class Terminating:
     """It is terminating, or its eviction was requested."""
 
@@ -377,6 +403,7 @@ Why: TypeAlias = (
     | NoNodeFits
     | Binding
     | Running
+    | PartlyRunning
     | Terminating
     | Finished
 )

@@ -476,6 +476,16 @@ class CycleView(Protocol):
         """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
         ...
 
+    @property
+    def bind_failures(self) -> int:
+        """In ``unreserve`` after a failed bind: how many binds of the pod in a row have failed."""
+        ...
+
+    @property
+    def can_evict(self) -> bool:
+        """In ``unreserve`` after a failed bind: whether the host performs evictions."""
+        ...
+
     def read(self, key: StateKey[T]) -> T | None:
         """Return what was written under *key* in this cycle; None when nothing was."""
         ...

@@ -19,16 +19,16 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
     Bound,
+    GroupPartlyBound,
     PodNotAdmitted,
     PodRefused,
     PodScheduled,
-    PodUnschedulable,
     PriorityOverruled,
 )
 from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, attempts
+from gangsched.framework.lifecycle import assume, attempts, notices
 from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
@@ -147,6 +147,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
+    due = member if member is not None and member.node and uid in state.pods.evicted else None
+    reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
     wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
@@ -174,6 +176,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             requeue_entity.settle(state, member.entity, now=now)
+    if due is not None:
+        assume.post_evict(state.call, pod, reason)
 
 
 def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
@@ -207,22 +211,44 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         return
     node, evicted = member.node, event.uid in state.pods.evicted
     has_started = attempts.is_started(member.entity)
-    to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
-    verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
-    member.reason = f"binding rejected: {event.reason}"
-    state.call.out.append(PodUnschedulable(event.uid, member.reason))
+    # it was never bound, so there is nothing to evict
+    state.pods.evicted.discard(event.uid)
+    assert member.cycle is not None
+    member.cycle.bind_failures = member.bind_failures + 1
+    member.cycle.can_evict = state.settings.can_evict
+    verdict = assume.give_back(
+        state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now
+    )
+    notices.tell_unschedulable(state.call, member, f"binding rejected: {event.reason}")
     attempts.forget_start(member.group)
-    if not evicted and isinstance(verdict, EvictGroup):
+    # a release resets the failures, but a pod whose bind fails again had no success
+    member.entity.failures = max(member.entity.failures, member.bind_failures)
+    member.bind_failures += 1
+    if evicted and member.group is not None:
+        # its group was rejected when it was evicted, and backs off since
+        requeue_entity.settle(state, member.entity, now=now)
+    elif isinstance(verdict, EvictGroup) and not evicted:
         apply_verdict(state, verdict, now=now)
-    elif not evicted:
-        # a release resets the failures, but a pod whose bind fails again had no success
-        member.entity.failures = max(member.entity.failures, member.bind_failures)
-        member.bind_failures += 1
+    else:
         transition(state, member.entity, Failed(), now=now)
+        _tell_partly_bound(state.settings, state.call, member, event.reason)
+    attempts.note_bound(state.call, member.group)
     requeue.gain(state, (node,), now=now)
     if has_started and not attempts.is_started(member.entity):
         requeue_entity.settle_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
+
+
+def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
+    """Post that a group does not run although members of it hold nodes."""
+    info = member.group
+    if info is None or not info.scheduled or not attempts.lacks_members(info):
+        return
+    if not settings.can_evict:
+        reason += "; the other members stay on their nodes, since the host evicts no pods"
+    assert info.min_available is not None
+    notice = GroupPartlyBound(info.key, info.scheduled, info.min_available, member.pod.uid, reason)
+    call.out.append(notice)
 
 
 # The state that a pod should be in ------------------------------------------------------------
@@ -462,7 +488,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     member.bind_failures = 0
     member.started_at = now
     assume.note_permit_ended(state.attempts, member.group)
-    member.reason = ""
+    member.reason = member.told = ""
     state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state.settings, state.call, member, node, now)
 

@@ -24,12 +24,14 @@ from gangsched.explain import (
     NotAdmitted,
     NotEnoughMembers,
     OnPermit,
+    PartlyRunning,
     Queued,
     Refused,
     Running,
     Terminating,
     Why,
 )
+from gangsched.framework.lifecycle import attempts
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
@@ -144,9 +146,12 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         return NotEnoughMembers(
             info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
-    if entity is None or not len(entity):
-        return Running(None, info.scheduled)
-    return _why_entity(state.queue, entity, ahead)
+    is_pending = entity is not None and len(entity) > 0
+    rest = _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
+    if info.was_scheduled and info.scheduled and attempts.lacks_members(info):
+        assert info.min_available is not None
+        return PartlyRunning(info.key, info.scheduled, info.min_available, rest)
+    return rest or Running(None, info.scheduled)
 
 
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
