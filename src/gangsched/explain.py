@@ -359,16 +359,20 @@ class PartlyRunning:
         min_available: The minimum of the group.
         rest: Why the pending members do not run; None if no member is pending, so that the group
             waits for members to be created.
+        roles: The roles with too few members: the role, its minimum, the number that hold a node.
     """
 
     group: GroupKey
     members: int
     min_available: int
     rest: Why | None
+    roles: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
         rest = "no other member exists" if self.rest is None else f"the rest: {self.rest}"
-        return f"runs in part: {self.members} of {self.min_available} members hold nodes; {rest}"
+        roles = "".join(f", {some} of {least} {role}" for role, least, some in self.roles)
+        members = f"{self.members} of {self.min_available} members hold nodes{roles}"
+        return f"runs in part: {members}; {rest}"
 
 
 @final

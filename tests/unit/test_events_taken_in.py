@@ -40,7 +40,7 @@ P = PodUID("default/p")
 
 ENDS = {
     "the node goes": ("node n is gone", "node_gone"),
-    "it ends": ("pod p is ended", "changed"),
+    "it ends": ("pod p has succeeded", "changed"),
     "its end is asked for": ("pod p is terminating", "changed"),
     "it ranks higher": ("pod p has changed", "changed"),
     "it goes": ("pod p was deleted", "deleted"),

@@ -389,7 +389,9 @@ def _update(
             state.nodes.restate(pod)
             return
         else:
-            reason = f"pod {pod.name} is {wanted.name.lower()}"
+            reason = (
+                f"pod {pod.name} {_what_happened(state.settings, state.pods, member, pod, problem)}"
+            )
             _put_down(state, member, reason, cause="changed", to=wanted, now=now)
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
@@ -400,6 +402,26 @@ def _update(
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     requeue_entity.settle(state, member.entity, now=now)
+
+
+def _what_happened(
+    settings: Settings,
+    pods: Pods,
+    member: Member,
+    pod: Pod,
+    problem: InvalidPodGroupError | None,
+) -> str:
+    """Return why a pod can no longer hold the node that it was assumed on."""
+    if problem is not None and pod.node_name is None:
+        return f"contradicts its group: {problem}"
+    if pod.is_finished:
+        return "has succeeded" if pod.phase is PodPhase.SUCCEEDED else "has failed"
+    if pod.deleted_at is not None:
+        return "is terminating"
+    if pod.node_name is not None:
+        return f"was bound to {pod.node_name}"
+    group = None if member.group is None else member.group.key
+    return "; ".join(gates(settings, pods, pod, group))
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:

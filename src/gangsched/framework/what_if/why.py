@@ -150,7 +150,9 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     rest = _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
     if info.was_scheduled and info.scheduled and attempts.lacks_members(info):
         assert info.min_available is not None
-        return PartlyRunning(info.key, info.scheduled, info.min_available, rest)
+        counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+        roles = tuple(each for each in counts if each[2] < each[1])
+        return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
     return rest or Running(None, info.scheduled)
 
 
