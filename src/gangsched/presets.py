@@ -233,6 +233,7 @@ def coscheduling(
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RELEASE_AFTER_RETRIES,
     bind_retries: int = 3,
+    minima_first: bool = False,
     unit: SchedulingUnit = SchedulingUnit.POD,
     plugins: Iterable[object] = (),
     weights: Mapping[str, int] | None = None,
@@ -254,6 +255,8 @@ def coscheduling(
         when_bind_fails: What happens to a released group if a bind fails.
         bind_retries: How often a bind is retried before the rest of its group is evicted; see
             ``Coscheduling``.
+        minima_first: Whether elastic members go behind the minima of other gangs; see
+            ``Coscheduling``.
         unit: Whether one scheduling cycle is about a pod, or about a whole gang.
         plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
         weights: By the name of a score plugin, its weight; 1 for the others.
@@ -272,6 +275,7 @@ def coscheduling(
         match_policy=match_policy,
         when_bind_fails=when_bind_fails,
         bind_retries=bind_retries,
+        minima_first=minima_first,
     )
     return Scheduler(
         cluster,
@@ -293,6 +297,7 @@ def gang(
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
     when_bind_fails: WhenBindFails = WhenBindFails.RELEASE_AFTER_RETRIES,
     bind_retries: int = 3,
+    minima_first: bool = False,
     search_budget: int = 10_000,
     plugins: Iterable[object] = (),
     weights: Mapping[str, int] | None = None,
@@ -314,6 +319,8 @@ def gang(
         when_bind_fails: What happens to a released group if a bind fails.
         bind_retries: How often a bind is retried before the rest of its group is evicted; see
             ``Coscheduling``.
+        minima_first: Whether elastic members go behind the minima of other gangs; see
+            ``Coscheduling``.
         search_budget: The number of steps of the search for a placement. The search runs if
             placing one member after the other leaves too few members placed.
         plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
@@ -330,6 +337,7 @@ def gang(
         match_policy=match_policy,
         when_bind_fails=when_bind_fails,
         bind_retries=bind_retries,
+        minima_first=minima_first,
     )
     return Scheduler(
         cluster,

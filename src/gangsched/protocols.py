@@ -42,6 +42,7 @@ __all__ = [
     "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
+    "MinimaFirst",
     "NamesNodes",
     "NodeLabelsRead",
     "NodeSignature",
@@ -803,6 +804,21 @@ class GroupRequests(Protocol):
 
     def group_requests(self, group: GroupView) -> Resources:
         """Return what must be free for *group*, counting what its members hold already."""
+        ...
+
+
+class MinimaFirst(Protocol):
+    """Optional for a plugin with a quorum rule: whether elastic members wait for minima.
+
+    Then the cycle of a whole gang places no more members than the gang needs. The others are queued
+    anew, where ``queue_sort`` puts them. See ``gangsched.coscheduling.Coscheduling``.
+
+    Source: KAI Scheduler and Volcano, which give each gang its minimum before any gang gets more.
+    """
+
+    @property
+    def minima_first(self) -> bool:
+        """Whether a cycle places the minimum only."""
         ...
 
 

@@ -79,6 +79,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "match_policy": choice(MatchPolicy),
     "when_bind_fails": choice(WhenBindFails),
     "bind_retries": INT,
+    "minima_first": BOOL,
     "unit": choice(SchedulingUnit),
     "placement": choice(PlacementStrategy),
     "search_budget": _STEPS,
