@@ -46,7 +46,7 @@ from gangsched.outcomes import (
     Unschedulable,
     Verdict,
 )
-from gangsched.protocols import CycleView, EntityView, GroupView, Rank
+from gangsched.protocols import CycleView, EntityView, GroupView, QueueSortKey
 
 __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
@@ -143,7 +143,7 @@ class Coscheduling:
         """The points at which the answer for one member holds for all of them."""
         return ("pre_filter", "reserve", "permit")
 
-    def queue_sort(self, entity: EntityView) -> Rank:
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key of the published order; see *minima_first* for what goes before it.
 
         The key of a group changes when its members get or lose nodes. The scheduler reads it anew
@@ -152,7 +152,7 @@ class Coscheduling:
         key = sort_key(entity, order=self.order)
         if not self.minima_first:
             return key
-        return (key.rank, int(self._has_its_minimum(entity.group)), *key[1:])
+        return (key[0], int(self._has_its_minimum(entity.group)), *key[1:])
 
     def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
         """Admit the members of a group once it is complete."""

@@ -25,11 +25,11 @@ from gangsched.events import (
     PodScheduled,
     PriorityOverruled,
 )
-from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events import move_entity, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, attempts, notices
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle import assume, group_attempt, notices
+from gangsched.framework.lifecycle.entity_outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -80,9 +80,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     before = None if known is None else known.spec
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
-        state.pods.registry.undeclare(key, now=now)
+        state.pods.registry.delete_spec(key, now=now)
     else:
-        state.pods.registry.declare(spec)
+        state.pods.registry.set_spec(spec)
     info = state.pods.registry.get(key)
     if info is not None and info.members:
         if info.priority != priority:
@@ -93,7 +93,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            move_entity.move(state, entity, now=now)
     for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
         transition(state, sibling, CHANGED, now=now)
 
@@ -169,13 +169,13 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         restated: PodGroupInfo | None = None
         if member.state is MemberState.REFUSED and claim is not None:
             state.pods.registry.join(pod, claim, wanted)
-        elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
+        elif claim is not None and state.pods.registry.update_claim(pod, claim, wanted):
             restated = member.group
         _change_class(state.nodes, state.pod_classes, member, seen)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
-            requeue_entity.settle(state, member.entity, now=now)
+            move_entity.move(state, member.entity, now=now)
     if due is not None:
         assume.post_evict(state.call, pod, reason)
 
@@ -210,7 +210,7 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.pods.evicted
-    has_started = attempts.is_started(member.entity)
+    has_started = group_attempt.is_started(member.entity)
     # it was never bound, so there is nothing to evict
     state.pods.evicted.discard(event.uid)
     assert member.cycle is not None
@@ -220,29 +220,29 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now
     )
     notices.tell_unschedulable(state.call, member, f"binding rejected: {event.reason}")
-    attempts.forget_start(member.group)
+    group_attempt.forget_start(member.group)
     # a release resets the failures, but a pod whose bind fails again had no success
     member.entity.failures = max(member.entity.failures, member.bind_failures)
     member.bind_failures += 1
     if evicted and member.group is not None:
         # its group was rejected when it was evicted, and backs off since
-        requeue_entity.settle(state, member.entity, now=now)
+        move_entity.move(state, member.entity, now=now)
     elif isinstance(verdict, EvictGroup) and not evicted:
         apply_verdict(state, verdict, now=now)
     else:
         transition(state, member.entity, Failed(), now=now)
         _tell_partly_bound(state.settings, state.call, member, event.reason)
-    attempts.note_bound(state.call, member.group)
+    group_attempt.note_bound(state.call, member.group)
     requeue.gain(state, (node,), now=now)
-    if has_started and not attempts.is_started(member.entity):
-        requeue_entity.settle_siblings(state, member.entity, now=now)
+    if has_started and not group_attempt.is_started(member.entity):
+        move_entity.move_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
 
 
 def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
     """Post that a group does not run although members of it hold nodes."""
     info = member.group
-    if info is None or not info.scheduled or not attempts.lacks_members(info):
+    if info is None or not info.scheduled or not group_attempt.lacks_members(info):
         return
     if not settings.can_evict:
         reason += "; the other members stay on their nodes, since the host evicts no pods"
@@ -355,7 +355,7 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_node(state, pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    move_entity.move(state, entity, now=now)
 
 
 def _update(
@@ -380,13 +380,13 @@ def _update(
     if before is wanted and node is None:
         _look_at_nodes(state, left, pod.node_name, now=now)
         if changed and before is MemberState.UNSCHEDULED:
-            requeue_entity.review(state, member.entity, now=now)
+            move_entity.move_if_needed(state, member.entity, now=now)
         return
     if node is not None:
         if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
-            state.nodes.restate(pod)
+            state.nodes.replace_pod(pod)
             return
         else:
             reason = (
@@ -401,7 +401,7 @@ def _update(
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    move_entity.move(state, member.entity, now=now)
 
 
 def _what_happened(
@@ -447,7 +447,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
     _look_at_node(state, member.pod.node_name, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    move_entity.move(state, entity, now=now)
 
 
 def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:

@@ -40,7 +40,7 @@ __all__ = [
     "presence",
     "quotas",
     "preemption_reach",
-    "shape",
+    "class_of",
 ]
 
 Quotas: TypeAlias = tuple[tuple[str, int], ...]
@@ -79,7 +79,7 @@ class EquivalenceClass:
     affected: tuple[str, ...] = ()
 
 
-def shape(
+def class_of(
     settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
 ) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
@@ -90,7 +90,7 @@ def shape(
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
     reach = None if settings.preemption is None else preemption_reach(pods, entity)
-    parts = tuple(_shape_alone(settings, nodes, pods, call, each, reach) for each in party)
+    parts = tuple(_class_alone(settings, nodes, pods, call, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
@@ -113,9 +113,9 @@ def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
     group of a bundle must allow preemption. Runtime complexity: O(members).
     """
     parties = bundles.pending(pods, entity)
-    ranks = (pod.priority for party in parties for pod in party.pending)
+    priorities = (pod.priority for party in parties for pod in party.pending)
     lowest = min(party.priority for party in parties)
-    return min((lowest, *ranks)), all(map(_may_displace, parties))
+    return min((lowest, *priorities)), all(map(_may_displace, parties))
 
 
 def _may_displace(entity: QueuedEntity) -> bool:
@@ -134,7 +134,7 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
     return info is not None and topology is not None and topology.required and info.scheduled > 0
 
 
-def _shape_alone(
+def _class_alone(
     settings: Settings,
     nodes: Nodes,
     pods: Pods,

@@ -31,7 +31,7 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.lifecycle import attempts
+from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
@@ -148,7 +148,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         )
     is_pending = entity is not None and len(entity) > 0
     rest = _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
-    if info.was_scheduled and info.scheduled and attempts.lacks_members(info):
+    if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
         assert info.min_available is not None
         counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
         roles = tuple(each for each in counts if each[2] < each[1])
@@ -186,9 +186,9 @@ def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | Non
 
 
 def _ahead(queue: SchedulingQueue, entity: QueuedEntity) -> int:
-    rank = entity.rank
-    assert rank is not None
-    return sum(other.rank < rank for other in queue.active if other.rank is not None)
+    key = entity.sort_key
+    assert key is not None
+    return sum(other.sort_key < key for other in queue.active if other.sort_key is not None)
 
 
 def _name(entity: QueuedEntity) -> str:
