@@ -108,6 +108,7 @@ class Host:
 
 @MAKERS
 def test_gang_is_released_by_default_when_the_retries_of_a_bind_fail(make: Any) -> None:
+    """F18: half a gang runs for the time of three retries."""
     host = Host(make, can_evict=True)
     host.failing = {"w2"}
     host.run()
@@ -231,6 +232,7 @@ def test_simulated_gang_is_released_when_a_bind_keeps_failing() -> None:
 @MAKERS
 @pytest.mark.parametrize("when", [None, WhenBindFails.RETRY_MEMBER])
 def test_each_failed_bind_says_that_the_gang_is_partly_bound(make: Any, when: Any) -> None:
+    """F18: for ever, where the host does not evict."""
     host = Host(make, **({} if when is None else {"when_bind_fails": when}))
     host.failing = {"w2"}
     host.run()
