@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from operator import attrgetter
 
 from gangsched._core._entity import QueuedEntity
@@ -21,9 +21,9 @@ from gangsched.events import PodUnschedulable
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, PodUID
 
-__all__ = ["incomplete", "tell_gang", "tell_unadmitted", "tell_unschedulable"]
+__all__ = ["incomplete", "tell_gang", "tell_unadmitted", "tell_unschedulable", "untried"]
 
 _arrival = attrgetter("seq")
 
@@ -39,8 +39,22 @@ def incomplete(key: GroupKey) -> str:
     return f"pod group {key} is incomplete"
 
 
+def untried(pods: Pods, entity: QueuedEntity) -> set[PodUID]:
+    """Return the pending members of a gang and its bundle that were not tried. O(members)."""
+    failed = None if entity.unschedulable_member is None else entity.unschedulable_member.uid
+    parties = bundles.pending(pods, entity)
+    ready = {uid for party in parties for uid, is_ready in party.records() if is_ready}
+    return ready - {failed}
+
+
 def tell_gang(
-    pods: Pods, call: CurrentCall, entity: QueuedEntity, reason: str, *, is_over: bool = True
+    pods: Pods,
+    call: CurrentCall,
+    entity: QueuedEntity,
+    reason: str,
+    untried: Container[PodUID],
+    *,
+    is_over: bool = True,
 ) -> None:
     """Tell the pending members of a gang that failed, and of the groups that start with it.
 
@@ -52,18 +66,17 @@ def tell_gang(
         call: What the current call gathers.
         entity: The gang.
         reason: Why it failed.
+        untried: The members that were not tried when it failed; they get *reason*.
         is_over: Whether its attempt was rejected. If members still wait on permit, only members
             that were told of no failure before are told: the rejection has another reason.
     """
-    failed = None if entity.unschedulable_member is None else entity.unschedulable_member.uid
     for party in bundles.pending(pods, entity):
-        ready = {uid for uid, is_ready in party.records() if is_ready and uid != failed}
         members = _in_order(pods, party)
         if not is_over:
             told = ("",) if party.group is None else ("", incomplete(party.group.key))
             members = [member for member in members if member.told in told]
         for member in members:
-            if member.pod.uid in ready:
+            if member.pod.uid in untried:
                 member.reason = reason
         _tell_changed(call, members)
 

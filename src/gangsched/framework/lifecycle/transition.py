@@ -257,7 +257,8 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     """
     if entity.unschedulable_member is not None:
         reason = str(entity.unschedulable_member)
-        notices.tell_gang(state.pods, state.call, entity, reason, is_over=False)
+        untried = notices.untried(state.pods, entity)
+        notices.tell_gang(state.pods, state.call, entity, reason, untried, is_over=False)
     entity.refill()
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
@@ -308,7 +309,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     state.call.out.append(
         GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until)
     )
-    notices.tell_gang(state.pods, state.call, entity, outcome.reason)
+    untried = notices.untried(state.pods, entity)
     if since is not None:
         disproved = equivalence_class if step >= 0 else None
         requeue.gain(state, freed, now=now, since=since, disproved=disproved)
@@ -319,6 +320,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
+        notices.tell_gang(state.pods, state.call, entity, outcome.reason, untried)
         state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
