@@ -9,11 +9,12 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_instant
+from gangsched._seconds import format_instant, format_utc
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 
 __all__ = [
@@ -34,7 +35,11 @@ __all__ = [
     "Terminating",
     "UnschedulableMember",
     "Why",
+    "in_utc",
 ]
+
+_Instant: TypeAlias = Callable[[float], str]
+"""Writes an instant."""
 
 _NAMED: Final = 2  # the number of refused members that a sentence names
 
@@ -269,10 +274,13 @@ class OnPermit:
     unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
         blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
         return (
-            f"waiting on permit since {format_instant(self.since)}, needs {self.needed} more,"
-            f" until {format_instant(self.deadline)}{blame}"
+            f"waiting on permit since {instant(self.since)}, needs {self.needed} more,"
+            f" until {instant(self.deadline)}{blame}"
         )
 
 
@@ -294,9 +302,12 @@ class BackingOff:
     unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         why = self.unschedulable_member or self.reason
-        return f"backing off until {format_instant(self.until)} after {times}: {why}"
+        return f"backing off until {instant(self.until)} after {times}: {why}"
 
 
 @final
@@ -369,7 +380,12 @@ class PartlyRunning:
     roles: tuple[tuple[str, int, int], ...] = ()
 
     def __str__(self) -> str:
-        rest = "no other member exists" if self.rest is None else f"the rest: {self.rest}"
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
+        rest = "no other member exists"
+        if self.rest is not None:
+            rest = f"the rest: {_said(self.rest, instant)}"
         roles = "".join(f", {some} of {least} {role}" for role, least, some in self.roles)
         members = f"{self.members} of {self.min_available} members hold nodes{roles}"
         return f"runs in part: {members}; {rest}"
@@ -412,3 +428,19 @@ Why: TypeAlias = (
     | Finished
 )
 """Why a pod or a group is not running, or that it is."""
+
+
+def in_utc(why: Why) -> str:
+    """Return the sentence of an answer with its instants as dates in UTC.
+
+    It is for a host whose clock counts seconds from 1970, as the clock of the drivers does::
+
+        print(in_utc(driver.ask(lambda scheduler: scheduler.why("default/train"))))
+    """
+    return _said(why, format_utc)
+
+
+def _said(why: Why, instant: _Instant) -> str:
+    if isinstance(why, OnPermit | BackingOff | PartlyRunning):
+        return why._said(instant)
+    return str(why)
