@@ -198,3 +198,15 @@ def test_snapshot_has_what_members_were_told() -> None:
         host.now = due or 9.0
         found.append(effects + host.tell())
     assert found[0] == found[1]
+
+
+def test_members_that_came_while_their_group_was_complete_are_told_once_it_is_not() -> None:
+    host = Host()
+    pods = [make_pod(f"g{n}", group="g", min_available=2, cpu=1) for n in range(4)]
+    said: dict[str, list[str]] = {}
+    for pod in pods:
+        said |= told(list(host.scheduler.handle(host.cluster.apply(PodAdded(pod)), now=0.0)))
+    assert said.keys() == {"g0"}
+    spec = PodGroupAdded(PodGroup(name="g", min_available=9))
+    effects = host.scheduler.handle(host.cluster.apply(spec), now=0.0)
+    assert told(list(effects)).keys() == {"g1", "g2", "g3"}
