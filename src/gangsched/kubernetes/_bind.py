@@ -82,6 +82,7 @@ class Binder:
         self._found = found
         self._may_write = may_write
         self._timeout = timeout
+        self._under_way = 0
 
     async def __call__(self, bind: Bind) -> None:
         """Bind a pod; return when it is on the node.
@@ -89,6 +90,17 @@ class Binder:
         Raises:
             BindRefusedError: It is not, and will not be.
         """
+        self._under_way += 1
+        try:
+            await self._bind(bind)
+        finally:
+            self._under_way -= 1
+
+    def __len__(self) -> int:
+        """Return how many binds are under way."""
+        return self._under_way
+
+    async def _bind(self, bind: Bind) -> None:
         pod = self._cache.cluster.pod(bind.uid)
         if pod is None:
             raise BindRefusedError(f"pod {bind.uid} was deleted before it was bound")
