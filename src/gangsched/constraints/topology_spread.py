@@ -71,8 +71,9 @@ class TopologySpreadConstraint:
         when_unsatisfiable: Whether the constraint is hard, or only a preference.
         label_selector: Selects the pods that are counted, in the namespace of the pod. None and an
             empty selector count no pod, as in kube-scheduler.
-        min_domains: The least number of domains, an int from 1 to 2**31 - 1. While there are fewer, the smallest number of pods
-            in a domain counts as 0. None for 1; only for a hard constraint.
+        min_domains: The least number of domains, an int from 1 to 2**31 - 1. While there are fewer,
+            the smallest number of pods in a domain counts as 0. None for 1; only for a hard
+            constraint.
         node_affinity_policy: Whether nodes that do not match the pod's node selector and required
             node affinity are left out.
         node_taints_policy: Whether nodes with a taint that the pod does not tolerate are left out.

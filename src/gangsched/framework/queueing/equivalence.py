@@ -14,6 +14,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
+from gangsched._core._blocked_queues import Filing
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -33,13 +34,15 @@ __all__ = [
     "Quotas",
     "EquivalenceClass",
     "falls_short",
+    "filing",
     "goes_alone",
     "missing",
     "needed",
     "next_member",
     "presence",
-    "quotas",
     "preemption_reach",
+    "quotas",
+    "reads_pods",
     "shape",
 ]
 
@@ -104,6 +107,25 @@ def shape(
         reach=reach,
         affected=affected,
     )
+
+
+def reads_pods(shape: Hashable) -> bool:
+    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
+    if not isinstance(shape, EquivalenceClass):
+        return True
+    return bool(shape.affected) or any(pod_class.watches_pods for pod_class, _count in shape.runs)
+
+
+def filing(shape: Hashable) -> Filing | None:
+    """Return what a node must have free to help a class, and how far the class preempts.
+
+    A class that more than the capacity of nodes may help is not filed by it. O(runs).
+    """
+    if not isinstance(shape, EquivalenceClass) or shape.floor or reads_pods(shape):
+        return None
+    needs = {pod_class.fitted for pod_class, _count in shape.runs}
+    known = [need for need in needs if need is not None]
+    return (shape.reach, tuple(sorted(known))) if len(known) == len(needs) else None
 
 
 def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:

@@ -18,6 +18,8 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
+from gangsched._core._blocked_queues import BlockedQueues
+from gangsched._core._capacity_index import AlikeNeeds, CapacityIndex
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
@@ -25,6 +27,7 @@ from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._matcher_index import MatcherIndex
 from gangsched._core._pod_counts import PodCounts
+from gangsched._core._proofs import Proof, Proofs
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -128,11 +131,20 @@ HELD: Final[Mapping[type, Held]] = {
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),
+    SchedulingQueue: Held(
+        kept="_active _backoff _gated _queues",
+        anew="_early _blocked _numbers _open",
+        given="_sort",
+    ),
+    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled", given="_needs"),
+    Proofs: Held(anew="_by_step"),
+    Proof: Held(kept="step", anew="classes later"),
+    CapacityIndex: Held(anew="_alike"),
+    AlikeNeeds: Held(anew="names by_item by_amount"),
     EarlyReturn: Held(anew="_heap"),
     EquivalenceQueue: Held(
-        kept="equivalence_class blocked blocked_at opened_at helped_at leader queued in_backoff",
-        anew="hopeful late candidate",
+        kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
+        anew="hopeful late candidate number proof",
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
