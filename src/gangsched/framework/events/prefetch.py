@@ -79,10 +79,10 @@ def pod(state: State, uid: PodUID) -> None:
     """Read a pod, and the siblings that may be admitted when it leaves its group."""
     seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
-        node(state, seen.pod.node_name)
+        _node_of_pod(state, seen.pod.node_name)
     if member is None:
         return
-    node(state, member.pod.node_name)
+    _node_of_pod(state, member.pod.node_name)
     info = member.group
     if info is not None and _may_let_in(info, member, seen):
         for sibling in info.members:
@@ -93,11 +93,21 @@ def node(state: State, name: NodeName | None) -> None:
     """Read a node and the pods on it, and each pending pod that has arrived there."""
     if name is not None:
         state.nodes.look(name)
-        for uid in state.nodes.newcomers(name):
-            member = state.pods.members.get(uid)
-            if member is not None and member.state is MemberState.UNSCHEDULED:
-                state.call.arrived.setdefault(name, {})[uid] = None
-                look(state.settings, state.call, uid)
+        _note_arrived(state, name)
+
+
+def _node_of_pod(state: State, name: NodeName | None) -> None:
+    """Read the node of a pod as ``node`` does; only the pod is read if the node is crowded."""
+    if name is not None and state.nodes.look_for_pod(name):
+        _note_arrived(state, name)
+
+
+def _note_arrived(state: State, name: NodeName) -> None:
+    for uid in state.nodes.newcomers(name):
+        member = state.pods.members.get(uid)
+        if member is not None and member.state is MemberState.UNSCHEDULED:
+            state.call.arrived.setdefault(name, {})[uid] = None
+            look(state.settings, state.call, uid)
 
 
 def group(state: State, members: Iterable[PodUID]) -> None:
@@ -143,9 +153,9 @@ def close(nodes: Nodes, call: CurrentCall) -> None:
 def _pod_alone(state: State, uid: PodUID) -> None:
     seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
-        node(state, seen.pod.node_name)
+        _node_of_pod(state, seen.pod.node_name)
     if member is not None:
-        node(state, member.pod.node_name)
+        _node_of_pod(state, member.pod.node_name)
 
 
 def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:

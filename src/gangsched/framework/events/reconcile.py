@@ -328,7 +328,7 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_node(state, pod.node_name, now=now)
+    _look_at_node_of(state, pod.node_name, pod.uid, now=now)
     requeue_entity.settle(state, entity, now=now)
 
 
@@ -352,7 +352,7 @@ def _update(
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
-        _look_at_nodes(state, left, pod.node_name, now=now)
+        _look_at_nodes_of(state, pod, left, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             requeue_entity.review(state, member.entity, now=now)
         return
@@ -372,7 +372,7 @@ def _update(
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, left, pod.node_name, now=now)
+    _look_at_nodes_of(state, pod, left, now=now)
     requeue_entity.settle(state, member.entity, now=now)
 
 
@@ -398,7 +398,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_node(state, member.pod.node_name, now=now)
+    _look_at_node_of(state, member.pod.node_name, uid, now=now)
     requeue_entity.settle(state, entity, now=now)
 
 
@@ -526,11 +526,26 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
+def _look_at_node(state: State, name: NodeName, *, now: float) -> None:
+    """Read a node again, and requeue what it may help."""
+    pods_version = state.nodes.pods_version
+    _after_look(state, name, state.nodes.refresh(name), pods_version, now=now)
+
+
+def _look_at_node_of(state: State, name: NodeName | None, uid: PodUID, *, now: float) -> None:
+    """Read the node of a pod again, or of a crowded node the pod, and requeue what it may help."""
     if name is None:
         return
     pods_version = state.nodes.pods_version
-    if state.nodes.refresh(name):
+    seen = prefetch.look(state.settings, state.call, uid)
+    gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
+    _after_look(state, name, gains, pods_version, now=now)
+
+
+def _after_look(
+    state: State, name: NodeName, gains: bool, pods_version: int, *, now: float
+) -> None:
+    if gains:
         requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
         requeue.pods_changed(state, now=now)
@@ -548,7 +563,7 @@ def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
         pod_changed(state, uid, now=now)
 
 
-def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
+def _look_at_nodes_of(state: State, pod: Pod, left: NodeName | None, *, now: float) -> None:
     """Read the node that a pod has left, if any, and the node that it is on."""
-    for name in dict.fromkeys(names):
-        _look_at_node(state, name, now=now)
+    for name in dict.fromkeys((left, pod.node_name)):
+        _look_at_node_of(state, name, pod.uid, now=now)

@@ -101,7 +101,7 @@ HELD: Final[Mapping[type, Held]] = {
         kept="infos assumed _indices altered departed unread",
         anew="by_index classes counts ledger version pods_version watches_pods _total",
         given="_cluster",
-        passing="_looked",
+        passing="_looked _pods_only",
     ),
     # counted again from the pods on nodes
     PodCounts: Held(
