@@ -151,7 +151,7 @@ def events(cluster: InMemoryCluster, what: str, which: int, amount: int) -> list
     if what == "node":
         name = NodeName(f"n{which % 2}")
         return [NodeUpdated(evolve(NODE, name=name, allocatable={"cpu": amount + 2}))]
-    group = {"group": "g", "min_available": 2} if which % 2 else {}
+    group: dict[str, Any] = {"group": "g", "min_available": 2} if which % 2 else {}
     fresh = make_pod(f"p{which}", cpu=amount, priority=which // 4, **group)
     shown = cluster.pod(fresh.uid)
     if what == "add" or shown is None:

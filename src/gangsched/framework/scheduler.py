@@ -334,7 +334,7 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         with self._call("why"):
-            return answers.why(self._state, subject)
+            return answers.why(self._state, subject, now=self._now)
 
     def pending(self) -> Listing[PendingRow]:
         """Return the pods and groups that need nodes, in the order in which they would be tried.

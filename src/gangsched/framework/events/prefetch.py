@@ -159,12 +159,21 @@ def _pod_alone(state: State, uid: PodUID) -> None:
 
 
 def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
-    """Return whether refused siblings may be admitted once a member changes or leaves. O(1)."""
-    if not info.members.count(MemberState.REFUSED):
+    """Return whether refused siblings may be admitted once a member changes or leaves. O(1).
+
+    They were refused because of the minimum or the priority that the group's members claim. So it
+    matters only whether these may change.
+    """
+    uid = member.pod.uid
+    if not info.members.count(MemberState.REFUSED) or uid not in info.claims:
+        return False  # if what it claims does not count, no sibling was refused because of it
+    if seen is not None and seen.pod is member.pod:
         return False
-    if member.state is MemberState.REFUSED and member.pod.uid not in info.claims:
-        return False  # what it claims does not count, so no sibling was refused because of it
-    return seen is None or seen.pod is not member.pod
+    if info.claims.claimed(without=uid) != (info.claimed_min, info.claimed_priority):
+        return True
+    if seen is None or seen.claim is None:
+        return False
+    return (seen.claim.min_available, seen.pod.priority) != info.claims.get(uid)
 
 
 def ask(settings: Settings, shown: Pod) -> Seen:

@@ -29,11 +29,11 @@ from gangsched.framework.events import prefetch, requeue_entity
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import bundles, requeue
+from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.current_call import CurrentCall
@@ -77,7 +77,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if spec == (None if known is None else known.spec):
         return
     priority = None if known is None else known.priority
-    before = None if known is None else known.spec
+    before, left = (None, None) if known is None else (known.spec, known.bundle)
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
         state.pods.registry.undeclare(key, now=now)
@@ -94,8 +94,10 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             requeue_entity.settle(state, entity, now=now)
-    for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
-        transition(state, sibling, CHANGED, now=now)
+    joined = None if info is None else info.bundle
+    for bundle in (left, None if joined is left else joined):
+        if bundle is not None:
+            requeue_entity.settle_bundle(state, bundle, key, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:

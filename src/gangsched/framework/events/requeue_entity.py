@@ -7,15 +7,17 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched._core._bundle import Bundle
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.lifecycle import attempts
 from gangsched.framework.lifecycle.outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.scheduler_state import State
+from gangsched.model import GroupKey
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["review", "settle", "settle_siblings"]
+__all__ = ["review", "settle", "settle_bundle", "settle_siblings"]
 
 
 def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -30,11 +32,31 @@ def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 
 def settle_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move the other groups of an entity's bundle to the right queue. O(groups in it)."""
-    for sibling in bundles.siblings(
-        state.pods, None if entity.group is None else entity.group.spec
-    ):
-        transition(state, sibling, CHANGED, now=now)
+    """Move the other groups of an entity's bundle to the right queue; see ``settle_bundle``."""
+    info = entity.group
+    if info is not None and info.bundle is not None:
+        settle_bundle(state, info.bundle, info.key, now=now)
+
+
+def settle_bundle(state: State, bundle: Bundle, changed: GroupKey, *, now: float) -> None:
+    """Move the groups of a bundle to the right queue after one of them has changed.
+
+    As long as the bundle is not complete and no group of it is queued, nothing changes for the
+    others. Otherwise each of them is asked. O(groups) then, O(1) amortised before.
+    """
+    call = state.call
+    if bundles.is_complete(state.settings, state.pods, call, bundle, changed, now):
+        first = bundles.lead(state.pods, bundle)
+        if first is not None:
+            # otherwise each sibling would ask all groups again
+            call.complete = (bundle, first)
+    elif bundles.close(state.pods, state.queue, bundle):
+        return
+    try:
+        for sibling in bundles.siblings(state.pods, bundle, changed):
+            transition(state, sibling, CHANGED, now=now)
+    finally:
+        call.complete = None
 
 
 def review(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -43,6 +65,6 @@ def review(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.settings, state.pods, state.call, entity.pod, entity.group, now
     )
     is_denied = isinstance(denied, Unschedulable)
-    is_shared = bundles.is_shared(state.pods, entity)
+    is_shared = not is_denied and bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         settle(state, entity, now=now)

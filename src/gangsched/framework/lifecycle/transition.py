@@ -353,7 +353,7 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
         return
     attempts.fail(info, now=None)
     present, absent = equivalence.presence(state.settings, state.call, info)
-    if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
+    if info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
     else:

@@ -19,7 +19,9 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched._core._blocked_queues import BlockedQueues
+from gangsched._core._bundle import Bundle, Bundles
 from gangsched._core._capacity_index import AlikeNeeds, CapacityIndex
+from gangsched._core._claims import Claims
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
@@ -91,7 +93,7 @@ HELD: Final[Mapping[type, Held]] = {
     PodClasses: Held(anew="by_signature labels latest watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
-    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
+    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived complete"),
     Member: Held(
         kept="pod seq state node attempt cycle reason bind_failures started_at",
         anew="entity group pod_class role requests is_counted",
@@ -158,12 +160,17 @@ HELD: Final[Mapping[type, Held]] = {
         " _pending _ready _ready_by_role",
         passing="_pod _is_ready",
     ),
-    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace _strict_priorities"),
+    PodGroupRegistry: Held(
+        kept="_groups _left _numbers", anew="_bundles", given="_grace _strict_priorities"
+    ),
+    Bundles: Held(anew="_known"),
+    Bundle: Held(anew="keys lacking is_closed users"),
     PodGroupInfo: Held(
         kept="key uid spec first_seen_at claims attempts attempt_started_at last_failure_at"
         " failures backoff_until complete_at was_scheduled",
-        anew="claimed_min claimed_priority members untried untried_by_role",
+        anew="claimed_min claimed_priority members untried untried_by_role bundle",
     ),
+    Claims: Held(kept="_all", anew="_minima _removed"),
     PodGroupCounters: Held(anew="_states _roles _counts _by_role"),
     WaitingMap: Held(kept="_pods", anew="_groups _deadlines _arrivals"),
 }

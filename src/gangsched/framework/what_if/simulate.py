@@ -79,7 +79,8 @@ class Ahead:
     def answer(self) -> WhatIf:
         """Return the recorded effects, with the reasons at the end. O(groups x active entities)."""
         why = {
-            str(info.key): answers.why(self.state, info.key) for info in self.state.pods.registry
+            str(info.key): answers.why(self.state, info.key, now=self.now)
+            for info in self.state.pods.registry
         }
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why))
 

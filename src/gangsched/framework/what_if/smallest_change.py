@@ -80,12 +80,14 @@ def search(
             raise UnknownPodError(str(key))
         if info.was_scheduled:
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
-        if lacks_members and isinstance(answers.why(ahead.state, key), NotEnoughMembers):
+        if lacks_members and isinstance(
+            answers.why(ahead.state, key, now=ahead.now), NotEnoughMembers
+        ):
             break
         if number == most:
             break
         number += 1
-    why = answers.why(ahead.state, key)
+    why = answers.why(ahead.state, key, now=ahead.now)
     return Insufficient(
         key,
         shape,
@@ -101,7 +103,7 @@ def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
     if ahead.state.pods.registry.get(key) is None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
-    return known and isinstance(answers.why(ahead.state, key), NotEnoughMembers)
+    return known and isinstance(answers.why(ahead.state, key, now=ahead.now), NotEnoughMembers)
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:

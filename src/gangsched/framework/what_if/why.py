@@ -30,7 +30,7 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.queueing import equivalence
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
@@ -53,14 +53,14 @@ _APART = (
 )
 
 
-def why(state: State, subject: str | Pod | PodGroup) -> Why:
+def why(state: State, subject: str | Pod | PodGroup, *, now: float) -> Why:
     """Return why a pod or a group is not running. O(active entities + members of the group).
 
     Raises:
         UnknownPodError: *subject* is not known.
         PluginError: A plugin raised.
     """
-    return asked(state.call, lambda: _answer(state, subject))
+    return asked(state.call, lambda: _answer(state, subject, now))
 
 
 def asked(call: CurrentCall, question: Callable[[], _Answer]) -> _Answer:
@@ -80,22 +80,22 @@ def asked(call: CurrentCall, question: Callable[[], _Answer]) -> _Answer:
     return answer
 
 
-def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
+def _answer(state: State, subject: str | Pod | PodGroup, now: float) -> Why:
     key = subject.uid if isinstance(subject, Pod) else subject
     if isinstance(key, str):
         member = state.pods.members.get(PodUID(key))
         if member is not None:
-            return why_pod(state, member)
+            return why_pod(state, member, now=now)
     elif not isinstance(key, PodGroup):
         raise UnknownPodError(str(key))
     group = key.key if isinstance(key, PodGroup) else GroupKey(key)
     info = state.pods.registry.get(group)
     if info is None or isinstance(subject, Pod):
         raise UnknownPodError(str(group))
-    return why_group(state, info)
+    return why_group(state, info, now=now)
 
 
-def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
+def why_pod(state: State, member: Member, ahead: Ahead | None = None, *, now: float) -> Why:
     """Return why a pod is not running; *ahead* saves counting the queue."""
     uid, group = member.pod.uid, member.group
     match member.state:
@@ -111,7 +111,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
             return _why_entity(state.queue, member.entity, ahead)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert group is not None
-            return why_group(state, group, ahead)
+            return why_group(state, group, ahead, now=now)
         case MemberState.BINDING:
             assert member.node is not None
             return Binding(member.node)
@@ -125,7 +125,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
             assert_never(member.state)
 
 
-def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
+def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, now: float) -> Why:
     """Return why a group is not running; *ahead* saves counting the queue."""
     entity = state.pods.entities.get(info.key)
     needed = extension_points.members_needed(state.settings, state.call, info)
@@ -146,6 +146,9 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         )
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
+    if state.queue.is_gated(entity):
+        settings, pods, call = state.settings, state.pods, state.call
+        return NotAdmitted(bundles.reason(settings, pods, call, entity, now))
     return _why_entity(state.queue, entity, ahead)
 
 
