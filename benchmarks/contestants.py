@@ -148,7 +148,7 @@ class Stub:
 
 def _queue_with(build: Any) -> SchedulingQueue:
     _queue.PriorityHeap = build  # type: ignore[misc]
-    return SchedulingQueue(attrgetter("rank"))
+    return SchedulingQueue(attrgetter("sort_key"))
 
 
 def _single(given: list[SortKey]) -> list[QueuedEntity]:
@@ -168,7 +168,7 @@ def _singles(given: list[SortKey]) -> tuple[list[QueuedEntity], list[SortKey]]:
 def _fill_queue(build: Any, entities: list[QueuedEntity], ranks: list[SortKey]) -> SchedulingQueue:
     queue = _queue_with(build)
     for entity, rank in zip(entities, ranks, strict=True):
-        entity.rank = rank
+        entity.sort_key = rank
         queue.activate(entity, now=0.0)
     return queue
 
@@ -222,7 +222,7 @@ def _fresh(given: Any) -> tuple[list[tuple[QueuedGroup, Pod, int]], list[QueuedG
     for uid, (rank, info) in groups.items():
         info.untried = 0
         entities[uid] = entity = QueuedGroup(uid, 0.0, info)
-        entity.rank = rank
+        entity.sort_key = rank
     return [(entities[uid], pod, seq) for uid, pod, seq in members], list(entities.values())
 
 

@@ -54,7 +54,7 @@ autodoc_type_aliases = {
     "Notice": "gangsched.events.Notice",
     "Outcome": "gangsched.outcomes.Outcome",
     "Verdict": "gangsched.outcomes.Verdict",
-    "Rank": "gangsched.protocols.Rank",
+    "QueueSortKey": "gangsched.protocols.QueueSortKey",
 }
 autodoc_default_options = {"members": True}
 napoleon_numpy_docstring = False

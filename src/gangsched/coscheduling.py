@@ -46,7 +46,7 @@ from gangsched.outcomes import (
     Unschedulable,
     Verdict,
 )
-from gangsched.protocols import CycleView, EntityView, GroupView, Rank
+from gangsched.protocols import CycleView, EntityView, GroupView, QueueSortKey
 
 __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
 
@@ -119,7 +119,7 @@ class Coscheduling:
         """The points at which the answer for one member holds for all of them."""
         return ("pre_filter", "reserve", "permit")
 
-    def queue_sort(self, entity: EntityView) -> Rank:
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key of the published order."""
         return sort_key(entity, order=self.order)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar, cast, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_duration
+from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched.explain import Why
 from gangsched.model import GroupKey, NodeName, PodUID
@@ -68,7 +68,7 @@ class PendingRow:
     def cells(self) -> tuple[str, ...]:
         """Return the row as text, one cell a column."""
         numbers = (self.priority, self.pods, self.needed, self.position, self.attempts)
-        return (self.name, *map(_number, numbers), f"{format_duration(self.age)}s", str(self.why))
+        return (self.name, *map(_number, numbers), format_span(self.age), str(self.why))
 
 
 @final
@@ -104,7 +104,7 @@ class RunningRow:
             str(self.priority),
             str(self.pods),
             nodes,
-            f"{format_duration(self.age)}s",
+            format_span(self.age),
         )
 
 
@@ -147,7 +147,7 @@ class GroupRow:
         """Return the row as text, one cell a column."""
         counts = (self.members, self.pending, self.waiting, self.bound)
         numbers = (self.priority, self.min_available, *counts)
-        return (self.key, *map(_number, numbers), f"{format_duration(self.age)}s", str(self.why))
+        return (self.key, *map(_number, numbers), format_span(self.age), str(self.why))
 
 
 @final

@@ -65,7 +65,7 @@ __all__ = [
     "PreScorePlugin",
     "QueueSortPlugin",
     "QuorumRule",
-    "Rank",
+    "QueueSortKey",
     "ReservePlugin",
     "RoleRule",
     "RoleView",
@@ -78,7 +78,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-Rank: TypeAlias = tuple[Any, ...]
+QueueSortKey: TypeAlias = tuple[Any, ...]
 """A sort key in the queue: the smallest goes first. ``gangsched.SortKey`` is one, with names."""
 
 
@@ -874,7 +874,7 @@ class PreEnqueuePlugin(Plugin, Protocol):
 class QueueSortPlugin(Plugin, Protocol):
     """Orders the queue. A profile has exactly one."""
 
-    def queue_sort(self, entity: EntityView) -> Rank:
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key of *entity*: the smallest key goes first.
 
         A key is a non-empty tuple of numbers, strings and such tuples. Give every key the same

@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_instant
+from gangsched._seconds import format_span
 from gangsched.events import Effect
 from gangsched.explain import Why
 from gangsched.model import FrozenMap, GroupKey, Node
@@ -64,7 +64,7 @@ class Sufficient:
         """``2 more nodes of nvidia.com/gpu=2 would start pod group default/train now``"""
         if self.at is None:
             return f"pod group {self.group} has started"
-        when = "now" if self.at == self.now else f"at t={format_instant(self.at)}"
+        when = "now" if self.at == self.now else f"at t={format_span(self.at)}"
         if not self.nodes:
             return f"pod group {self.group} starts {when} as things stand"
         return (
@@ -98,7 +98,7 @@ class Insufficient:
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
-        what = f"pod group {self.group} by t={format_instant(self.until)}"
+        what = f"pod group {self.group} by t={format_span(self.until)}"
         if not self.most:
             return f"no number of nodes would start {what}: {self.why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)

@@ -52,4 +52,4 @@ def test_only_the_transition_moves_an_entity_in_the_queue() -> None:
 
 
 def test_only_attempts_begin_and_end_an_attempt() -> None:
-    assert files_that(writes_the_attempt) == {"lifecycle/attempts.py"}
+    assert files_that(writes_the_attempt) == {"lifecycle/group_attempt.py"}

@@ -202,7 +202,7 @@ def _flat(value: dict[str, Any], prefix: str, inner: str) -> list[str]:
 def test_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("job,submit_s,workers,gpus_per_worker,duration_s\na,0,3,1,9\n")
-    words = ("simulate", "--trace", str(trace), "--nodes", "1x2", "--policy", "pod-by-pod")
+    words = ("simulate", "--trace", str(trace), "--nodes", "1x2", "--policy", "pod_by_pod")
     code, printed = run_command(*words, "--output", "json")
     given = json.loads(printed)
     summary = given["summary"]

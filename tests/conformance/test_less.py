@@ -38,7 +38,7 @@ class Desk:
         self.registry = PodGroupRegistry()
         self._numbers = count(1)
         for group in groups:
-            self.registry.declare(group)
+            self.registry.set_spec(group)
 
     def take(self, pod: Pod) -> QueuedPod:
         claim = membership(pod)

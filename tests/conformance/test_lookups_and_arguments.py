@@ -177,8 +177,8 @@ def test_group_is_forgotten_in_the_instant_in_which_its_grace_ends() -> None:
 def test_group_is_forgotten_at_once_without_a_grace() -> None:
     """Beside row 68."""
     registry = PodGroupRegistry()
-    registry.declare(gang("alder", 1))
-    registry.undeclare(ALDER, now=0.0)
+    registry.set_spec(gang("alder", 1))
+    registry.delete_spec(ALDER, now=0.0)
     assert len(registry) == 0
 
 

@@ -40,7 +40,7 @@ def group_with(spec: PodGroup | None, **states: MemberState) -> PodGroupInfo:
     """Return a group with a member in each of the states, the members' names given."""
     registry = PodGroupRegistry()
     if spec is not None:
-        registry.declare(spec)
+        registry.set_spec(spec)
     for name, state in states.items():
         pod = worker(name, "birch")
         claim = membership(pod)

@@ -37,7 +37,7 @@ FULL = "0/5 nodes are available"
 def group_with(minimum: int, holding: int, *, others: int) -> PodGroupInfo:
     """Return a group of which some members hold a node, and all others were tried."""
     registry = PodGroupRegistry()
-    info = registry.declare(gang("cedar", minimum))
+    info = registry.set_spec(gang("cedar", minimum))
     for number in range(holding + others):
         pod = worker(f"cedar-{number}", "cedar")
         claim = membership(pod)

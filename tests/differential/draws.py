@@ -12,6 +12,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from differential.scene import NAMESPACES, Object, Running, Scene, ranked
+from differential.volumes import storage, volumes_of_pods
 
 __all__ = ["KINDS", "scenes"]
 
@@ -370,6 +371,7 @@ _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "images": _images,
     "pod affinity": _pod_affinity,
     "spread": _spread,
+    "volumes": volumes_of_pods,
 }
 KINDS: Final = ("fit", "stated requests", *_FIELDS_OF)
 """The kinds of constraint that can be drawn."""
@@ -406,4 +408,5 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scen
         phase = draw(st.sampled_from(("", "", "", "Running", "Succeeded")))
         running.append(Running(pod, f"n{node}", terminating, phase))
     waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
-    return Scene(nodes, tuple(running), tuple(waiting))
+    others = draw(storage(nodes)) if "volumes" in kinds else ()
+    return Scene(nodes, tuple(running), tuple(waiting), others)

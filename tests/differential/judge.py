@@ -14,12 +14,15 @@ import itertools
 import queue
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
+from differential.preemption import PRIORITIES, Preemption
 from differential.scene import NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
+from differential.volumes import DRIVER
 from support.control_plane import ApiError, Client
 
 __all__ = ["Judge"]
@@ -31,6 +34,15 @@ _NEVER: Final = "judge.test/never"
 _NOW: Final = {"gracePeriodSeconds": 0}
 _PATIENCE: Final = 20.0
 _CONNECTIONS: Final = 4
+_PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_VOLUMES: Final = "/api/v1/persistentvolumes"
+_CLAIMS: Final = "/api/v1/persistentvolumeclaims"
+_SELECTED: Final = "volume.kubernetes.io/selected-node"
+_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_EVICTS: Final = 2.0
+"""Seconds in which the victims of a decision are evicted."""
+_LOOK: Final = 0.05
+"""Seconds between two looks at the claims of a pod that is about to be bound."""
 
 
 class Judge:
@@ -43,6 +55,7 @@ class Judge:
     Attributes:
         judged: The number of verdicts so far.
         namespaces: The namespaces of every scene, as they are stored.
+        others: The other objects of the scene, as they were stored.
     """
 
     def __init__(self, client: Client, scheduler_name: str) -> None:
@@ -53,10 +66,14 @@ class Judge:
         self._seen: Final[queue.SimpleQueue[Object | Exception]] = queue.SimpleQueue()
         self._threads: Final = ThreadPoolExecutor(_CONNECTIONS)
         self._others: list[str] = []
+        self.others: list[Object] = []
         self.judged = 0
         for name, labels in NAMESPACES.items():
             with suppress(ApiError):
                 client.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        for name, value in PRIORITIES.items():
+            with suppress(ApiError):
+                client.create(_PRIORITIES, {"metadata": {"name": name}, "value": value})
         self.namespaces: Final = [client.get(f"/api/v1/namespaces/{name}") for name in NAMESPACES]
         listing = client.get(_PODS)
         self._version: str = listing["metadata"]["resourceVersion"]
@@ -66,14 +83,19 @@ class Judge:
         """Put a scene on the cluster; return its nodes and running pods as they are stored."""
         self._clear()
         number = str(next(self._scenes))
-        for path, body in scene.others:
-            self._client.create(path, body)
-            self._others.append(f"{path}/{body['metadata']['name']}")
+        self.others = [self._add(path, body) for path, body in scene.others]
         marked = [_marked(node, number) for node in scene.nodes]
         nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
         running = list(self._threads.map(self._run, scene.running))
         self._wait_until_seen(len(nodes), number)
         return nodes, running
+
+    def changed(self) -> list[Object]:
+        """Return the claims and volumes that a verdict may have changed, as they are stored."""
+        if not self.others:
+            return []
+        found = [*self._client.items(_VOLUMES), *self._client.items(_CLAIMS)]
+        return [{**_type_of(each), **each} for each in found]
 
     def create(self, pod: Object, scheduler_name: str = "") -> Object:
         """Post a pending pod, and return it as it is stored."""
@@ -82,12 +104,23 @@ class Judge:
 
     def verdict(self, pod: Object) -> Verdict:
         """Return what kube-scheduler decides about a pod that ``create`` returned."""
+        found = self._decision(pod)
+        if not found.node:
+            self._client.delete(f"{_path(pod)}/{pod['metadata']['name']}", _NOW)
+        return found
+
+    def _decision(self, pod: Object) -> Verdict:
         uid = pod["metadata"]["uid"]
         until = time.monotonic() + _PATIENCE
+        claims = _claims(pod) if self.others else []
         while True:
+            left = max(until - time.monotonic(), 0)
             try:
-                seen = self._seen.get(timeout=max(until - time.monotonic(), 0))
+                seen = self._seen.get(timeout=min(left, _LOOK) if claims else left)
             except queue.Empty:
+                if time.monotonic() < until:
+                    self._bind(claims)
+                    continue
                 raise AssertionError(f"no verdict within {_PATIENCE:g} s about {pod}") from None
             if isinstance(seen, Exception):
                 raise seen
@@ -95,9 +128,33 @@ class Judge:
             if found is not None:
                 break
         self.judged += 1
-        if not found.node:
-            self._client.delete(f"{_path(pod)}/{pod['metadata']['name']}", _NOW)
         return found
+
+    def preemption(self, pod: Object, expected: Collection[str]) -> Preemption:
+        """Return whom kube-scheduler preempts for a pod that ``create`` returned, and where.
+
+        Args:
+            pod: The pod.
+            expected: The pods that ours evicts: kube-scheduler has not finished before it has
+                evicted some. It evicts while others wait, so this is waited for.
+        """
+        verdict = self._decision(pod)
+        path = f"{_path(pod)}/{pod['metadata']['name']}"
+        node = verdict.node
+        until = time.monotonic() + _EVICTS
+        victims: frozenset[str] = frozenset()
+        while not verdict.node and time.monotonic() < until:
+            node = self._client.get(path)["status"].get("nominatedNodeName", "")
+            victims = self._terminating(pod)
+            if (not node and not expected) or (victims and victims == frozenset(expected)):
+                break
+            time.sleep(_LOOK)
+        self._client.delete(path, _NOW)
+        return Preemption(node, victims)
+
+    def _terminating(self, pod: Object) -> frozenset[str]:
+        metadata = (each["metadata"] for each in self._client.items(_path(pod)))
+        return frozenset(each["name"] for each in metadata if "deletionTimestamp" in each)
 
     def _clear(self) -> None:
         lists = [*(f"/api/v1/namespaces/{name}/pods" for name in NAMESPACES), _NODES]
@@ -105,6 +162,38 @@ class Judge:
         while self._others:
             with suppress(ApiError):
                 self._client.delete(self._others.pop(), _NOW)
+        self.others = []
+
+    def _add(self, path: str, body: Object) -> Object:
+        stored = self._client.create(path, body)
+        name = f"{path}/{body['metadata']['name']}"
+        self._others.append(name)
+        if "status" in body:
+            return self._client.patch(f"{name}/status", {"status": body["status"]})
+        return stored
+
+    def _bind(self, claims: list[str]) -> None:
+        """Do what the volume controller and a provisioner do after kube-scheduler has chosen."""
+        for path in claims:
+            try:
+                claim = self._client.get(path)
+            except ApiError:
+                continue
+            metadata, spec = claim["metadata"], claim["spec"]
+            reference = {key: metadata[key] for key in ("namespace", "name", "uid")}
+            if "volumeName" in spec:
+                continue
+            node = metadata.get("annotations", {}).get(_SELECTED)
+            if node:
+                self._add(_VOLUMES, _provisioned(claim, node, reference))
+            for volume in self._client.items(_VOLUMES):
+                if volume["spec"].get("claimRef", {}).get("uid") == metadata["uid"]:
+                    bound = {"metadata": {"annotations": {_COMPLETED: "yes"}}}
+                    name = {"spec": {"volumeName": volume["metadata"]["name"]}}
+                    self._client.patch(path, {**bound, **name})
+                    self._client.patch(f"{path}/status", {"status": {"phase": "Bound"}})
+                    own = f"{_VOLUMES}/{volume['metadata']['name']}/status"
+                    self._client.patch(own, {"status": {"phase": "Bound"}})
 
     def _run(self, running: Running) -> Object:
         spec = {**running.pod["spec"], "nodeName": running.node}
@@ -113,6 +202,9 @@ class Judge:
         own = f"{path}/{pod['metadata']['name']}"
         if running.phase:
             pod = self._client.patch(f"{own}/status", {"status": {"phase": running.phase}})
+        if running.started:
+            started = {"startTime": f"2026-01-31T12:00:{running.started:02}Z"}
+            pod = self._client.patch(f"{own}/status", {"status": started})
         if running.is_terminating:
             pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
         return pod
@@ -143,6 +235,34 @@ class Judge:
 
 def _path(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+
+
+def _claims(pod: Object) -> list[str]:
+    """Return the paths of the claims of a pod."""
+    volumes = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes", ())]
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/persistentvolumeclaims"
+    return [f"{path}/{each['claimName']}" for each in volumes if each]
+
+
+def _provisioned(claim: Object, node: str, reference: Object) -> Object:
+    """Return the volume that a provisioner makes for a claim on a node."""
+    name = f"pvc-{claim['metadata']['uid']}"
+    host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    spec = {
+        "capacity": claim["spec"]["resources"]["requests"],
+        "accessModes": claim["spec"]["accessModes"],
+        "storageClassName": claim["spec"]["storageClassName"],
+        "csi": {"driver": DRIVER, "volumeHandle": name},
+        "claimRef": reference,
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}},
+    }
+    return {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Bound"}}
+
+
+def _type_of(item: Object) -> Object:
+    """Return the kind of a claim or a volume, which an object of a list does not say."""
+    kind = "PersistentVolumeClaim" if "namespace" in item["metadata"] else "PersistentVolume"
+    return {"apiVersion": "v1", "kind": kind}
 
 
 def _marked(node: Object, number: str) -> Object:

@@ -9,9 +9,19 @@ from __future__ import annotations
 from typing import Final
 
 from differential.judge import Judge
+from differential.preemption import Preemption
 from differential.scene import Object, Scene
 from differential.verdict import Verdict, placed, refused
-from gangsched import Bind, Bound, InMemoryCluster, PodUnschedulable, Profile, Scheduler
+from gangsched import (
+    Bind,
+    Bound,
+    InMemoryCluster,
+    Nominated,
+    PodUnschedulable,
+    Profile,
+    Scheduler,
+)
+from gangsched import Preemption as Preempting
 from gangsched.kubernetes import read_notification
 from gangsched.membership import ungrouped
 from gangsched.model import NodeName, PodUID
@@ -22,9 +32,11 @@ __all__ = ["Lockstep", "compare"]
 class Lockstep:
     """A scheduler with *profile*, which must score by the rank; see ``profiles``."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, *, preemption: Preempting | None = None) -> None:
         self._cluster: Final = InMemoryCluster()
-        self._scheduler: Final = Scheduler(self._cluster, profile, membership=ungrouped)
+        self._scheduler: Final = Scheduler(
+            self._cluster, profile, membership=ungrouped, preemption=preemption
+        )
         self._now = 0.0
         self._attempt = 0
 
@@ -49,6 +61,21 @@ class Lockstep:
                         return refused(reason)
         raise AssertionError(f"the scheduler decided nothing about {pod}")
 
+    def preemption(self, pod: Object) -> Preemption:
+        """Decide about a pending pod; return the node that is nominated for it, and its victims."""
+        found = Preemption()
+        self.tell("ADDED", pod)
+        while (effects := self._scheduler.schedule_one(now=self._now)) is not None:
+            for effect in effects:
+                match effect:
+                    case Bind(node=node):
+                        found = Preemption(node)
+                    case Nominated(places=((_uid, node),), victims=victims):
+                        gone = (self._cluster.pod(uid) for uid in victims)
+                        names = (pod.name for pod in gone if pod is not None)
+                        found = Preemption(node, frozenset(names))
+        return found
+
     def follow(self, pod: Object, judged: Verdict) -> None:
         """Go on as kube-scheduler decided: the pod is on its node, or is gone."""
         uid = PodUID(pod["metadata"]["uid"])
@@ -70,10 +97,12 @@ def compare(judge: Judge, scene: Scene, profile: Profile, *, scheduler_name: str
     """
     ours = Lockstep(profile)
     nodes, running = judge.stage(scene)
-    for stored in (*judge.namespaces, *nodes, *running):
+    for stored in (*judge.namespaces, *judge.others, *nodes, *running):
         ours.tell("ADDED", stored)
     for pod in scene.pending:
         stored = judge.create(pod, scheduler_name)
         expected = judge.verdict(stored)
         assert ours.verdict(stored) == expected, f"about pod {pod['metadata']['name']}"
+        for changed in judge.changed() if expected.node else ():
+            ours.tell("MODIFIED", changed)
         ours.follow(stored, expected)

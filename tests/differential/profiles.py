@@ -23,15 +23,20 @@ from gangsched.plugins import (
     NodePorts,
     NodeResources,
     NodeUnschedulable,
+    NodeVolumeLimits,
     PodTopologySpread,
     PrioritySort,
     TaintToleration,
+    VolumeBinding,
+    VolumeRestrictions,
+    VolumeZone,
 )
 from gangsched.protocols import CycleView, NodeView
 
-__all__ = ["FILTERS", "SCORES", "WEIGHT", "Rank", "configuration", "rank_and"]
+__all__ = ["FILTERS", "PREEMPTING", "SCORES", "WEIGHT", "Rank", "configuration", "rank_and"]
 
 FILTERS: Final = "judge-filters"
+PREEMPTING: Final = "judge-preempting"
 WEIGHT: Final = 1000
 
 _TIES: Final = {"name": "NodeAffinity", "weight": 1}
@@ -123,6 +128,10 @@ def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
         NodeAffinity(),
         NodePorts(),
         NodeResources(),
+        VolumeRestrictions(),
+        NodeVolumeLimits(),
+        VolumeBinding(),
+        VolumeZone(),
         PodTopologySpread(),
         InterPodAffinity(),
     ]
@@ -139,7 +148,10 @@ def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
 
 def configuration() -> dict[str, Any]:
     """Return the fields of the ``KubeSchedulerConfiguration``."""
-    profiles = [_profile(FILTERS, [_TIES], {"NodeAffinity": _RANKED})]
+    profiles = [
+        _profile(FILTERS, [_TIES], {"NodeAffinity": _RANKED}),
+        _profile(PREEMPTING, [_TIES], {"NodeAffinity": _RANKED}, preempts=True),
+    ]
     for name, (plugin, arguments) in SCORES.items():
         # the plugin that breaks ties cannot be the one that is compared
         is_ours = plugin == _TIES["name"]
@@ -156,13 +168,18 @@ def configuration() -> dict[str, Any]:
 
 
 def _profile(
-    name: str, scores: list[dict[str, Any]], arguments: Mapping[str, Mapping[str, Any]]
+    name: str,
+    scores: list[dict[str, Any]],
+    arguments: Mapping[str, Mapping[str, Any]],
+    *,
+    preempts: bool = False,
 ) -> dict[str, Any]:
     everything = [{"name": "*"}]
+    none: list[dict[str, str]] = []
     return {
         "schedulerName": name,
         "plugins": {
-            "postFilter": {"disabled": everything},
+            "postFilter": {"disabled": none if preempts else everything},
             "preScore": {"disabled": everything, "enabled": _pre_scores(scores)},
             "score": {"disabled": everything, "enabled": scores},
         },

@@ -45,12 +45,14 @@ class Running:
         node: The name of its node.
         is_terminating: Whether its deletion has begun.
         phase: Its phase; empty to leave it as it is.
+        started: The second of a minute at which it started; 0 if its start is unknown.
     """
 
     pod: Object
     node: str
     is_terminating: bool = False
     phase: str = ""
+    started: int = 0
 
 
 @frozen

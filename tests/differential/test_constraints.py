@@ -21,6 +21,8 @@ from differential.scene import Scene
 KINDS: Final = ("fit", "node affinity", "node names", "taints", "ports", "pod affinity", "spread")
 """The kinds of constraint that are compared; see ``draws.KINDS``."""
 
+_ALL: Final = frozenset((*KINDS, "volumes"))
+
 _SCENES: Final = {"fast": 8, "ci": 16, "deep": 400}
 _FEW: Final = settings(max_examples=_SCENES[settings.get_current_profile_name()])
 
@@ -32,7 +34,13 @@ def test_pod_is_placed_as_by_kube_scheduler(judge: Judge, kind: str, data: st.Da
     compare(judge, data.draw(scenes(frozenset((kind,)))), rank_and())
 
 
-@given(scene=scenes(frozenset(KINDS)))
+@given(scene=scenes(frozenset({"volumes", "node affinity"}), pending=6))
+@settings(max_examples=max(_SCENES[settings.get_current_profile_name()] // 2, 8))
+def test_pod_with_volumes_is_placed_as_by_kube_scheduler(judge: Judge, scene: Scene) -> None:
+    compare(judge, scene, rank_and())
+
+
+@given(scene=scenes(_ALL))
 @_FEW
 def test_pod_with_every_constraint_is_placed_as_by_kube_scheduler(
     judge: Judge, scene: Scene

@@ -145,10 +145,10 @@ def test_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=100)))
     driver.add(*(member(f"g-{n}", 100, gpu=1) for n in range(100)))
     (entity,) = driver.scheduler.queue.active
-    rank = entity.rank
+    rank = entity.sort_key
     for _turn in range(99):
         driver.step()
-        assert entity.rank is rank
+        assert entity.sort_key is rank
     driver.step()
     assert len(driver.scheduler.queue) == 0
 

@@ -37,7 +37,7 @@ from gangsched.plugins import (
     NodeUnschedulable,
     TaintToleration,
 )
-from gangsched.protocols import EntityView, Rank
+from gangsched.protocols import EntityView, QueueSortKey
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for
 from support.driver import Driver
@@ -162,7 +162,7 @@ def test_rejection_of_n_members_costs_o_n(end: str) -> None:
 
 
 class Guarded:
-    """A cluster that may not be read while entities are compared or ranked."""
+    """A cluster that may not be read while entities are compared or sorted."""
 
     def __init__(self, inner: InMemoryCluster) -> None:
         self.inner = inner
@@ -213,13 +213,13 @@ class Sorting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    def queue_sort(self, entity: EntityView) -> Rank:
-        """Rank with the cluster shut."""
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
+        """Make the key with the cluster shut."""
         self._cluster.closed = True
-        rank = self._policy.queue_sort(entity)
+        key = self._policy.queue_sort(entity)
         self._cluster.closed = False
-        assert all(type(part) in (int, float) for part in rank), "a comparison runs no code of ours"
-        return rank
+        assert all(type(part) in (int, float) for part in key), "a comparison runs no code of ours"
+        return key
 
 
 @one_in(4)
@@ -227,7 +227,7 @@ class Sorting:
 def test_neither_ranking_nor_comparing_reads_the_cluster(
     policy: Policy, steps: list[HistoryStep]
 ) -> None:
-    """F34, SP#896: a rank is made from what the scheduler has, and is five numbers ever after."""
+    """F34, SP#896: a key is made from what the scheduler has, and is five numbers ever after."""
     sorts: list[Sorting] = []
 
     def make(cluster: ClusterState) -> Scheduler:
@@ -262,6 +262,6 @@ def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: lis
     reads, groups = guarded.reads, len(scheduler.registry)
     for _turn in range(10):
         assert [policy.queue_sort(entity) for entity in entities] == ranks
-        assert all(map(scheduler.queue.is_ranked, active))
+        assert all(map(scheduler.queue.has_current_key, active))
         assert scheduler.queue.active == active
     assert (guarded.reads, len(scheduler.registry)) == (reads, groups)

@@ -191,7 +191,7 @@ def ask_everything(scheduler: Scheduler) -> None:
     assert len(everybody) == len(queue)
     for entity in everybody:
         queue.is_gated(entity)
-        queue.is_ranked(entity)
+        queue.has_current_key(entity)
     for pod in (pod for entity in everybody for pod in entity.pending):
         assert str(scheduler.why(pod.uid))
     for info in registry:

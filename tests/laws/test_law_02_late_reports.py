@@ -23,9 +23,9 @@ def memory(scheduler: Scheduler) -> dict[str, object]:
             uid: (member.state, member.node, member.attempt, member.group and member.group.key)
             for uid, member in state.pods.members.items()
         },
-        "active": [(e.seq, e.rank, [p.uid for p in e.pending]) for e in queue.active],
-        "backoff": [(e.seq, e.rank, e.backoff_until) for e in queue.backoff],
-        "unschedulable": [(e.seq, e.rank) for e in queue.unschedulable],
+        "active": [(e.seq, e.sort_key, [p.uid for p in e.pending]) for e in queue.active],
+        "backoff": [(e.seq, e.sort_key, e.backoff_until) for e in queue.backoff],
+        "unschedulable": [(e.seq, e.sort_key) for e in queue.unschedulable],
         "waiting": list(scheduler.waiting),
         "groups": [
             (i.key, i.uid, i.spec, i.min_available, i.attempts, i.failures, i.was_scheduled, i.all)

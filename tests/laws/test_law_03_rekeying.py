@@ -1,7 +1,7 @@
 """Law 3: whatever changes while entities are queued, they leave in the order of a full sort.
 
 F4: a key that changes inside a heap breaks the heap. So a key is made when its entity is enqueued,
-and an entity whose rank changes is removed and inserted again, as a whole.
+and an entity whose sort key changes is removed and inserted again, as a whole.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_changed_key_without_rekey_moves_no_entity(
             group.last_failure_at, group.claimed_priority = failed_at, priority
     queue._check()
     for entity in made:
-        assert queue.is_ranked(entity) is (frozen[entity.seq] == sort_key(entity))
+        assert queue.has_current_key(entity) is (frozen[entity.seq] == sort_key(entity))
     assert queue.active == before
     assert drained(queue) == list(before)
 

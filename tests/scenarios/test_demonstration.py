@@ -41,7 +41,7 @@ def statuses(report: Report, at: float) -> list[str]:
 def test_job_that_cannot_run_holds_every_gpu_without_gangs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report = simulate(capsys, CLUSTER, JOB, "--policy", "pod-by-pod")
+    report = simulate(capsys, CLUSTER, JOB, "--policy", "pod_by_pod")
 
     names = [pod["name"] for pod in report["snapshots"][0]["pods"]]
     assert names == ["tf-smoke-gpu-ps-0", *(f"tf-smoke-gpu-worker-{n}" for n in range(4))]
@@ -55,7 +55,7 @@ def test_job_that_cannot_run_holds_every_gpu_without_gangs(
 
 
 def test_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", CLUSTER, JOB, "--policy", "pod-by-pod"]) == 0
+    assert main(["simulate", CLUSTER, JOB, "--policy", "pod_by_pod"]) == 0
     text = capsys.readouterr().out
     assert "240 GPU-seconds held by gangs that could not run" in text
     assert "nvidia.com/gpu=4 held by 1 that cannot run: default/tf-smoke-gpu" in text

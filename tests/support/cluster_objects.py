@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["GROUPS", "NODES", "PODS", "group_json", "node_json", "pod_json"]
+__all__ = [
+    "CLAIMS",
+    "CLASSES",
+    "GROUPS",
+    "NODES",
+    "PODS",
+    "VOLUMES",
+    "claim_json",
+    "group_json",
+    "node_json",
+    "pod_json",
+    "storage_class_json",
+    "uses_claim",
+    "volume_json",
+]
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+CLAIMS = "/api/v1/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 
 
@@ -62,3 +79,60 @@ def pod_json(
         "spec": found,
         "status": {"phase": "Pending"},
     }
+
+
+def claim_json(name: str, *, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    """Return a claim of 1Gi; of the class ``fast`` unless *spec* names another."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+            "volumeMode": "Filesystem",
+            **spec,
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def volume_json(name: str, *, nodes: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
+    """Return a volume of 1Gi that *nodes* reach; all nodes if none is named."""
+    if nodes:
+        host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [host]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": "fast",
+            "volumeMode": "Filesystem",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/x"},
+            **spec,
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def storage_class_json(
+    name: str = "fast", *, provisioner: str = "csi.example.com", waits: bool = True
+) -> dict[str, Any]:
+    """Return a storage class."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
+    }
+
+
+def uses_claim(name: str) -> list[dict[str, Any]]:
+    """Return the volumes of a pod that uses a claim."""
+    return [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]

@@ -171,7 +171,7 @@ def _fingerprint(driver: Driver) -> Hashable:
     )
     entities = tuple(
         (
-            *(entity.seq, entity.place, entity.rank, entity.failures, entity.backoff_until),
+            *(entity.seq, entity.place, entity.sort_key, entity.failures, entity.backoff_until),
             *(tuple(pod.uid for pod in entity.pending), ready_uids(entity)),
             (entity.failed_step >= 0, entity.event_step >= 0, entity.tried_step >= 0),
         )

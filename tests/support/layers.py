@@ -95,6 +95,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one(FACADE),
         Room((("objects.*",), ("objects",)), free=True),
         Room((("replay.*",), ("replay",)), free=True),
+        Room((("configuration.*",), ("configuration",)), free=True),
     ),
     (_shell("simulation"), _shell("drivers"), _shell("metrics")),
     (_shell("kubernetes"),),
@@ -134,13 +135,14 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "kubernetes_asyncio": ("kubernetes",),
     "msgspec": ("kubernetes",),
     "uvloop": ("cli",),
+    "shtab": ("cli",),
     "yarl": ("kubernetes",),
     "prometheus_client": ("metrics", "kubernetes"),
     "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
 """Which packages may import which third parties; the empty name stands for all packages."""
 
-ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "prometheus_client"})
+ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "shtab", "prometheus_client"})
 
 
 @frozen(order=True)

@@ -19,28 +19,30 @@ __all__ = [
     "every_entity_is_in_place",
     "everybody_pending_is_queued",
     "it_wakes_in_time",
-    "ranks_are_frozen_and_in_order",
+    "sort_keys_are_frozen_and_in_order",
 ]
 
 
 def every_entity_is_in_place(world: World) -> None:
     """Laws 3, 4, 6 and 8: order, place, deadline and counts."""
-    ranks_are_frozen_and_in_order(world.driver.scheduler)
+    sort_keys_are_frozen_and_in_order(world.driver.scheduler)
     everybody_pending_is_queued(world)
     it_wakes_in_time(world.driver.scheduler)
     if world.driver.grouped:
         counts_are_right(world)
 
 
-def ranks_are_frozen_and_in_order(scheduler: Scheduler) -> None:
-    """Law 3: no rank is stale, no two are equal, and the queue is sorted by rank."""
+def sort_keys_are_frozen_and_in_order(scheduler: Scheduler) -> None:
+    """Law 3: no sort key is stale, no two are equal, and the queue is sorted by key."""
     queue = scheduler.queue
     active = queue.active
-    ranks = [entity.rank for entity in active]
-    assert ranks == sorted(ranks, key=lambda rank: rank or ()), "law 3: out of order"
-    assert len(set(ranks)) == len(ranks), "law 3: two share a place"
+    keys = [entity.sort_key for entity in active]
+    assert keys == sorted(keys, key=lambda key: key or ()), "law 3: out of order"
+    assert len(set(keys)) == len(keys), "law 3: two share a place"
     for entity in active:
-        assert queue.is_ranked(entity), f"law 3: entity {entity.seq} stands where it should not"
+        assert queue.has_current_key(entity), (
+            f"law 3: entity {entity.seq} stands where it should not"
+        )
 
 
 def everybody_pending_is_queued(world: World) -> None:

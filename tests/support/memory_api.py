@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote
 
 from attrs import define, field
 
-from gangsched.kubernetes._api import ConnectionLost, Response
+from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 
 __all__ = ["MemoryApi", "Fault", "lost_after", "lost_before", "refused"]
 
@@ -62,7 +62,8 @@ class MemoryApi:
     """The API server.
 
     Attributes:
-        fault: Called with method and path of each request; returns what goes wrong, or None.
+        fault: Called with method and path of each request, and with ``WATCH`` for a watch; returns
+            what goes wrong, or None.
         delay: The seconds that each request takes.
         requests: Method and path of every request.
         bound: By UID, the nodes that a pod was bound to; never more than one.
@@ -142,6 +143,9 @@ class MemoryApi:
         return response
 
     async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
+        fault = self.fault("WATCH", path)
+        if fault is not None and fault.response is not None:
+            raise WatchRefused(path, fault.response)
         target, _, query = path.partition("?")
         options = {name: values[0] for name, values in parse_qs(query).items()}
         match = _PATH.fullmatch(target)
@@ -221,6 +225,9 @@ class MemoryApi:
                 uid = body.get("metadata", {}).get("uid")
                 if uid not in (None, known["metadata"]["uid"]):
                     return _status(409, "Precondition failed: UID in precondition")
+                given = body.get("metadata", {}).get("resourceVersion")
+                if given not in (None, known["metadata"]["resourceVersion"]):
+                    return _status(409, "the object has been modified")
                 fresh = json.loads(json.dumps(known))
                 _merge(fresh, body, strategic="strategic" in content_type)
                 return _ok(self._store(collection, key, fresh, "MODIFIED"))

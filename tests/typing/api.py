@@ -115,8 +115,8 @@ from gangsched.protocols import (
     PostFilterPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    QueueSortKey,
     QueueSortPlugin,
-    Rank,
     ReservePlugin,
     ScorePlugin,
 )
@@ -337,7 +337,7 @@ def primitives() -> None:
     assert_type(waiting.next_deadline(), float | None)
 
     registry = PodGroupRegistry()
-    info = registry.declare(PodGroup(name="g", min_available=2))
+    info = registry.set_spec(PodGroup(name="g", min_available=2))
     assert_type(info, PodGroupInfo)
     assert_type(registry.get(info.key), PodGroupInfo | None)
     view: GroupView = info
@@ -418,7 +418,7 @@ def a_plugin_needs_no_base_class() -> None:
     assert_type(scheduler.next_deadline(), float | None)
 
 
-def the_policy_is_a_plugin_like_any_other() -> Rank:
+def the_policy_is_a_plugin_like_any_other() -> QueueSortKey:
     policy = Coscheduling(permit_timeout=20)
     sort: QueueSortPlugin = policy
     before: PreEnqueuePlugin = policy

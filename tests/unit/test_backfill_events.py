@@ -26,9 +26,9 @@ from gangsched import (
     group_key,
     presets,
 )
-from gangsched.framework.backfill import candidates, reservation
+from gangsched.framework.backfill import reservation, reservation_candidates
 from gangsched.framework.nodes.reserved_views import exempt
-from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
+from gangsched.framework.state.backfill_state import ActiveReservation, BackfillState
 from gangsched.testing import make_pod
 from support.backfill_host import (
     BIG,
@@ -56,13 +56,13 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the instants at which the first candidate was looked for, from now on."""
     seen: list[float] = []
-    inner = candidates.first
+    inner = reservation_candidates.first
 
     def counted(state: Any, now: float, **options: Any) -> Any:
         seen.append(now)
         return inner(state, now, **options)
 
-    monkeypatch.setattr(candidates, "first", counted)
+    monkeypatch.setattr(reservation_candidates, "first", counted)
     return seen
 
 
@@ -153,9 +153,9 @@ def test_departed_preemptor_is_forgotten_at_once() -> None:
     host.gang("other", 4)
     host.decide()
     other = group_key("default", "other")
-    assert other in memory(host).asking
+    assert other in memory(host).qualified
     host.end(*(f"other-{n}" for n in range(4)))
-    assert list(memory(host).asking) == [BIG]
+    assert list(memory(host).qualified) == [BIG]
 
 
 def test_gang_without_a_completed_bind_preempts_nothing() -> None:
@@ -168,7 +168,7 @@ def test_gang_without_a_completed_bind_preempts_nothing() -> None:
     driver.fate = Fate.FAILED
     driver.step()
     reserving = driver.scheduler._state.reservations.backfill
-    assert list(reserving.asking) == []
+    assert list(reserving.qualified) == []
 
 
 # When it moves --------------------------------------------------------------------------------

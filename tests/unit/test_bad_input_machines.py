@@ -131,7 +131,7 @@ def test_refused_wait_changes_nothing(
 def registry() -> PodGroupRegistry:
     """Return a registry with a group ``s`` with specification, and a group ``g`` without."""
     made = PodGroupRegistry(grace=10.0)
-    made.declare(PodGroup(name="s", namespace="ns", min_available=2, priority=5))
+    made.set_spec(PodGroup(name="s", namespace="ns", min_available=2, priority=5))
     first = grouped("first", minimum=3, priority=1)
     made.join(first, claim_of(first))
     left = grouped("left", group="left", minimum=2)
@@ -183,13 +183,16 @@ REGISTRY = [
         bad(f"{what} at {x!r:.8}", call, "now", x)
         for x in NO_SECONDS
         for what, call in (
-            ("undeclare", lambda groups, x=x: groups.undeclare(key("s"), now=x)),
-            ("undeclare nobody", lambda groups, x=x: groups.undeclare(key("nobody"), now=x)),
+            ("delete_spec", lambda groups, x=x: groups.delete_spec(key("s"), now=x)),
+            (
+                "delete_spec of an unknown group",
+                lambda groups, x=x: groups.delete_spec(key("nobody"), now=x),
+            ),
             ("expire", lambda groups, x=x: groups.expire(now=x)),
         )
     ],
     *[
-        bad(f"declaring {x!r}", lambda groups, x=x: groups.declare(x), "group", x)
+        bad(f"declaring {x!r}", lambda groups, x=x: groups.set_spec(x), "group", x)
         for x in (None, "ns/s", Pod(name="s"))
     ],
 ]
@@ -215,7 +218,7 @@ def test_query_of_unknown_uid_changes_nothing() -> None:
     assert groups.get(key("nobody")) is None
     assert groups.conflict(stranger, claim_of(stranger)) is None
     groups.leave(key("nobody"), stranger.uid, now=2.0)
-    groups.undeclare(key("nobody"), now=2.0)
+    groups.delete_spec(key("nobody"), now=2.0)
     assert fingerprint(groups) == before
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gangsched import Pod, PriorityHeap, SchedulingQueue, sort_key
 from gangsched.errors import GangschedError, InvalidValueError
-from gangsched.protocols import Rank
+from gangsched.protocols import QueueSortKey
 from support.entities import a_group, a_pod
 from support.fingerprint import fingerprint
 from support.refusals import NAN, check_refusal, row
@@ -99,11 +99,11 @@ def test_entity_of_another_queue_is_refused_by_this_one() -> None:
 
 
 def test_order_that_raises_leaves_its_entity_where_it_was() -> None:
-    ranks = [(0, 0.0, 0, 1, 0)]
-    queue = SchedulingQueue(lambda _entity: ranks[0])
+    keys = [(0, 0.0, 0, 1, 0)]
+    queue = SchedulingQueue(lambda _entity: keys[0])
     entity = a_pod(1)
     queue.activate(entity, now=0.0)
-    ranks.clear()
+    keys.clear()
     with pytest.raises(IndexError):
         queue.activate(entity, now=0.0)
     assert queue.head() is entity
@@ -120,7 +120,7 @@ def test_removal_of_an_entity_that_is_not_queued_does_nothing() -> None:
 
 
 class Lost:
-    """A rank that cannot be compared while it is lost."""
+    """A sort key that cannot be compared while it is lost."""
 
     is_lost = False
 
@@ -133,11 +133,11 @@ class Lost:
         return self.number < other.number
 
 
-def test_ranks_that_cannot_be_compared_are_not_taken_for_an_empty_queue(
+def test_sort_keys_that_cannot_be_compared_are_not_taken_for_an_empty_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though they raise what an empty heap raises."""
-    queue = SchedulingQueue(lambda entity: cast("Rank", (Lost(entity.seq),)))
+    queue = SchedulingQueue(lambda entity: cast("QueueSortKey", (Lost(entity.seq),)))
     for seq in range(3):
         queue.activate(a_pod(seq), now=0.0)
     with monkeypatch.context() as patch:

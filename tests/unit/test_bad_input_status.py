@@ -127,7 +127,7 @@ REGISTRY = [
     *[
         bad(
             f"restated as {x!r}",
-            lambda r, x=x: r.restate(POD, CLAIM, x),
+            lambda r, x=x: r.update_claim(POD, CLAIM, x),
             "state",
             x,
         )
@@ -135,13 +135,13 @@ REGISTRY = [
     ],
     row(
         "restated in an unknown group",
-        lambda r: r.restate(grouped("p", "other"), claim_of(grouped("p", "other")), STATE),
+        lambda r: r.update_claim(grouped("p", "other"), claim_of(grouped("p", "other")), STATE),
         UnknownPodError,
         subject="ns/p",
     ),
     row(
         "restated before it joined",
-        lambda r: r.restate(grouped("q", "g"), CLAIM, STATE),
+        lambda r: r.update_claim(grouped("q", "g"), CLAIM, STATE),
         UnknownPodError,
         subject="ns/q",
     ),

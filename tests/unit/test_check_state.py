@@ -203,8 +203,14 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (let_a_stranger_wait, "['default/ghost'] are not known pods"),
     (take_one_out_of_the_queue, "the entities with pending pods and the queued entities differ"),
     (queue_a_stranger, "the entities with pending pods and the queued entities differ"),
-    (forget_that_a_group_holds_nodes, "default/w: 2 members wait on permit, holding disagrees"),
-    (take_a_group_as_holding, "default/incomplete: 0 members wait on permit, holding disagrees"),
+    (
+        forget_that_a_group_holds_nodes,
+        "default/w: 2 members wait, waiting_since disagrees",
+    ),
+    (
+        take_a_group_as_holding,
+        "default/incomplete: 0 members wait, waiting_since disagrees",
+    ),
     (
         let_a_group_yield_that_holds_nothing,
         "default/incomplete gives way, and no member of it waits on permit",

@@ -64,7 +64,7 @@ class Full:
         self.line.leader = self.gated
 
     def be_led_by_the_second(self) -> None:
-        self.leading.rank = (9, 9.0, 9, 9, 9)
+        self.leading.sort_key = (9, 9.0, 9, 9, 9)
 
     def rest_while_active(self) -> None:
         self.line.in_backoff[5] = self.alone

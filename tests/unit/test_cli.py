@@ -217,7 +217,7 @@ def test_malformed_plan_is_one_sentence_and_exit_code_2(
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("policy", ["coscheduling", "gang", "pod-by-pod"])
+@pytest.mark.parametrize("policy", ["coscheduling", "gang", "pod_by_pod"])
 def test_replay_runs_the_log_of_simulate_again(
     policy: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,7 +253,7 @@ def test_log_can_be_replayed_with_another_policy(
     assert main(["simulate", "node.yaml", "gang.yaml", "--log", "run.log"]) == 0
     capsys.readouterr()
     assert main(["replay", "run.log", "--policy", "coscheduling", "--order", "creation"]) == 0
-    assert main(["replay", "run.log", "--policy", "pod-by-pod"]) == 1
+    assert main(["replay", "run.log", "--policy", "pod_by_pod"]) == 1
     assert "GroupIncomplete" in capsys.readouterr().out
     for option in (["--order", "creation"], ["--permit-timeout", "3"]):
         assert main(["replay", "run.log", *option]) == 2
@@ -524,13 +524,13 @@ def test_line_break_in_a_quoted_cell_is_part_of_the_name(
     words = ["--trace", "jobs.csv", "--nodes", "1x1", "--output", "json"]
     assert main(["simulate", *words]) == 0
     jobs = json.loads(capsys.readouterr().out)["jobs"]
-    assert [job["key"] for job in jobs] == ["default/a\r\nb-0"]
+    assert [job["key"] for job in jobs] == ["default/a\r\nb"]
 
 
 def test_trace_of_a_file_has_a_bound_on_its_pods(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gangsched.simulation.traces.MOST_OBJECTS", 10)
+    monkeypatch.setattr("gangsched.simulation.traces.MOST_STREAMED", 10)
     (files / "jobs.csv").write_text(HEADER + "a,0,6,1,10\nb,0,4,1,10\nc,0,1,1,10\n")
     complaint = fails(capsys, "simulate", "--trace", "jobs.csv", "--nodes", "1x1")
     assert (

@@ -86,7 +86,7 @@ def test_default_job_is_that_of_the_demonstration(capsys: pytest.CaptureFixture[
     assert says("default/tf-smoke-gpu", *files) == says("tf-smoke-gpu")
     grown = says("tf-smoke-gpu", *files, "--at", "60", str(folder / "scale-up.yaml"))
     assert grown.splitlines() == [
-        "t=120s  pod group default/tf-smoke-gpu: 5 members hold nodes",
+        "t=2m  pod group default/tf-smoke-gpu: 5 members hold nodes",
         "pod group default/tf-smoke-gpu has started",
     ]
 
@@ -157,7 +157,7 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     )
     assert "there is no group" in fails(capsys, "explain", "other", "one.yaml")
     assert "--policy: expected coscheduling" in fails(
-        capsys, "explain", "train", *here, "--policy", "pod-by-pod"
+        capsys, "explain", "train", *here, "--policy", "pod_by_pod"
     )
     for shape in ("cpu", "=2", "cpu=1,cpu=2", "cpu=1,,"):
         text = fails(capsys, "explain", "train", *here, "--shape", shape)

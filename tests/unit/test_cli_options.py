@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gangsched._seconds import parse_duration
+from gangsched._seconds import format_span, parse_duration
 from gangsched.cli import main
 
 
@@ -58,7 +60,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ("gang", ("--when-blocked", "at_once")),
         ("coscheduling", ("--placement", "pack")),
         ("coscheduling", ("--backfill",)),
-        ("pod-by-pod", ("--order", "creation")),
+        ("pod_by_pod", ("--order", "creation")),
     ],
 )
 @pytest.mark.parametrize("command", [("simulate",), ("explain", "g")])
@@ -68,7 +70,7 @@ def test_option_without_meaning_for_the_policy_is_refused(
     option: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if command[0] == "explain" and policy == "pod-by-pod":
+    if command[0] == "explain" and policy == "pod_by_pod":
         pytest.skip("explain needs a policy with groups")
     error = refused(capsys, *command, "--policy", policy, *option)
     assert f"{option[0]} has no meaning with --policy {policy}" in error
@@ -112,3 +114,30 @@ def test_command_runs_as_a_module(tmp_path: Path) -> None:
         check=True,
     )
     assert ended.stdout.startswith("gangsched ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0s"),
+        (0.25, "0.25s"),
+        (90.0, "90s"),
+        (119.9996, "2m"),
+        (120.0, "2m"),
+        (5400.0, "1h30m"),
+        (950400.0, "11d"),
+        (93784.005, "1d2h3m4.005s"),
+        (86399.9999, "1d"),
+        (-5400.0, "-1h30m"),
+        (1795370000.25, "1795370000.25s"),
+    ],
+)
+def test_span_has_units(seconds: float, text: str) -> None:
+    assert format_span(seconds) == text
+
+
+@given(st.floats(min_value=0, max_value=1e12, allow_nan=False))
+def test_span_is_read_back(seconds: float) -> None:
+    found = parse_duration(format_span(seconds))
+    assert found is not None
+    assert found == pytest.approx(seconds, rel=1e-12, abs=0.0005 if seconds >= 119 else 5e-7)

@@ -112,7 +112,7 @@ def test_header_has_the_recipe_and_the_data_of_the_writer() -> None:
     [
         Recipe("coscheduling", permit_timeout=3, order=Order.CREATION, backoff=Backoff(2, 4)),
         Recipe("gang", search_budget=7, placement="spread"),
-        Recipe("pod-by-pod"),
+        Recipe("pod_by_pod"),
     ],
     ids=lambda recipe: recipe.preset,
 )
@@ -128,13 +128,13 @@ def test_recipe_is_read_back_and_makes_its_scheduler(recipe: Recipe) -> None:
 def test_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
     import inspect
 
-    for name in ("coscheduling", "gang", "pod-by-pod"):
+    for name in ("coscheduling", "gang", "pod_by_pod"):
         takes = set(inspect.signature(getattr(presets, name.replace("-", "_"))).parameters)
         takes -= {"cluster", "plugins", "weights"}  # a plugin cannot be written into a log
         assert takes == Recipe(name).arguments.keys()
         assert takes <= _ARGUMENTS.keys()
-    assert Recipe("pod-by-pod").to_json() == {
-        "preset": "pod-by-pod",
+    assert Recipe("pod_by_pod").to_json() == {
+        "preset": "pod_by_pod",
         "arguments": {"backoff": {"initial": 1.0, "maximum": 10.0}, "preemption": None},
     }
 
@@ -143,7 +143,7 @@ def test_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
     ("preset", "arguments", "field"),
     [
         ("best", {}, "preset"),
-        ("pod-by-pod", {"order": Order.CREATION}, "order"),
+        ("pod_by_pod", {"order": Order.CREATION}, "order"),
         ("gang", {"order": "alphabetic"}, "order"),
         ("gang", {"search_budget": 1.5}, "search_budget"),
         ("gang", {"backoff": 3}, "backoff"),

@@ -150,7 +150,7 @@ def test_put_aside_of_unknown_uid_changes_nothing() -> None:
 def test_new_entity_is_not_queued() -> None:
     entity = QueuedEntity(7, 3.0)
     assert (entity.seq, entity.queued_at, len(entity)) == (7, 3.0, 0)
-    assert (entity.place, entity.rank, entity.equivalence_class) == (Place.NOWHERE, None, None)
+    assert (entity.place, entity.sort_key, entity.equivalence_class) == (Place.NOWHERE, None, None)
     assert (entity.failures, entity.reason, entity.unschedulable_member) == (0, "", None)
     steps = (entity.tried_step, entity.failed_step, entity.event_step, entity.round_step)
     assert steps == (-1, -1, -1, -1)

@@ -32,9 +32,9 @@ from support.gangs import gang_driver, members, node, specify, where
 NOTHING = Resources({})
 
 
-def shape(driver: Driver, key: str) -> equivalence.EquivalenceClass:
+def class_of(driver: Driver, key: str) -> equivalence.EquivalenceClass:
     state = driver.scheduler._state
-    found = equivalence.shape(
+    found = equivalence.class_of(
         state.settings, state.nodes, state.pods, state.call, state.pods.entities[GroupKey(key)]
     )
     assert isinstance(found, equivalence.EquivalenceClass)
@@ -62,8 +62,8 @@ def test_groups_of_other_domains_are_not_equivalent(roles: dict[str, int]) -> No
         spec = PodGroup(name=name, min_available=2, roles=roles, topology=topology)
         driver.tell(PodGroupAdded(spec))
         driver.add(*(make_pod(f"{name}-{n}", group=name, cpu=1) for n in range(2)))
-    assert shape(driver, "default/g") == evolve(shape(driver, "default/h"), topology=rack)
-    assert shape(driver, "default/h").topology is None
+    assert class_of(driver, "default/g") == evolve(class_of(driver, "default/h"), topology=rack)
+    assert class_of(driver, "default/h").topology is None
 
 
 def test_members_of_roles_without_a_gap_are_one_run() -> None:
@@ -72,7 +72,7 @@ def test_members_of_roles_without_a_gap_are_one_run() -> None:
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=3, roles={"ps": 1})))
     roles = (None, "worker", "ps", "worker")
     driver.add(*(make_pod(f"g-{n}", group="g", role=role, cpu=1) for n, role in enumerate(roles)))
-    found = shape(driver, "default/g")
+    found = class_of(driver, "default/g")
     assert found.roles == ("", "ps", "")
     assert [count for _class, count in found.runs] == [2, 1, 1]
 
@@ -82,7 +82,7 @@ def test_bundle_requests_the_requests_of_all_its_groups() -> None:
     driver = Driver()
     driver.tell(*specs(*AB, min_resources={"cpu": 3}))
     driver.add(*pods("one/a"), *pods("two/b", 3, cpu=2))
-    found = shape(driver, "one/a")
+    found = class_of(driver, "one/a")
     ((small, _two), (large, _three)) = found.runs
     assert found == equivalence.EquivalenceClass(
         needed=4,
@@ -102,7 +102,7 @@ def test_assumed_capacity_of_members_is_not_requested_again() -> None:
     driver.tell(PodGroupAdded(spec))
     runs = evolve(make_pod("g-0", group="g", cpu=1), node_name=NodeName("n"))
     driver.add(runs, make_pod("g-1", group="g", cpu=3))
-    assert shape(driver, "default/g").floor == Resources({"cpu": 5})
+    assert class_of(driver, "default/g").floor == Resources({"cpu": 5})
 
 
 def test_group_without_min_resources_is_unaffected_by_assumed_members() -> None:
@@ -110,7 +110,7 @@ def test_group_without_min_resources_is_unaffected_by_assumed_members() -> None:
     driver.tell(node("n", 9))
     runs, waits = members("g", 2, cpu=1)
     driver.add(evolve(runs, node_name=NodeName("n")), waits)
-    assert shape(driver, "default/g").floor == NOTHING
+    assert class_of(driver, "default/g").floor == NOTHING
 
 
 @pytest.mark.parametrize("roles", [{}, {"ps": 1}])
@@ -118,14 +118,14 @@ def test_preemption_rule_is_part_of_the_equivalence_class(roles: dict[str, int])
     driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
     driver.tell(PodGroupAdded(PodGroup(name="g", min_available=2, roles=roles)))
     driver.add(*members("g", 2, cpu=1, priority=7))
-    assert shape(driver, "default/g").reach == (7, True)
+    assert class_of(driver, "default/g").reach == (7, True)
 
 
 def test_victims_of_a_bundle_are_part_of_its_equivalence_class() -> None:
     driver = Driver(partial(presets.coscheduling, preemption=Preemption()))
     driver.tell(*specs(*AB))
     driver.add(*(pod for group in AB for pod in pods(group, priority=7)))
-    assert shape(driver, "one/a").reach == (7, True)
+    assert class_of(driver, "one/a").reach == (7, True)
 
 
 def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
@@ -134,7 +134,7 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     driver.add(*members("g", 2, cpu=1))
     entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
     assert isinstance(
-        equivalence.shape(
+        equivalence.class_of(
             driver.scheduler._state.settings,
             driver.scheduler._state.nodes,
             driver.scheduler._state.pods,
@@ -148,7 +148,7 @@ def test_member_bound_to_a_domain_has_a_class_of_its_own() -> None:
     driver.add(*late)
     entity = driver.scheduler._state.pods.entities[GroupKey("default/g")]
     assert (
-        equivalence.shape(
+        equivalence.class_of(
             driver.scheduler._state.settings,
             driver.scheduler._state.nodes,
             driver.scheduler._state.pods,

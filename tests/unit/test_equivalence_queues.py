@@ -174,16 +174,16 @@ def test_leader_of_is_the_leader_while_the_queue_is_open() -> None:
     queue, leader, other = two_in_an_open_line()
     assert queue.leader_of(a_pod(3)) is None
     assert queue.leader_of(other) is leader
-    queue.prove("s", step=1)
+    queue.note_failure("s", step=1)
     assert queue.leader_of(other) is None
 
 
 def test_earliest_failure_of_a_class_counts() -> None:
     queue, _leader, _other = two_in_an_open_line()
     for step, blocked_at in ((5, 5), (3, 3), (7, 3)):
-        queue.prove("s", step=step)
+        queue.note_failure("s", step=step)
         assert only_line(queue).blocked_at == blocked_at
-    queue.prove("t", step=9)
+    queue.note_failure("t", step=9)
     assert only_line(queue).blocked_at == 3
 
 
@@ -241,8 +241,8 @@ def test_rank_is_computed_only_on_insertion() -> None:
     queue = queue_of(older, newer)
     assert older.group is not None
     older.group.last_failure_at = 9.0
-    assert not queue.is_ranked(older)
-    assert queue.is_ranked(newer)
+    assert not queue.has_current_key(older)
+    assert queue.has_current_key(newer)
     assert queue.active == (older, newer)
     queue.activate(older, now=0.0)
     assert queue.active == (newer, older)
@@ -273,7 +273,11 @@ def test_empty_equivalence_queues_are_deleted() -> None:
     for entity in entities:
         queue.remove(entity, now=3.0)
         queue.remove(entity, now=3.0)
-        assert (entity.place, entity.rank, entity.equivalence_class) == (Place.NOWHERE, None, None)
+        assert (entity.place, entity.sort_key, entity.equivalence_class) == (
+            Place.NOWHERE,
+            None,
+            None,
+        )
     assert len(queue) == 0
     assert not queue._queues
     assert not queue._backoff

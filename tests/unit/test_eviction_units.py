@@ -32,7 +32,7 @@ from gangsched import (
     Wait,
     group_key,
 )
-from gangsched.framework.preemption import candidates
+from gangsched.framework.preemption import eviction_units
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
@@ -221,7 +221,9 @@ def test_gang_is_a_unit_and_so_are_those_it_can_do_without_if_there_are_any() ->
     host.pods(make_pod("spare-late", group="spare", cpu=1, min_available=2))
     runs(host, "one", 0)
     runs(host, "few", 0, min_available=2)
-    found = candidates.units(host.scheduler._state.pods, host.scheduler._state.reservations, 5, ())
+    found = eviction_units.units(
+        host.scheduler._state.pods, host.scheduler._state.reservations, 5, ()
+    )
     assert [(u.groups[0].key, u.is_elastic, u.gangs, u.pods, u.size) for u in found] == [
         ("default/exact", False, 1, 2, 2),
         ("default/spare", True, 0, 1, 1),

@@ -88,7 +88,7 @@ def test_minimum_of_one_is_released_at_once() -> None:
 def test_specification_sets_minimum_and_roles() -> None:
     gate = Gate()
     spec = PodGroup(name="g", min_available=2, roles={"ps": 1}, schedule_timeout=3)
-    gate.declare(spec, now=0)
+    gate.set_spec(spec, now=0)
     gate.arrive(member("default-w0", "default/g", None, "worker"), now=0)
     assert gone(gate.arrive(member("w1", "default/g", None, "worker"), now=1)) == []
     assert gate.next_deadline() == 3
@@ -98,27 +98,27 @@ def test_specification_sets_minimum_and_roles() -> None:
 def test_waiting_members_are_released_when_a_minimum_is_declared() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", None), now=0)
-    assert gone(gate.declare(PodGroup(name="g", min_available=1), now=1)) == ["a"]
+    assert gone(gate.set_spec(PodGroup(name="g", min_available=1), now=1)) == ["a"]
 
 
 def test_specification_above_waiting_members_releases_none() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", None), now=0)
-    assert gate.declare(PodGroup(name="g", min_available=2), now=1) == ()
+    assert gate.set_spec(PodGroup(name="g", min_available=2), now=1) == ()
     assert [wait.uid for wait in gate.waiting] == ["a"]
 
 
 def test_specification_of_a_released_gang_releases_none() -> None:
     gate = Gate()
     gate.arrive(member("a", "default/g", 1), now=0)
-    assert gate.declare(PodGroup(name="g", min_available=1), now=1) == ()
+    assert gate.set_spec(PodGroup(name="g", min_available=1), now=1) == ()
 
 
 def test_undeclare_leaves_the_minimum_of_members() -> None:
     gate = Gate()
-    gate.declare(PodGroup(name="g", min_available=3), now=0)
+    gate.set_spec(PodGroup(name="g", min_available=3), now=0)
     gate.arrive(member("a", "default/g", 1), now=0)
-    assert gone(gate.undeclare("default/g", now=1)) == ["a"]
+    assert gone(gate.delete_spec("default/g", now=1)) == ["a"]
 
 
 def test_late_member_is_released_at_once_while_a_sibling_runs() -> None:
@@ -152,7 +152,7 @@ def test_task_has_the_priority_of_its_gang(priority: int) -> None:
     gate = Gate()
     gate.arrive(make_pod("p", group="g", min_available=2, priority=priority), now=0)
     assert len(gone(gate.arrive(member("a", "default/g", 2), now=0))) == 2
-    gate.declare(PodGroup(name="h", min_available=1, priority=priority), now=0)
+    gate.set_spec(PodGroup(name="h", min_available=1, priority=priority), now=0)
     assert gone(gate.arrive(member("b", "default/h", None), now=0)) == ["b"]
     gate.arrive(member("c", "default/i"), now=0)
     alone = gate.groups.get(GroupKey("default/i"))
@@ -280,7 +280,7 @@ def test_only_waiting_does_not_count_released_members() -> None:
 
 def test_each_attempt_has_its_number_and_full_timeout() -> None:
     gate = Gate(timeout=10)
-    gate.declare(PodGroup(name="g", min_available=2), now=0)
+    gate.set_spec(PodGroup(name="g", min_available=2), now=0)
     key = GroupKey("default/g")
     for attempt in (1, 2, 3):
         now = 20 * attempt
@@ -290,7 +290,7 @@ def test_each_attempt_has_its_number_and_full_timeout() -> None:
         assert gate.advance(now=now + 10)[-1] == GroupRejected(
             key, attempt, "timed out after 10s: 1 of 2 members held a place", now + 10
         )
-    assert gate.undeclare("default/g", now=80) == ()
+    assert gate.delete_spec("default/g", now=80) == ()
     assert len(gate.groups) == 0
 
 
@@ -415,7 +415,7 @@ def test_gang_member_refuses_invalid_arguments(field: str, value: Any, expected:
 
 _calls = st.lists(
     st.tuples(
-        st.sampled_from(["arrive"] * 5 + ["withdraw", "leave", "leave", "advance", "declare"]),
+        st.sampled_from(["arrive"] * 5 + ["withdraw", "leave", "leave", "advance", "set_spec"]),
         st.integers(0, 5),
         st.integers(0, 2),
         st.sampled_from([0, 0, 0.5, 1, 3]),
@@ -466,8 +466,8 @@ def test_gangs_are_released_and_rejected_whole(calls: Any, policy: MatchPolicy) 
         elif call == "leave":
             take(gate.leave(uid, now=now))
             runs.pop(uid, None)
-        elif call == "declare":
-            take(gate.declare(PodGroup(name=f"g{which}", min_available=which + 1), now=now))
+        elif call == "set_spec":
+            take(gate.set_spec(PodGroup(name=f"g{which}", min_available=which + 1), now=now))
         gate._check()
         assert {wait.uid for wait in gate.waiting} == set(waits)
         assert all(now < began[group] + 4 or timeout == 0 for group in waits.values())
@@ -477,7 +477,7 @@ def test_gangs_are_released_and_rejected_whole(calls: Any, policy: MatchPolicy) 
     for uid in list(runs):
         gate.leave(uid, now=now + 4)
     for key in least:
-        gate.undeclare(key, now=now + 4)
+        gate.delete_spec(key, now=now + 4)
     assert len(gate) == len(gate.groups) == len(gate.waiting) == 0
 
 
@@ -509,7 +509,7 @@ def let_a_member_take_it_for_gone(gate: Gate) -> None:
 
 
 def need_less_and_say_so_to_nobody(gate: Gate) -> None:
-    gate._groups.declare(PodGroup(name="g", min_available=2))
+    gate._groups.set_spec(PodGroup(name="g", min_available=2))
 
 
 @pytest.mark.parametrize(

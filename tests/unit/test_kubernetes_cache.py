@@ -33,14 +33,13 @@ from gangsched.kubernetes._facts import (
     Condition,
     Dialect,
     GroupFacts,
-    NamespaceFacts,
     NodeFacts,
+    ObjectFacts,
     PodFacts,
     PriorityClassFacts,
 )
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._reflector import Delta
-from gangsched.model import FrozenMap
 
 NATIVE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 OTHER = Dialect("scheduling.x-k8s.io", "v1alpha1", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
@@ -283,15 +282,15 @@ def test_second_report_of_a_bind_is_not_handled_and_a_change_is() -> None:
 def test_namespace_is_an_event_when_its_labels_change() -> None:
     cache = new()
 
-    def heard(labels: dict[str, str], version: int) -> Delta[NamespaceFacts]:
+    def heard(labels: dict[str, str], version: int) -> Delta[ObjectFacts]:
         identity = Identity("team", "u", str(version))
-        value = NamespaceFacts(name="team", identity=identity, labels=FrozenMap(labels))
+        value = ObjectFacts(value=Namespace(name="team", labels=labels), identity=identity)
         return Delta("modified", identity, value)
 
     first = Namespace(name="team", labels={"a": "b"})
-    assert cache.namespace(heard({"a": "b"}, 1)) == ObjectChanged(first)
-    assert cache.namespace(heard({"a": "b"}, 2)) is None
+    assert cache.object("Namespace", heard({"a": "b"}, 1)) == ObjectChanged(first)
+    assert cache.object("Namespace", heard({"a": "b"}, 2)) is None
     assert cache.cluster.objects.get(Namespace, "team") == first
-    gone: Delta[NamespaceFacts] = Delta("deleted", Identity("team", "u", "3"))
-    assert cache.namespace(gone) == ObjectDeleted("Namespace", "team")
-    assert cache.namespace(gone) is None
+    gone: Delta[ObjectFacts] = Delta("deleted", Identity("team", "u", "3"))
+    assert cache.object("Namespace", gone) == ObjectDeleted("Namespace", "team")
+    assert cache.object("Namespace", gone) is None

@@ -16,9 +16,9 @@ from gangsched import (
     Taint,
     TaintEffect,
 )
+from gangsched.configuration import make_scheduler
 from gangsched.kubernetes import Settings, read_settings
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._profile import make_scheduler
 
 
 def test_empty_file_gives_the_defaults() -> None:
@@ -105,7 +105,7 @@ def test_bad_argument_of_a_plugin_is_named(
     profile = {"pluginConfig": [{"name": plugin, "args": args}]}
     settings = read_settings({"profiles": [profile]})
     with pytest.raises(InvalidValueError) as caught:
-        make_scheduler(settings, Cache(["x"]))
+        make_scheduler(settings, Cache(["x"]).cluster)
     assert caught.value.field == f"profiles[0].pluginConfig[{plugin}].args.{field}"
     assert caught.value.value == value
 
@@ -117,14 +117,14 @@ def test_unknown_plugins_are_refused() -> None:
     ):
         settings = read_settings({"profiles": [profile]})
         with pytest.raises(InvalidValueError, match="Volcano"):
-            make_scheduler(settings, Cache(["x"]))
+            make_scheduler(settings, Cache(["x"]).cluster)
 
 
 @pytest.mark.parametrize("disabled", [True, False])
 def test_disabled_plugin_does_not_run(disabled: bool) -> None:
     plugins = {"filter": {"disabled": [{"name": "TaintToleration"}]}} if disabled else {}
     cache = Cache(["x"])
-    scheduler = make_scheduler(read_settings({"profiles": [{"plugins": plugins}]}), cache)
+    scheduler = make_scheduler(read_settings({"profiles": [{"plugins": plugins}]}), cache.cluster)
     tainted = Node(name="n", taints=(Taint("k", "v", TaintEffect.NO_SCHEDULE),))
     for event in (NodeAdded(tainted), PodAdded(Pod(name="p"))):
         scheduler.handle(cache.cluster.apply(event), now=0.0)

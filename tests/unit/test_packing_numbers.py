@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gangsched.framework.placement.packing.bounds import ceiling
+from gangsched.framework.placement.packing.exact_search import Search
 from gangsched.framework.placement.packing.pack import Demand
 from gangsched.framework.placement.packing.passes import Pass, passes
 from gangsched.framework.placement.packing.problem import NOWHERE, Budget, Need, Problem, States
-from gangsched.framework.placement.packing.search import Search
 from support.packing import ODD_NODES, ODD_SIZES, Box, Shelf, box
 
 

@@ -42,7 +42,7 @@ def member(uid: str, group: str = "g") -> GangMember:
 
 _steps = st.lists(
     st.tuples(
-        st.sampled_from(["wait"] * 5 + ["cancel", "leave", "declare", "close"]),
+        st.sampled_from(["wait"] * 5 + ["cancel", "leave", "set_spec", "close"]),
         st.integers(0, 6),
         st.integers(0, 3),
     ),
@@ -62,9 +62,9 @@ def in_shell(shell: AnyShell, steps: list[Any]) -> tuple[list[Effect], dict[str,
         elif step == "leave":
             run.call(partial(run.gate.leave, uid))
             run.book.runs.discard(uid)
-        elif step == "declare":
+        elif step == "set_spec":
             spec = PodGroup(name=group, min_available=which + 1)
-            run.call(partial(run.gate.declare, spec))
+            run.call(partial(run.gate.set_spec, spec))
     run.call(run.gate.close)
     run.finish()
     assert run.book.problems == []
@@ -81,8 +81,8 @@ def alone(steps: list[Any]) -> list[Effect]:
             effects += gate.withdraw(uid, now=0)
         elif step == "leave":
             effects += gate.leave(uid, now=0)
-        elif step == "declare":
-            effects += gate.declare(PodGroup(name=group, min_available=which + 1), now=0)
+        elif step == "set_spec":
+            effects += gate.set_spec(PodGroup(name=group, min_available=which + 1), now=0)
     return effects + list(gate.close("the gate is closed", now=0))
 
 

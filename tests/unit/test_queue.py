@@ -16,7 +16,7 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._ordering import sort_key
 from gangsched._core._queue import SchedulingQueue
-from gangsched.protocols import Rank
+from gangsched.protocols import QueueSortKey
 from support.entities import a_group, a_pod
 
 COUNT = 7
@@ -45,7 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.lines: dict[str, LineModel] = {}
         self.gated: set[int] = set()
         self.queued: set[int] = set()
-        self.ranks: dict[int, Rank] = {}
+        self.keys: dict[int, QueueSortKey] = {}
         self.entities: list[QueuedEntity] = []
 
     @initialize(
@@ -86,7 +86,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.remove(entity, now=self.now)
         self.end_attempt(entity)
         entity.backoff_until = self.now + rest
-        self.ranks[index] = sort_key(entity)
+        self.keys[index] = sort_key(entity)
         self.queue.activate(entity, now=self.now)
         self.queued.add(index)
 
@@ -100,7 +100,7 @@ class QueueMachine(RuleBasedStateMachine):
         step = max(self.step - age, -1)
         entity.backoff_until = self.now + rest
         entity.queued_at = self.now
-        self.ranks[index] = sort_key(entity)
+        self.keys[index] = sort_key(entity)
         self.queue.park(entity, equivalence_class=shape, step=step, now=self.now)
         line = self.lines.setdefault(shape, LineModel())
         line.blocked = line.blocked or step > line.opened_at
@@ -113,7 +113,7 @@ class QueueMachine(RuleBasedStateMachine):
         entity = self.entities[index]
         if index in self.queued:
             self.take_out(index)
-            self.ranks[index] = sort_key(entity)
+            self.keys[index] = sort_key(entity)
             self.queue.activate(entity, now=self.now)
             self.queued.add(index)
 
@@ -141,7 +141,7 @@ class QueueMachine(RuleBasedStateMachine):
         if popped is not None:
             self.take_out(self.entities.index(popped))
             self.end_attempt(popped)
-            assert (popped.place, popped.rank, popped.equivalence_class) == (
+            assert (popped.place, popped.sort_key, popped.equivalence_class) == (
                 Place.NOWHERE,
                 None,
                 None,
@@ -182,7 +182,7 @@ class QueueMachine(RuleBasedStateMachine):
             head.group.attempt_started_at = self.now
 
     @rule(index=entities, priority=st.integers(0, 2))
-    def change_what_ranks(self, index: int, priority: int) -> None:
+    def change_the_priority_of(self, index: int, priority: int) -> None:
         group = self.entities[index].group
         if group is not None:
             group.claimed_priority = priority
@@ -222,11 +222,11 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_first_of_the_active_is_the_head(self) -> None:
-        ranks = [entity.rank for entity in self.queue.active]
-        assert all(rank is not None for rank in ranks)
-        assert ranks == sorted(ranks, key=lambda rank: rank or ())
+        keys = [entity.sort_key for entity in self.queue.active]
+        assert all(key is not None for key in keys)
+        assert keys == sorted(keys, key=lambda key: key or ())
         head = self.queue.head()
-        assert head is (self.queue.active[0] if ranks else None)
+        assert head is (self.queue.active[0] if keys else None)
 
     @invariant()
     def one_of_each_shape_is_tried_at_a_time(self) -> None:
@@ -246,16 +246,16 @@ class QueueMachine(RuleBasedStateMachine):
             if line.blocked or not standing:
                 continue
             assert len(leading) == 1
-            first = min(standing, key=lambda entity: entity.rank or ())
-            assert first.rank is not None
-            assert leading[0].rank is not None
-            assert leading[0].rank < first.rank or leading[0].is_under_way
+            first = min(standing, key=lambda entity: entity.sort_key or ())
+            assert first.sort_key is not None
+            assert leading[0].sort_key is not None
+            assert leading[0].sort_key < first.sort_key or leading[0].is_under_way
 
     @invariant()
-    def ranks_are_frozen(self) -> None:
+    def sort_keys_are_frozen(self) -> None:
         """F4."""
         for index in self.queued - self.gated:
-            assert self.entities[index].rank == self.ranks[index]
+            assert self.entities[index].sort_key == self.keys[index]
 
 
 TestQueueMachine = QueueMachine.TestCase

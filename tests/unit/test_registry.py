@@ -61,7 +61,7 @@ def test_group_of_refused_members_has_no_creation_time() -> None:
 
 def test_completeness_counts_members_with_and_without_node() -> None:
     registry = PodGroupRegistry()
-    info = registry.declare(spec(2, roles={"ps": 2}))
+    info = registry.set_spec(spec(2, roles={"ps": 2}))
     for name in ("a", "b"):
         pod = grouped(name, annotations={"volcano.sh/task-spec": "ps"})
         registry.join(pod, claim_of(pod))
@@ -139,8 +139,8 @@ def test_undeclare_deletes_groups_whose_grace_has_ended(now: float, known: list[
     pod = grouped("a", "h")
     registry.join(pod, claim_of(pod))
     registry.leave(key("h"), pod.uid, now=1.0)
-    registry.declare(spec())
-    registry.undeclare(G, now=now)
+    registry.set_spec(spec())
+    registry.delete_spec(G, now=now)
     assert [info.key for info in registry] == known
 
 
@@ -157,7 +157,7 @@ def test_claims_of_departed_members_do_not_bind() -> None:
 def test_group_without_members_is_reset() -> None:
     """F39: a group that returns has no state from before."""
     registry = PodGroupRegistry()
-    registry.declare(spec(2))
+    registry.set_spec(spec(2))
     info = join(registry, "a", minimum=3, priority=1, created_at=4.0)
     info.attempt_started_at = info.last_failure_at = info.complete_at = 9.0
     info.failures, info.backoff_until, info.was_scheduled = 3, 99.0, True
@@ -231,17 +231,17 @@ def test_bound_or_finished_member_joins_despite_contradiction(state: MemberState
 def test_specification_overrides_claims() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=1, created_at=5.0)
-    registry.declare(spec(2, schedule_timeout=4.0, priority=9, created_at=1.0))
+    registry.set_spec(spec(2, schedule_timeout=4.0, priority=9, created_at=1.0))
     assert (info.min_available, info.priority, info.created_at) == (2, 9, 1.0)
     assert info.schedule_timeout == 4.0
-    registry.undeclare(G, now=0.0)
+    registry.delete_spec(G, now=0.0)
     assert (info.min_available, info.priority, info.created_at) == (3, 1, 5.0)
     assert info.schedule_timeout is None
 
 
 def test_specification_allows_other_minima_not_priorities() -> None:
     registry = PodGroupRegistry()
-    registry.declare(spec(2, priority=9))
+    registry.set_spec(spec(2, priority=9))
     join(registry, "a", minimum=3, priority=9)
     join(registry, "b", minimum=4, priority=9)
     with pytest.raises(InvalidPodGroupError) as caught:
@@ -251,7 +251,7 @@ def test_specification_allows_other_minima_not_priorities() -> None:
 
 def test_specification_without_priority_uses_that_of_members() -> None:
     registry = PodGroupRegistry()
-    info = registry.declare(spec(2))
+    info = registry.set_spec(spec(2))
     assert info.priority == 0
     join(registry, "a", priority=5)
     assert info.priority == 5
@@ -262,8 +262,8 @@ def test_specification_without_priority_uses_that_of_members() -> None:
 def test_changed_specification_keeps_the_group() -> None:
     """F22."""
     registry = PodGroupRegistry()
-    info = registry.declare(spec(5))
-    assert registry.declare(spec(2)) is info
+    info = registry.set_spec(spec(5))
+    assert registry.set_spec(spec(2)) is info
     assert (info.min_available, info.uid, len(registry)) == (2, 1, 1)
 
 
@@ -275,7 +275,7 @@ def test_query_creates_no_group() -> None:
     assert registry.conflict(pod, claim_of(pod)) is None
     assert G not in registry
     registry.leave(G, pod.uid, now=0.0)
-    registry.undeclare(G, now=0.0)
+    registry.delete_spec(G, now=0.0)
     assert (len(registry), list(registry)) == (0, [])
 
 
@@ -322,12 +322,12 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from("gh"), minimum=st.integers(1, 2))
     def declares(self, group: str, minimum: int) -> None:
-        self.note(self.registry.declare(spec(minimum, name=group)))
+        self.note(self.registry.set_spec(spec(minimum, name=group)))
         self.declared.add(key(group))
 
     @rule(group=st.sampled_from("gh"))
     def undeclares(self, group: str) -> None:
-        self.registry.undeclare(key(group), now=0.0)
+        self.registry.delete_spec(key(group), now=0.0)
         self.declared.discard(key(group))
 
     @invariant()
@@ -379,4 +379,4 @@ def test_groups_that_come_and_go_need_constant_memory() -> None:
     assert len(registry) == 0
     assert not registry._groups
     assert after < before + 100_000
-    assert registry.declare(spec()).uid == 100_001
+    assert registry.set_spec(spec()).uid == 100_001

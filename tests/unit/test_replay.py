@@ -393,7 +393,7 @@ def test_decision_instead_of_none_is_a_divergence() -> None:
 
 
 def test_another_policy_diverges_at_its_first_other_decision() -> None:
-    found = replay(a_run(), Recipe("pod-by-pod"))
+    found = replay(a_run(), Recipe("pod_by_pod"))
     assert found is not None
     assert found.call.line == 3
 

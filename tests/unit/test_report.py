@@ -143,8 +143,8 @@ def test_training_job_without_group_labels_runs_when_all_its_pods_are_bound() ->
     assert result.summary.wasted == {}
     assert result.summary.deadlock is None
     (job,) = result.jobs
-    assert (job["key"], job["members"], job["quorum"]) == ("default/train", 3, 3)
-    assert (job["started_at"], result.summary.gangs.started_whole) == (0.0, 1)
+    assert (job.key, job.members, job.quorum) == ("default/train", 3, 3)
+    assert (job.started_at, result.summary.gangs.started_whole) == (0.0, 1)
 
 
 def test_pods_of_a_job_may_name_it_by_annotations() -> None:
@@ -164,7 +164,7 @@ def test_job_a_group_and_a_pod_of_one_name_are_three_jobs() -> None:
         evolve(make_pod("p", gpu=1), annotations=named),
     ]
     _simulator, result = run(node("a"), *(PodAdded(pod) for pod in pods))
-    assert [job["key"] for job in result.jobs] == ["default/j"] * 3
+    assert [job.key for job in result.jobs] == ["default/j"] * 3
     assert result.summary.gangs.started_whole + result.summary.singles.started_whole == 3
 
 

@@ -50,7 +50,7 @@ def attempts(driver: Driver, group: str) -> int:
 def may_fit(driver: Driver, group: str, *names: str) -> bool:
     """Say whether a group may be placed, and if names are given, whether these nodes matter."""
     state = driver.scheduler._state
-    shape = equivalence.shape(
+    shape = equivalence.class_of(
         state.settings, state.nodes, state.pods, state.call, state.pods.entities[key(group)]
     )
     return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)

@@ -333,12 +333,12 @@ def test_entity_without_roles_needs_so_many_of_any() -> None:
     ) == (("", 3),)
 
 
-def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
+def class_of(*pods: Pod, roles: Mapping[str, int]) -> object:
     made = driver()
     made.tell(PodGroupAdded(PodGroup(name="g", roles=roles, min_available=3)))
     made.add(*pods)
     state = made.scheduler._state
-    found = equivalence.shape(
+    found = equivalence.class_of(
         state.settings, state.nodes, state.pods, state.call, state.pods.entities[G]
     )
     assert isinstance(found, equivalence.EquivalenceClass)
@@ -348,12 +348,12 @@ def shape(*pods: Pod, roles: Mapping[str, int]) -> object:
 
 def test_groups_of_one_equivalence_class_lack_the_same_roles_in_the_same_order() -> None:
     w, v, s = member("w", "worker"), member("v", "worker"), member("s", "ps")
-    one = shape(w, v, s, roles={"ps": 1})
-    assert one == shape(w, member("x"), s, roles={"ps": 1}), "no minimum is asked of workers"
-    assert one != shape(w, s, v, roles={"ps": 1})
-    assert one != shape(w, v, s, roles={"worker": 1})
-    assert one != shape(w, v, s, roles={})
-    assert shape(w, v, s, roles={}) == shape(w, s, v, roles={})
+    one = class_of(w, v, s, roles={"ps": 1})
+    assert one == class_of(w, member("x"), s, roles={"ps": 1}), "no minimum is asked of workers"
+    assert one != class_of(w, s, v, roles={"ps": 1})
+    assert one != class_of(w, v, s, roles={"worker": 1})
+    assert one != class_of(w, v, s, roles={})
+    assert class_of(w, v, s, roles={}) == class_of(w, s, v, roles={})
 
 
 def test_shape_may_fit_only_where_each_role_has_capacity() -> None:
@@ -364,12 +364,12 @@ def test_shape_may_fit_only_where_each_role_has_capacity() -> None:
     entity = state.pods.entities[G]
     assert not requeue.may_fit(
         state,
-        equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+        equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity),
         now=0.0,
     )
     made.add(member("t", "ps"))
     assert requeue.may_fit(
         state,
-        equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+        equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity),
         now=0.0,
     )

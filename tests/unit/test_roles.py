@@ -262,11 +262,11 @@ def test_group_has_the_roles_of_its_specification() -> None:
     info = registry.join(pod, claim_of(pod))
     registry.join(labelled, claim_of(labelled))
     assert (dict(info.roles), info.role("ps").unscheduled, info.is_complete) == ({}, 1, True)
-    registry.declare(group(roles={"ps": 2}))
+    registry.set_spec(group(roles={"ps": 2}))
     assert (dict(info.roles), info.is_complete) == ({"ps": 2}, False)
-    registry.declare(group(roles={"ps": 1}, min_available=2))
+    registry.set_spec(group(roles={"ps": 1}, min_available=2))
     assert info.is_complete
-    registry.undeclare(key("g"), now=0.0)
+    registry.delete_spec(key("g"), now=0.0)
     assert dict(info.roles) == {}
     registry.leave(key("g"), labelled.uid, now=0.0)
     assert info.role("ps") == RoleCounts()

@@ -101,7 +101,7 @@ NOWHERE: list[tuple[Made, str, object, str, object]] = [
     (nominating, "nominations[0].entity", 999, "nominations[0].entity", 999),
     (reserving, "backfill.reservation.entity", 999, "backfill.reservation.entity", 999),
     (reserving, "backfill.failed", [[ODD_CLASS, 3]], "backfill.failed[0].runs[0]", "default/x"),
-    (reserving, "backfill.asking", ["default/x"], "backfill.asking[0]", "default/x"),
+    (reserving, "backfill.qualified", ["default/x"], "backfill.qualified[0]", "default/x"),
 ]
 ROWS_OF = {"cycle": "members"}
 

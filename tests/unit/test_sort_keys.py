@@ -218,12 +218,12 @@ def test_sort_key_is_no_part_of_a_snapshot(rank: object) -> None:
     """The plugin is asked again."""
 
     def spoil(data: Any) -> Any:
-        data["entities"][1]["rank"] = rank
+        data["entities"][1]["sort_key"] = rank
         return data
 
     with pytest.raises(InvalidValueError) as caught:
         order_of(ByName(), *TEAMS, restart=spoil)
-    assert caught.value.field == "entities[1].rank"
+    assert caught.value.field == "entities[1].sort_key"
 
 
 def test_keys_of_two_types_are_each_ordered_by_type() -> None:

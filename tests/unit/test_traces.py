@@ -40,11 +40,11 @@ def test_job_of_several_workers_is_a_gang_of_all_of_them() -> None:
     for pod in pods:
         claim = membership(pod)
         assert claim is not None
-        assert (claim.group, claim.min_available) == (group_key("default", "j"), 3)
+        assert (claim.group, claim.min_available) == (group_key("v", "j"), 3)
         assert pod.requests == Resources({"nvidia.com/gpu": 2})
         assert pod.created_at == 7.0
         assert run_seconds(pod) == 60.5
-        assert f"default/{pod.name}" == pod.uid
+        assert f"v/{pod.name}" == pod.uid
 
 
 def test_job_of_one_worker_is_a_regular_pod() -> None:

@@ -22,7 +22,7 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.framework.nodes.nodes_view import NodesView
-from gangsched.framework.preemption import candidates, victim_search
+from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
@@ -273,7 +273,7 @@ def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None
     search = victim_search._Search(
         state.nodes, state.pods, state.pod_classes, task, view, None, lambda _index: True
     )
-    found = search.run(candidates.units(state.pods, state.reservations, 5, (info,)))
+    found = search.run(eviction_units.units(state.pods, state.reservations, 5, (info,)))
     assert found is not None
     assert len(found.units) == 1
     search.undo()

@@ -147,7 +147,7 @@ SENTENCES: list[tuple[Call, str]] = [
         lambda: REGISTRY.leave("ns/g", "u", now="x"),
         "now must be a finite number of seconds, got 'x'",
     ),
-    (lambda: REGISTRY.declare(5), "group must be a PodGroup, got 5"),
+    (lambda: REGISTRY.set_spec(5), "group must be a PodGroup, got 5"),
     (lambda: COUNTERS.set("u", None), "state must be a MemberState, got None"),
     (lambda: COUNTERS.count("x"), "state must be a MemberState, got 'x'"),
     (lambda: COUNTERS.give_role("u", "ps"), "uid must be the UID of a member, got 'u'"),

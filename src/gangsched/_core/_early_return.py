@@ -16,7 +16,7 @@ Invariants (checked by ``_check``):
   I2  the hopeful entities were parked before the event at ``helped_at``, the late ones after it;
   I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
       hopeful or was until now;
-  I4  no hopeful entity has a better rank than the candidate;
+  I4  no hopeful entity sorts earlier than the candidate;
   I5  the heap has exactly the candidates of all queues.
 
 Source: KEP-5142.
@@ -45,7 +45,7 @@ class EarlyReturn:
         self._heap: PriorityHeap[QueuedEntity] = PriorityHeap()
 
     def first(self) -> QueuedEntity | None:
-        """Return the entity of the best rank that may return early; None if there is none."""
+        """Return the entity of the first sort key that may return early; None if there is none."""
         return self._heap.peek() if len(self._heap) else None
 
     def enter(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
@@ -53,7 +53,7 @@ class EarlyReturn:
         if queue is None:
             return
         if 0 <= entity.refused_at < queue.helped_at:
-            entity._handle = queue.hopeful.push(entity.rank, entity)
+            entity._handle = queue.hopeful.push(entity.sort_key, entity)
             self._choose_again(queue)
         elif entity.refused_at >= 0:
             queue.late[entity.seq] = entity
@@ -77,7 +77,7 @@ class EarlyReturn:
         """
         queue.helped_at = step
         for entity in queue.late.values():
-            entity._handle = queue.hopeful.push(entity.rank, entity)
+            entity._handle = queue.hopeful.push(entity.sort_key, entity)
         queue.late.clear()
         self._choose_again(queue)
 
@@ -92,21 +92,21 @@ class EarlyReturn:
         if candidate is None:
             self._choose(queue)
             return
-        assert candidate.rank is not None
+        assert candidate.sort_key is not None
         first = queue.hopeful.peek() if len(queue.hopeful) else candidate
-        assert first.rank is not None
-        if first.rank < candidate.rank:
+        assert first.sort_key is not None
+        if first.sort_key < candidate.sort_key:
             self._step_back(queue, candidate)
             self._choose(queue)
 
     def _choose(self, queue: EquivalenceQueue) -> None:
         if queue.helped_at >= 0 and not queue.blocked and len(queue.hopeful):
             queue.candidate = candidate = queue.hopeful.pop()
-            candidate._handle = self._heap.push(candidate.rank, candidate)
+            candidate._handle = self._heap.push(candidate.sort_key, candidate)
 
     def _step_back(self, queue: EquivalenceQueue, candidate: QueuedEntity) -> None:
         self._heap.remove(candidate._handle)
-        candidate._handle = queue.hopeful.push(candidate.rank, candidate)
+        candidate._handle = queue.hopeful.push(candidate.sort_key, candidate)
         queue.candidate = None
 
     def _check(self, queues: Iterable[EquivalenceQueue]) -> None:
@@ -133,12 +133,12 @@ class EarlyReturn:
             if any(entity.refused_at < queue.helped_at for entity in queue.late.values()):
                 raise InternalError("a late entity failed before the event that helped its queue")
             if candidate is not None and any(_precedes(each, candidate) for each in hopeful):
-                raise InternalError("a hopeful entity has a better rank than the candidate")
+                raise InternalError("a hopeful entity sorts earlier than the candidate")
         if sorted(entity.seq for entity in self._heap) != sorted(expected):
             raise InternalError("the entities that may return early differ from the candidates")
 
 
 def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:
-    assert one.rank is not None
-    assert other.rank is not None
-    return one.rank < other.rank
+    assert one.sort_key is not None
+    assert other.sort_key is not None
+    return one.sort_key < other.sort_key

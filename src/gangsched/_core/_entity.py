@@ -20,7 +20,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod, PodUID
-from gangsched.protocols import Rank
+from gangsched.protocols import QueueSortKey
 
 __all__ = ["Place", "QueuedEntity"]
 
@@ -44,7 +44,7 @@ class QueuedEntity:
         failures: The number of failed attempts in a row.
         backoff_until: When the backoff ends; in the past if the entity is not in backoff.
         place: The place of the entity in the queue.
-        rank: The sort key, which does not change while the entity is queued.
+        sort_key: The sort key, which does not change while the entity is queued.
         equivalence_class: The class of its equivalence queue: entities of one class fail alike.
         tried_step: The step at which a member was last tried.
         failed_step: The step at which a member last found no node in the current attempt; -1
@@ -73,11 +73,11 @@ class QueuedEntity:
         "group",
         "place",
         "queued_at",
-        "rank",
         "reason",
         "refused_at",
         "round_step",
         "seq",
+        "sort_key",
         "tried_step",
         "unschedulable_member",
     )
@@ -89,7 +89,7 @@ class QueuedEntity:
         self.failures: int = 0
         self.backoff_until: float = float("-inf")
         self.place: Place = Place.NOWHERE
-        self.rank: Rank | None = None
+        self.sort_key: QueueSortKey | None = None
         self.equivalence_class: Hashable = None
         self.tried_step: int = -1
         self.failed_step: int = -1

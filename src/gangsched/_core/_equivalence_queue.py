@@ -28,11 +28,11 @@ class EquivalenceQueue:
             blocked.
         opened_at: The step of the last event that made a try worthwhile; -1 before any.
         leader: The entity of this class that is in the active heap; None if there is none.
-        queued: The entities that wait, by rank.
+        queued: The entities that wait, by sort key.
         in_backoff: The entities in backoff that return to this queue, by number.
         helped_at: The step of the last event that ends the backoff of these entities early; -1 if
             there is none since the class was last known to fail.
-        hopeful: The entities in backoff that were parked before that event, by rank, except the
+        hopeful: The entities in backoff that were parked before that event, by sort key, except the
             candidate.
         late: The other entities in backoff, by number: their failure is newer than the event.
         candidate: The first of the hopeful entities, which may return early; None without one.

@@ -113,25 +113,25 @@ class Gate:
         self._effects: list[Effect] = []
         self._now = float("-inf")
 
-    def declare(self, group: PodGroup, *, now: float) -> tuple[Effect, ...]:
+    def set_spec(self, group: PodGroup, *, now: float) -> tuple[Effect, ...]:
         """Store the specification of a group; release the group if it has its quorum now.
 
-        Members of the group need not give a minimum then. It is kept until ``undeclare``.
+        Members of the group need not give a minimum then. It is kept until ``delete_spec``.
 
         Args:
             group: The specification. Members name it by its key, ``namespace/name``.
             now: The current instant.
         """
         self._begin(now)
-        info = self._groups.declare(group)
+        info = self._groups.set_spec(group)
         if info.waiting and self._has_quorum(info):
             self._release(info, now=now)
         return self._end()
 
-    def undeclare(self, key: str, *, now: float) -> tuple[Effect, ...]:
+    def delete_spec(self, key: str, *, now: float) -> tuple[Effect, ...]:
         """Delete a specification: the minimum of the first member applies, if one gives it."""
         self._begin(now)
-        self._groups.undeclare(GroupKey(key), now=now)
+        self._groups.delete_spec(GroupKey(key), now=now)
         info = self._groups.get(GroupKey(key))
         if info is not None and info.waiting and self._has_quorum(info):
             self._release(info, now=now)

@@ -47,14 +47,14 @@ class SortKey(NamedTuple):
     """A position in the queue; the smallest key is first.
 
     Attributes:
-        rank: The negated priority.
+        negated_priority: The negated priority.
         at: The effective time, see ``Order``.
         kind: 0 for a regular pod, 1 for a group, so that at one instant a pod goes first.
         entity: The number of the pod or the group.
         member: The number of the member in order of arrival; 0 for a regular pod.
     """
 
-    rank: int
+    negated_priority: int
     at: float
     kind: int
     entity: int

@@ -4,7 +4,7 @@ Theory of operation. The queue holds *entities*: a pod, or a group with its pend
 the members of a group are contiguous by construction. As in kube-scheduler, an entity is in one
 of three places:
 
-- ``ACTIVE``: in the active heap, ordered by its rank. ``head`` and ``pop`` take the first.
+- ``ACTIVE``: in the active heap, ordered by its sort key. ``head`` and ``pop`` take the first.
 - ``BACKOFF``: waits until ``backoff_until``, then moves on by itself. While no entity is active,
   an event may let it return earlier (``hasten``; see ``_early_return``).
 - ``UNSCHEDULABLE``: waits for an event. It is either gated, until ``activate`` names it, or in
@@ -12,7 +12,7 @@ of three places:
 
 The second level is the *equivalence queues*. Two entities of one equivalence class ask for the
 same, so an attempt of one proves that the other fails too while the cluster does not change.
-Failed entities are parked in the equivalence queue of their class, ordered by rank.
+Failed entities are parked in the equivalence queue of their class, ordered by sort key.
 
 An equivalence queue is *blocked* while its class is known to fail. An event that may help opens
 it. An open queue sends only its first entity, its *leader*, to the active heap. When the leader
@@ -26,9 +26,9 @@ block the queue. ``_blocked_queues`` keeps the blocked queues by what may help t
 
 Invariants (checked by ``_check``):
   I1  an entity is in exactly one place;
-  I2  the rank of a queued entity does not change: a new rank means removal and insertion;
+  I2  the sort key of a queued entity does not change: a new key means removal and insertion;
   I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
-      An entity of better rank replaces the leader, unless an attempt of the leader is under way;
+      An entity that sorts earlier replaces the leader, unless the leader's attempt is under way;
   I4  an entity in backoff returns at its deadline, or if ``hasten`` returns it early;
   I5  an equivalence queue exists exactly while it has a leader, or an entity queued or in backoff;
   I6  ``_open`` has exactly the equivalence queues that are not blocked.
@@ -47,7 +47,7 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
-from gangsched.protocols import EntityView, Rank
+from gangsched.protocols import EntityView, QueueSortKey
 
 __all__ = ["EquivalenceQueue", "SchedulingQueue"]
 
@@ -61,7 +61,7 @@ class SchedulingQueue:
     Not thread-safe.
 
     Args:
-        sort: Returns the rank of an entity; the smallest rank is tried first.
+        sort: Returns the sort key of an entity; the smallest key is tried first.
         needs: Returns what a node must have free for an equivalence class; None if it is not known
             of any. See ``BlockedQueues``.
     """
@@ -78,7 +78,7 @@ class SchedulingQueue:
         "_sort",
     )
 
-    def __init__(self, sort: Callable[[EntityView], Rank], needs: Needs | None = None) -> None:
+    def __init__(self, sort: Callable[[EntityView], QueueSortKey], needs: Needs | None = None) -> None:
         self._sort = sort
         self._blocked = BlockedQueues(needs)
         self._numbers = 0
@@ -118,9 +118,9 @@ class SchedulingQueue:
         """Return whether an entity waits until ``activate`` is called for it. O(1)."""
         return entity.seq in self._gated
 
-    def is_ranked(self, entity: QueuedEntity) -> bool:
-        """Return whether the rank of a queued entity is up to date. O(1)."""
-        return entity.rank == self._sort(entity)
+    def has_current_key(self, entity: QueuedEntity) -> bool:
+        """Return whether the sort key of a queued entity is up to date. O(1)."""
+        return entity.sort_key == self._sort(entity)
 
     def next_deadline(self) -> float | None:
         """Return when the next backoff ends; None if no entity is in backoff. O(1)."""
@@ -161,14 +161,14 @@ class SchedulingQueue:
 
     def activate(self, entity: QueuedEntity, *, now: float) -> None:
         """Move an entity to the active heap, or to backoff until its backoff ends. O(log n)."""
-        rank = self._sort(entity)
+        key = self._sort(entity)
         if entity.place is not _NOWHERE:
             self.remove(entity, now=now)
-        entity.rank = rank
+        entity.sort_key = key
         if entity.backoff_until > now:
             self._back_off(entity)
         else:
-            entity._handle = self._active.push(rank, entity)
+            entity._handle = self._active.push(key, entity)
             entity.place = _ACTIVE
 
     def pop(self, *, now: float) -> QueuedEntity | None:
@@ -186,7 +186,7 @@ class SchedulingQueue:
             self._forget(entity, now=now)
         else:  # what _forget does, without the call: this is the hot path
             entity.place = _NOWHERE
-            entity.rank = entity._handle = entity.equivalence_class = None
+            entity.sort_key = entity._handle = entity.equivalence_class = None
         return entity
 
     def park(
@@ -206,13 +206,13 @@ class SchedulingQueue:
                 that is blocked already keeps the earlier step.
             now: The current instant.
         """
-        rank = self._sort(entity)
+        key = self._sort(entity)
         queue = self._queues.get(equivalence_class)
         if queue is not None:
             # Before ``remove``: it would promote the next entity, which fails as well.
             self._mark_failed(queue, step)
         self.remove(entity, now=now)
-        entity.rank = rank
+        entity.sort_key = key
         queue = self._queues.get(equivalence_class)
         if queue is None:
             queue = self._make(equivalence_class)
@@ -309,7 +309,7 @@ class SchedulingQueue:
             assert_never(place)
         self._forget(entity, now=now)
 
-    def prove(self, equivalence_class: Hashable, *, step: int) -> None:
+    def note_failure(self, equivalence_class: Hashable, *, step: int) -> None:
         """Block the queue of a class that failed at *step*, unless it was opened later. O(1)."""
         queue = self._queues.get(equivalence_class)
         if queue is not None:
@@ -327,7 +327,7 @@ class SchedulingQueue:
         """Reset an entity that has left its place; promote the next one if it was a leader."""
         queue = self._queues.get(entity.equivalence_class) if self._queues else None
         entity.place = _NOWHERE
-        entity.rank = entity._handle = entity.equivalence_class = None
+        entity.sort_key = entity._handle = entity.equivalence_class = None
         if queue is not None:
             if queue.leader is entity:
                 queue.leader = None
@@ -339,11 +339,11 @@ class SchedulingQueue:
 
     def _push_active(self, entity: QueuedEntity) -> None:
         entity.place = Place.ACTIVE
-        entity._handle = self._active.push(entity.rank, entity)
+        entity._handle = self._active.push(entity.sort_key, entity)
 
     def _enqueue(self, queue: EquivalenceQueue, entity: QueuedEntity) -> None:
         entity.place = Place.UNSCHEDULABLE
-        entity._handle = queue.queued.push(entity.rank, entity)
+        entity._handle = queue.queued.push(entity.sort_key, entity)
 
     def _back_off(self, entity: QueuedEntity) -> None:
         entity.place = Place.BACKOFF
@@ -395,9 +395,9 @@ class SchedulingQueue:
 
     @staticmethod
     def _outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
-        assert first.rank is not None
-        assert leader.rank is not None
-        return first.rank < leader.rank and not leader.is_under_way
+        assert first.sort_key is not None
+        assert leader.sort_key is not None
+        return first.sort_key < leader.sort_key and not leader.is_under_way
 
     def _check(self) -> None:
         self._active._check()

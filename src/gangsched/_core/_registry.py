@@ -1,6 +1,6 @@
 """The pod group registry: what the scheduler remembers of each pod group.
 
-Theory of operation. A group exists because of a specification (``declare``), of members
+Theory of operation. A group exists because of a specification (``set_spec``), of members
 (``join``), or of both. A field of the specification overrides what members claim on their labels.
 Without a specification, the first member that claims a minimum sets the group's minimum, and the
 first member sets its priority. Claims are kept for each member in order of arrival: if the first
@@ -199,9 +199,9 @@ def _check_claim(pod: Pod, claim: Membership) -> None:
 class PodGroupRegistry:
     """The known pod groups.
 
-    Runtime complexity: every method is O(1) amortised, with these exceptions. ``restate`` of a
+    Runtime complexity: every method is O(1) amortised, with these exceptions. ``update_claim`` of a
     member that claims a minimum and claimed none before is O(members). ``expire`` is O(groups that
-    are due). ``declare`` and ``undeclare`` are O(groups of the bundle). Iteration is O(groups).
+    are due). ``set_spec`` and ``delete_spec`` are O(groups of the bundle). Iteration is O(groups).
 
     Not thread-safe.
 
@@ -232,7 +232,7 @@ class PodGroupRegistry:
         """Whether a member with another priority than its group is refused."""
         return self._strict_priorities
 
-    def declare(self, group: PodGroup) -> PodGroupInfo:
+    def set_spec(self, group: PodGroup) -> PodGroupInfo:
         """Store a specification, new or changed, and return its group.
 
         Raises:
@@ -244,7 +244,7 @@ class PodGroupRegistry:
         self._specify(info, group)
         return info
 
-    def undeclare(self, key: GroupKey, *, now: float) -> None:
+    def delete_spec(self, key: GroupKey, *, now: float) -> None:
         """Delete a specification; the group remains while it has members.
 
         Raises:
@@ -317,7 +317,7 @@ class PodGroupRegistry:
         info.members.give_role(pod.uid, claim.role)
         return info
 
-    def restate(self, pod: Pod, claim: Membership, state: MemberState) -> bool:
+    def update_claim(self, pod: Pod, claim: Membership, state: MemberState) -> bool:
         """Update the claim of a member that has joined before.
 
         The member stays a member even if it contradicts the others now. If it is the first

@@ -22,6 +22,8 @@ from typing import Final
 from gangsched._text import printable
 from gangsched._version import __version__
 from gangsched.cli._cluster import add_cluster
+from gangsched.cli._compare import add_compare
+from gangsched.cli._completion import add_completion
 from gangsched.cli._demo import add_demo
 from gangsched.cli._explain import add_explain
 from gangsched.cli._files import BadInputError
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GangschedError, BadInputError) as error:
         return _complain(str(error))
     except ModuleNotFoundError as error:
-        if error.name not in ("yaml", "rich"):
+        if error.name not in ("yaml", "rich", "shtab"):
             raise
         return _complain("the command line needs: pip install 'gangsched[cli]'")
     except KeyboardInterrupt:
@@ -69,6 +71,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
+    options.parser = parser  # a script for completion is made from it
     code: int = options.run(options)
     return code
 
@@ -95,6 +98,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="gangsched", description="Start every worker of a job together, or none.")
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for add in (add_demo, add_simulate, add_explain, add_replay, add_cluster):
+    for add in (
+        add_demo,
+        add_simulate,
+        add_compare,
+        add_explain,
+        add_replay,
+        add_cluster,
+        add_completion,
+    ):
         add(commands)
     return parser

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from gangsched.cli._files import BadInputError, read
-from gangsched.errors import InvalidValueError
+from gangsched.cli._configuration import plugin_factories, read_configuration
+from gangsched.cli._files import BadInputError
+from gangsched.configuration import Settings
 
 __all__ = ["add_cluster"]
 
@@ -53,12 +54,13 @@ def add_cluster(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gangsched.kubernetes import Settings, read_settings, run
+    from gangsched.kubernetes import run
     from gangsched.kubernetes._logs import configure_logs
 
-    settings: Settings = Settings()
+    settings, made = Settings(), {}
     if options.config is not None:
-        settings = _settings(options.config, read_settings)
+        settings = read_configuration(options.config)
+        made = plugin_factories(settings, options.config)
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
@@ -73,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await run(settings, stop=stop, serve=serve)
+        await run(settings, stop=stop, serve=serve, factories=made)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(until_stopped())
@@ -87,20 +89,6 @@ def _loop_factory() -> Any:
     except ModuleNotFoundError:
         return None
     return uvloop.new_event_loop
-
-
-def _settings(file: str, read_settings: Any) -> Any:
-    import yaml
-
-    text = read(file)
-    try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{file}: expected YAML: {error}") from error
-    try:
-        return read_settings(document)
-    except InvalidValueError as error:
-        raise BadInputError(f"{file}: {error}") from error
 
 
 def _address(text: str) -> tuple[str, int] | None:

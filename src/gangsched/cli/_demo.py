@@ -9,6 +9,7 @@ from typing import Any
 from gangsched.cli._options import default_settings
 from gangsched.cli._run import INTERRUPTED
 from gangsched.cli._simulate import print_as, run
+from gangsched.cli._workload import Source
 from gangsched.simulation import Workload
 from gangsched.simulation.manifests import load_manifests
 
@@ -24,10 +25,10 @@ def add_demo(commands: Any) -> None:
 def _demo(_options: argparse.Namespace) -> int:
     start = example()
     grown = start + _load("scale-up.yaml", at=60.0)
-    settings = {"policy": "pod-by-pod", "seed": 0, "until": 60.0}
+    settings = {"policy": "pod_by_pod", "seed": 0, "until": 60.0}
     print("A job of 1 server and 4 workers with 2 GPUs each, on 2 nodes with 2 GPUs each.\n")
     print("WITHOUT GANG SCHEDULING  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
-    print(" --policy pod-by-pod --until 60\n")
+    print(" --policy pod_by_pod --until 60\n")
     if not _run(start, settings):
         return INTERRUPTED
     print("\nWITH IT  gangsched simulate cluster.yaml tf-smoke-gpu.yaml", end="")
@@ -38,7 +39,7 @@ def _demo(_options: argparse.Namespace) -> int:
 
 def _run(workload: Workload, settings: dict[str, Any]) -> bool:
     """Run a workload and print its report; return whether the run came to its end."""
-    result, is_whole = run(workload, settings, detail="all")
+    result, is_whole = run(Source(workload), settings, detail="all")
     print_as(result, "text")
     return is_whole
 

@@ -13,7 +13,7 @@ from gangsched.cli._explanation import Explanation, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
-from gangsched.cli._workload import add_source, read_workload
+from gangsched.cli._workload import Source, add_source, read_source
 from gangsched.errors import InvalidValueError, UnknownPodError
 from gangsched.events import Event, NodeAdded
 from gangsched.framework import Scheduler
@@ -74,15 +74,15 @@ def add_explain(commands: Any) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    if options.policy == "pod-by-pod":
-        raise BadInputError("--policy: expected coscheduling or gang: pod-by-pod has no groups")
+    if options.policy == "pod_by_pod":
+        raise BadInputError("--policy: expected coscheduling or gang: pod_by_pod has no groups")
     settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
-    workload = example() if is_example else read_workload(options)
+    source = Source(example()) if is_example else read_source(options)
     shape = None if options.shape is None else _shape(options.shape)
     log = EventLog()
-    simulator = simulator_of(workload, settings, observers=(log,))
-    run_to_the_end(simulator, options.until)
+    simulator = simulator_of(source, settings, observers=(log,))
+    run_to_the_end(simulator, options.until, source.count)
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:
         # so that no group is in backoff when it is asked about
         simulator.run(until=simulator.last_event_at + LINGER)

@@ -6,7 +6,7 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_duration
+from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched._values import EFFECT
 from gangsched.explain import Why
@@ -34,9 +34,7 @@ class WhatIfAnswer:
     entries: tuple[LogEntry, ...]
 
     def __str__(self) -> str:
-        lines = [
-            f"  t={format_duration(e.at)}s  {e.object}  {e.message}" for e in self.entries[:_LINES]
-        ]
+        lines = [f"  t={format_span(e.at)}  {e.object}  {e.message}" for e in self.entries[:_LINES]]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
         lines += [f"  then {key}: {why}" for key, why in self.answer.why.items()]
@@ -73,7 +71,7 @@ class Explanation:
     what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={format_duration(self.at)}s  pod group {self.group}: {self.why}"]
+        lines = [f"t={format_span(self.at)}  pod group {self.group}: {self.why}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BadInputError", "lines", "print_json", "read", "written"]
+__all__ = ["BadInputError", "lines", "opened", "print_json", "read", "written"]
 
 
 class BadInputError(Exception):
@@ -27,6 +27,21 @@ def lines(name: str) -> Iterator[str]:
                 yield _decoded(line, name, number)
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
+
+
+def opened(name: str) -> Iterator[str]:
+    """Yield the lines of a text file, with their line breaks as they are.
+
+    Raises:
+        BadInputError: The file cannot be read, or is not UTF-8.
+    """
+    try:
+        with Path(name).open(encoding="utf-8-sig", newline="") as file:
+            yield from file
+    except OSError as error:
+        raise BadInputError(f"{name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
 
 
 def read(name: str) -> str:

@@ -3,41 +3,49 @@
 Rules:
   R1  a setting that has no meaning for a policy is None in the report;
   R2  an option that has no meaning for the policy is refused, not ignored;
-  R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``.
+  R3  a duration is a number of seconds, or has units: ``90s``, ``1h30m``, ``11d``;
+  R4  a scheduler comes from one place: a policy with its options, a function, or a configuration.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, final
 
 from gangsched._core._ordering import Order
 from gangsched._seconds import parse_duration
+from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
+from gangsched.cli._imports import maker
 from gangsched.coscheduling import WhenBlocked
-from gangsched.framework import Backfill, PlacementStrategy, Preemption
+from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler
+from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
-from gangsched.simulation import RUN_SECONDS
+from gangsched.simulation import RUN_SECONDS, TIME_LIMIT
 
 __all__ = [
     "POLICIES",
     "POLICY",
     "add_policy",
     "default_settings",
+    "make_of",
     "policy_settings",
-    "recipe",
     "seconds",
 ]
 
-POLICIES: Final = ("coscheduling", "gang", "pod-by-pod")
+POLICIES: Final = ("coscheduling", "gang", "pod_by_pod")
 """The names of the policies: those of the presets of a ``Recipe``."""
 
+ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
+"""By the value of ``--estimates``, the annotation with the run time that is known."""
+
 _UNUSED: Final = {
-    "coscheduling": ("placement", "backfill"),
+    "coscheduling": ("placement", "backfill", "estimates"),
     "gang": ("when_blocked", "permit_timeout"),
-    "pod-by-pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill"),
+    "pod_by_pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill", "estimates"),
 }
 """The settings that have no meaning, by policy."""
 
@@ -48,8 +56,19 @@ POLICY: Final[dict[str, Any]] = {
     "placement": PlacementStrategy.AUTO.value,
     "permit_timeout": 10.0,
     "backfill": None,
+    "estimates": "run_time",
 }
 """The defaults of the options."""
+
+
+@final
+class _Policies(tuple[str, ...]):
+    """The policies, and every ``module:function``; the help lists the policies only."""
+
+    __slots__ = ()
+
+    def __contains__(self, value: object) -> bool:
+        return super().__contains__(value) or (isinstance(value, str) and ":" in value)
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +76,16 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy = parser.add_argument_group("scheduling")
     policy.add_argument(
         "--policy",
-        choices=POLICIES,
-        help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang: gangs,"
-        " one gang a decision; pod-by-pod: no gangs",
+        choices=_Policies(POLICIES),
+        metavar="POLICY",
+        help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang (the"
+        " default): gangs, one gang a decision; pod_by_pod: no gangs; MODULE:FUNCTION: the"
+        " scheduler that the function returns when it is called with the cluster state",
+    )
+    policy.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the scheduler of a KubeSchedulerConfiguration, as YAML, instead of a policy",
     )
     policy.add_argument(
         "--order",
@@ -94,6 +120,12 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         help="with --policy gang: reserve capacity for a gang that keeps failing; estimates of"
         " run times are wrong by up to this factor, 1 by default",
     )
+    policy.add_argument(
+        "--estimates",
+        choices=list(ESTIMATES),
+        help="with --backfill: which run times the scheduler knows: those of the workload, or the"
+        " time limits; default: run_time",
+    )
 
 
 def _factor(text: str) -> float:
@@ -127,28 +159,57 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
         BadInputError: An option has no meaning for the policy.
     """
     given = {name: getattr(options, name) for name in POLICY}
+    if options.config is not None:
+        for name, value in {**given, "preempt": options.preempt or None}.items():
+            if value is not None:
+                option = name.replace("_", "-")
+                raise BadInputError(f"--{option} has no meaning with --config, which says it")
+        return {**dict.fromkeys(POLICY), "config": options.config}
     policy: str = options.policy or POLICY["policy"]
-    for name in _UNUSED[policy]:
+    if ":" in policy and options.preempt:
+        raise BadInputError(f"--preempt has no meaning with --policy {policy}")
+    for name in _unused(policy):
         if given[name] is not None:
             raise BadInputError(f"--{name.replace('_', '-')} has no meaning with --policy {policy}")
-    return {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
+    if given["estimates"] is not None and given["backfill"] is None:
+        raise BadInputError("--estimates has no meaning without --backfill")
+    chosen = {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
+    if chosen["backfill"] is None:
+        chosen["estimates"] = None
+    return chosen
 
 
 def default_settings(policy: str = "gang") -> dict[str, Any]:
     """Return the settings of a policy without options."""
-    return {**POLICY, "policy": policy, **dict.fromkeys(_UNUSED[policy])}
+    unused = dict.fromkeys(_unused(policy))
+    return {**POLICY, "policy": policy, "config": None, "estimates": None, **unused}
 
 
-def recipe(settings: dict[str, Any]) -> Recipe:
-    """Return the recipe of the scheduler that the settings describe."""
+def _unused(policy: str) -> tuple[str, ...]:
+    """Return the settings that have no meaning for a policy; none has one for a function."""
+    every = tuple(name for name in POLICY if name != "policy")
+    return _UNUSED.get(policy, every)
+
+
+def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
+    """Return what makes the scheduler that the settings describe: a ``Recipe`` for a policy."""
+    if settings.get("config") is not None:
+        return configured(settings["config"])
+    if ":" in settings["policy"]:
+        return maker("--policy", settings["policy"])
+    return _recipe(settings)
+
+
+def _recipe(settings: dict[str, Any]) -> Recipe:
     preemption = Preemption() if settings.get("preempt") else None
-    if settings["policy"] == "pod-by-pod":
-        return Recipe("pod-by-pod", preemption=preemption)
+    if settings["policy"] == "pod_by_pod":
+        return Recipe("pod_by_pod", preemption=preemption)
     if settings["policy"] == "gang":
         wrong_by, backfill = settings.get("backfill"), None
         if wrong_by is not None:
             seed = settings.get("seed", 0)
-            backfill = Backfill(AnnotatedRunTimes(RUN_SECONDS, wrong_by=wrong_by, seed=seed))
+            annotation = ESTIMATES[settings.get("estimates") or "run_time"]
+            backfill = Backfill(AnnotatedRunTimes(annotation, wrong_by=wrong_by, seed=seed))
         return Recipe(
             "gang",
             placement=settings["placement"],

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gangsched._text import printable
 from gangsched.cli._files import BadInputError, lines
-from gangsched.cli._options import POLICY, add_policy, policy_settings, recipe
+from gangsched.cli._options import POLICY, add_policy, make_of, policy_settings
 from gangsched.cli._run import INTERRUPTED
 from gangsched.replay import Replay, read_log
 
@@ -32,10 +32,12 @@ def add_replay(commands: Any) -> None:
 def _replay(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in POLICY}
     said = {name: value for name, value in given.items() if value is not None}
-    if said and options.policy is None:
+    if options.config is not None:
+        said["config"] = options.config
+    elif said and options.policy is None:
         raise BadInputError(f"--{next(iter(said)).replace('_', '-')} requires --policy")
     log = read_log(lines(options.log), file=options.log)
-    running = Replay(log, recipe(policy_settings(options)) if said else None)
+    running = Replay(log, make_of(policy_settings(options)) if said else None)
     line = 1
     try:
         for call in log:

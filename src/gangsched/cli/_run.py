@@ -13,10 +13,11 @@ from typing import Any, Final, final
 
 from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
-from gangsched.cli._options import policy_settings, recipe, seconds
+from gangsched.cli._options import make_of, policy_settings, seconds
+from gangsched.cli._workload import Source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
-from gangsched.simulation import FaultPlan, Simulator, Workload
+from gangsched.simulation import FaultPlan, Simulator
 from gangsched.simulation.render import progress
 
 __all__ = [
@@ -120,11 +121,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of the scheduler and of the run as plain data."""
     chosen = policy_settings(options)
-    names = ("policy", "order", "when_blocked", "permit_timeout", "placement")
+    names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement")
     return {
         **{name: chosen[name] for name in names},
         "preempt": options.preempt,
         "backfill": chosen["backfill"],
+        "estimates": chosen["estimates"],
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
         "faults": _plan(options),
@@ -132,12 +134,12 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def simulator_of(workload: Workload, settings: dict[str, Any], **also: Any) -> Simulator:
+def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simulator:
     """Return a simulator that has not run yet."""
     faults = settings.get("faults")
     return Simulator(
-        workload,
-        recipe(settings),
+        source.arrivals(),
+        make_of(settings),
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
         faults=None if faults is None else FaultPlan.from_json(faults),
@@ -145,12 +147,11 @@ def simulator_of(workload: Workload, settings: dict[str, Any], **also: Any) -> S
     )
 
 
-def run_to_the_end(simulator: Simulator, until: float | None) -> None:
+def run_to_the_end(simulator: Simulator, until: float | None, arrivals: int) -> None:
     """Run until an instant; without one until nothing happens, and ``LINGER`` if nodes are held."""
-    arrivals = simulator.arrivals_left
     with progress(arrivals) as advanced:
         while simulator.step(until=math.inf if until is None else until) is not None:
-            advanced(arrivals - simulator.arrivals_left)
+            advanced(simulator.arrived)
         if until is None and any(job.holding for job in simulator.jobs):
             until = simulator.last_event_at + LINGER
         if until is not None:

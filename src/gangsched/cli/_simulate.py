@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Final
 
-from gangsched._seconds import format_duration
+from gangsched._seconds import format_span
 from gangsched.cli._files import print_json, written
 from gangsched.cli._options import add_policy
 from gangsched.cli._run import (
@@ -19,9 +19,8 @@ from gangsched.cli._run import (
     run_to_the_end,
     simulator_of,
 )
-from gangsched.cli._workload import add_source, read_workload
-from gangsched.events import PodAdded
-from gangsched.simulation import EventLog, Report, Snapshots, Workload, report
+from gangsched.cli._workload import Source, add_source, read_source
+from gangsched.simulation import EventLog, Report, Snapshots, report
 from gangsched.simulation.render import print_report
 
 __all__ = ["add_simulate", "print_as", "run"]
@@ -53,35 +52,38 @@ def add_simulate(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    settings, workload = run_settings(options), read_workload(options)
-    result, is_whole = run(workload, settings, detail=options.detail, log=options.log)
+    settings, source = run_settings(options), read_source(options)
+    result, is_whole = run(source, settings, detail=options.detail, log=options.log)
     print_as(result, options.output)
     if is_whole:
         return 0
-    at = f"t={format_duration(result.summary.end)}s"
+    at = f"t={format_span(result.summary.end)}"
     print(f"gangsched: interrupted at {at}; the report is of the run so far", file=sys.stderr)
     return INTERRUPTED
 
 
 def run(
-    workload: Workload, settings: dict[str, Any], *, detail: str, log: str | None = None
+    source: Source, settings: dict[str, Any], *, detail: str, log: str | None = None
 ) -> tuple[Report, bool]:
     """Run a workload; return the report, and whether the run came to its end."""
     events, tables = EventLog(), Snapshots()
-    pods = sum(isinstance(arrival.event, PodAdded) for arrival in workload.arrivals)
-    detailed = detail == "all" or (detail == "auto" and pods <= _DETAILED_PODS)
+    detailed = detail == "all" or (detail == "auto" and source.pods <= _DETAILED_PODS)
+    # the tables show finished pods; without them, a long run keeps only the pods that live
+    delete = not detailed and source.finishes_whole
     is_whole = False
     with written(log) as write, Interrupts() as interrupts:
         observers = (events, tables, interrupts) if detailed else (interrupts,)
-        simulator = simulator_of(workload, settings, log=write, observers=observers)
+        simulator = simulator_of(
+            source, settings, log=write, observers=observers, delete_finished=delete
+        )
         tables.watch(simulator)
         with suppress(InterruptedRunError):
-            run_to_the_end(simulator, settings["until"])
+            run_to_the_end(simulator, settings["until"], source.count)
             is_whole = True
     result = report(
         simulator,
         settings=settings,
-        skipped=workload.skipped,
+        skipped=source.skipped,
         snapshots=tables.taken,
         events=events.entries,
     )

@@ -1,18 +1,92 @@
-"""What arrives in a run: manifests, a trace and nodes."""
+"""What arrives in a run: manifests, a trace and nodes.
+
+Rules:
+  R1  every file is read and checked before the run;
+  R2  what arrives can be had again, so that several policies get the same;
+  R3  standard input is read once.
+"""
 
 from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, final
 
-from gangsched.cli._files import BadInputError, read
+from attrs import frozen
+
+from gangsched.cli._files import BadInputError, opened, read
 from gangsched.cli._options import seconds
+from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
-from gangsched.simulation import Arrival, Workload, load_trace, parse_nodes_shape
+from gangsched.model import Node
+from gangsched.simulation import (
+    Arrival,
+    Trace,
+    Workload,
+    load_nodes,
+    open_trace,
+    parse_nodes_shape,
+)
 from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
 
-__all__ = ["add_source", "read_workload"]
+__all__ = ["Source", "add_source", "read_source"]
+
+
+@final
+@frozen
+class Source:
+    """What arrives in a run.
+
+    Attributes:
+        start: What the manifests and the nodes are.
+        trace: The trace; None for none.
+    """
+
+    start: Workload
+    trace: Trace | None = None
+
+    @property
+    def pods(self) -> int:
+        """The number of pods."""
+        given = sum(isinstance(each.event, PodAdded) for each in self.start.arrivals)
+        return given + (0 if self.trace is None else self.trace.pods)
+
+    @property
+    def count(self) -> int:
+        """The number of arrivals."""
+        return len(self.start.arrivals) + (0 if self.trace is None else self.trace.pods)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """One sentence for each part of the input that was not taken over."""
+        return self.start.skipped + (() if self.trace is None else self.trace.skipped)
+
+    @property
+    def finishes_whole(self) -> bool:
+        """Whether the pods of a job end together, so that they can be deleted then."""
+        no_pods = not any(isinstance(each.event, PodAdded) for each in self.start.arrivals)
+        return self.trace is not None and self.trace.finishes_whole and no_pods
+
+    def arrivals(self) -> Workload | Iterable[Arrival]:
+        """Return the arrivals in time order; those of a trace are read as the run advances."""
+        if self.trace is None:
+            return self.start
+        by_time: Any = attrgetter("at")
+        return merge(self.start.arrivals, self._unique(self.trace), key=by_time)
+
+    def _unique(self, trace: Trace) -> Iterator[Arrival]:
+        """Refuse a pod that a manifest gives too: the second would replace a pod that runs."""
+        given = {a.event.pod.uid for a in self.start.arrivals if isinstance(a.event, PodAdded)}
+        for arrival in trace.arrivals():
+            event = arrival.event
+            if given and isinstance(event, PodAdded) and event.pod.uid in given:
+                raise BadInputError(f"pod {event.pod.key} is given by two files")
+            yield arrival
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -32,14 +106,21 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         metavar=("DURATION", "MANIFEST"),
         help="apply these files at that instant; may be repeated",
     )
-    source.add_argument("--trace", metavar="CSV", help="a trace, one job a row")
     source.add_argument(
-        "--nodes", metavar="COUNTxGPUS", help="nodes that exist from the start, such as 40x8"
+        "--trace",
+        metavar="FILE",
+        help="a trace: a CSV with one job a row, a trace of Alibaba, or an SWF file; - for"
+        " standard input",
+    )
+    source.add_argument(
+        "--nodes",
+        metavar="COUNTxGPUS|CSV",
+        help="nodes that exist from the start, such as 40x8, or a CSV file with one node a row",
     )
 
 
-def read_workload(options: argparse.Namespace) -> Workload:
-    """Read every input; return one workload."""
+def read_source(options: argparse.Namespace) -> Source:
+    """Read every input."""
     timed = [(0.0, name) for name in options.manifests]
     for when, *names in options.at:
         try:
@@ -51,23 +132,47 @@ def read_workload(options: argparse.Namespace) -> Workload:
         timed += [(at, name) for name in names]
     if not timed and options.trace is None:
         raise BadInputError("expected manifests or --trace; `gangsched demo` shows an example")
-    if options.trace is not None and options.nodes is None and not timed:
+    trace = None if options.trace is None else _trace(options.trace)
+    if trace is not None and options.nodes is None and not timed and not trace.nodes:
         raise BadInputError("--trace: expected --nodes, or manifests with nodes")
     parts: list[Workload] = []
-    if options.nodes is not None:
-        nodes = parse_nodes_shape(options.nodes)
+    nodes = () if options.nodes is None else _nodes(options.nodes)
+    if trace is not None and options.nodes is None:
+        nodes = trace.nodes
+    if nodes:
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
     files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
     classes = PriorityClasses()
     for _at, file in files:
         classes = file.priority_classes(classes)
     parts += [file.workload(classes, at=at) for at, file in files]
-    if options.trace is not None:
-        # newline="" leaves the line breaks inside quoted cells to the CSV reader
-        rows = io.StringIO(read(options.trace), newline="")
-        parts.append(load_trace(rows, file=options.trace))
     _refuse_twins(parts)
-    return Workload().merge(*parts)
+    return Source(Workload().merge(*parts), trace)
+
+
+def _trace(name: str) -> Trace:
+    return open_trace(_lines(name), file=name)
+
+
+def _nodes(text: str) -> tuple[Node, ...]:
+    """Return the nodes of a shape such as ``40x8``, or of a CSV file."""
+    try:
+        return parse_nodes_shape(text)
+    except InvalidValueError as error:
+        if text != "-" and not Path(text).suffix and not Path(text).exists():
+            raise InvalidValueError(
+                "--nodes", text, f"{error.expected}, or the name of a CSV file"
+            ) from None
+    return load_nodes(_lines(text)(), file=text)
+
+
+def _lines(name: str) -> Callable[[], Iterable[str]]:
+    """Return what reads the lines of a file from its beginning, each when it is needed."""
+    if name != "-":
+        return lambda: opened(name)
+    # newline="" leaves the line breaks inside quoted cells to the CSV reader
+    text = cache(lambda: read(name))
+    return lambda: io.StringIO(text(), newline="")
 
 
 def _refuse_twins(parts: Sequence[Workload]) -> None:

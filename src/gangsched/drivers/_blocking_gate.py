@@ -111,15 +111,15 @@ class PermitGate:
         with self._lock:
             self._tell(self._gate.withdraw(uid, now=self._clock(), reason=reason))
 
-    def declare(self, group: PodGroup) -> None:
-        """Remember the specification of a group; see ``gangsched.Gate.declare``."""
+    def set_spec(self, group: PodGroup) -> None:
+        """Remember the specification of a group; see ``gangsched.Gate.set_spec``."""
         with self._lock:
-            self._tell(self._gate.declare(group, now=self._clock()))
+            self._tell(self._gate.set_spec(group, now=self._clock()))
 
-    def undeclare(self, key: str) -> None:
-        """Forget the specification of a group; see ``gangsched.Gate.undeclare``."""
+    def delete_spec(self, key: str) -> None:
+        """Forget the specification of a group; see ``gangsched.Gate.delete_spec``."""
         with self._lock:
-            self._tell(self._gate.undeclare(key, now=self._clock()))
+            self._tell(self._gate.delete_spec(key, now=self._clock()))
 
     def close(self, reason: str = "the gate is closed") -> None:
         """Reject every gang that waits, and every member that comes from now on."""

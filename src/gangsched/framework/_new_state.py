@@ -8,10 +8,10 @@ from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime.callbacks import Callbacks
+from gangsched.framework.state.backfill_state import BackfillState
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Pods
-from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
@@ -33,7 +33,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
     return State(
         settings=settings,
         nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
-        queue=SchedulingQueue(callbacks.rank, equivalence.filing),
+        queue=SchedulingQueue(callbacks.sort_key, equivalence.filing),
         pods=Pods(PodGroupRegistry(grace, strict_priorities=settings.strict_priorities)),
         reservations=Reservations(backfill=BackfillState(backfill)),
         pod_classes=pod_classes,

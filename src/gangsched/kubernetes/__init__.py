@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gangsched.kubernetes._settings import (
+from gangsched.configuration import (
     ClientConnection,
     LeaderElection,
     ProfileSettings,
     Settings,
     read_settings,
 )
+from gangsched.kubernetes._volume_patches import node_selection, volume_binding
 from gangsched.kubernetes.convert import (
     DEFAULT_SCHEDULERS,
     Notification,
@@ -40,11 +41,13 @@ __all__ = [
     "Settings",
     "binding",
     "deletion",
+    "node_selection",
     "read_event",
     "read_notification",
     "read_settings",
     "run",
     "unschedulable_condition",
+    "volume_binding",
 ]
 
 

@@ -15,7 +15,9 @@ Rules:
   R4  a change that no decision depends on gives no event. The echo of our own bind is one;
   R5  what a pod claims is read once for all pods with the same labels and annotations. A malformed
       claim is read each time, since its error names the pod;
-  R6  groups of several APIs may have one key. The API that is first in *dialects* counts.
+  R6  groups of several APIs may have one key. The API that is first in *dialects* counts;
+  R7  if objects of a kind cannot be read, pending pods that need them are held, see ``_held``: no
+      object would be taken for "there is none".
 
 Everything here runs in the task that owns the scheduler, between two calls of it.
 """
@@ -27,7 +29,7 @@ from typing import Any, Final, cast, final
 
 from attrs import evolve
 
-from gangsched.cluster_objects import Namespace
+from gangsched.cluster_objects import KINDS
 from gangsched.events import (
     Bound,
     Event,
@@ -45,11 +47,12 @@ from gangsched.events import (
 )
 from gangsched.kubernetes._facts import (
     GroupFacts,
-    NamespaceFacts,
     NodeFacts,
+    ObjectFacts,
     PodFacts,
     PriorityClassFacts,
 )
+from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
@@ -60,6 +63,8 @@ __all__ = ["Cache"]
 
 _MOST_CLAIMS: Final = 4096
 _UNREAD: Final = object()
+_NEEDS: Final = "needs "
+"""The beginning of the reasons to hold a pod for objects that cannot be read."""
 
 
 @final
@@ -89,6 +94,7 @@ class Cache:
         self._groups: dict[GroupKey, dict[str, GroupFacts]] = {}
         self._classes: dict[str, PriorityClassFacts] = {}
         self._of_class: dict[str, set[GroupKey]] = {}
+        self._unreadable: dict[str, str] = {}
 
     # For the scheduler ----------------------------------------------------------------------
 
@@ -173,6 +179,7 @@ class Cache:
         if pod.node_name is None and known is not None and known.node_name is not None:
             pod = evolve(pod, node_name=known.node_name)
         elif pod.node_name is None:
+            pod = self._held(pod) if self._unreadable else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
         else:
@@ -277,15 +284,43 @@ class Cache:
 
     # What constraints refer to -----------------------------------------------------------------
 
-    def namespace(self, delta: Delta[NamespaceFacts]) -> Event | None:
-        """Store a change of a namespace; return the event, None if its labels are the same."""
+    def object(self, kind: str, delta: Delta[ObjectFacts]) -> Event | None:
+        """Store a change of such an object; return the event, None if nothing is read of it."""
         assert delta.identity is not None
-        name = delta.identity.key
-        known = self.cluster.objects.get(Namespace, name)
+        key = delta.identity.key
+        known = self.cluster.objects.get(KINDS[kind], key)
         if delta.value is None:
-            return None if known is None else self.cluster.apply(ObjectDeleted("Namespace", name))
-        shown = Namespace(name=name, labels=delta.value.labels)
+            return None if known is None else self.cluster.apply(ObjectDeleted(kind, key))
+        shown = delta.value.value
         return None if shown == known else self.cluster.apply(ObjectChanged(shown))
+
+    def unreadable(self, kind: str, why: str) -> list[Event]:
+        """Note that objects of a kind cannot be read, or can again; return what that changes.
+
+        Args:
+            kind: The kind.
+            why: The reason; empty if they can be read.
+        """
+        if self._unreadable.get(kind, "") == why:
+            return []
+        if why:
+            self._unreadable[kind] = why
+        else:
+            del self._unreadable[kind]
+        events: list[Event] = []
+        for pod in [pod for pod in self.cluster.pods() if pod.node_name is None]:
+            held = self._held(pod)
+            if held != pod:
+                events.append(self.cluster.apply(PodUpdated(held)))
+        return events
+
+    def _held(self, pod: Pod) -> Pod:
+        """Return a pending pod with a reason to hold it, if it needs what cannot be read."""
+        others = tuple(each for each in pod.unmodelled if not each.startswith(_NEEDS))
+        needs = objects_needed(pod) if self._unreadable else frozenset[str]()
+        lacks = [f"{_NEEDS}{k} objects: {v}" for k, v in self._unreadable.items() if k in needs]
+        reasons = (*others, *lacks)
+        return pod if reasons == pod.unmodelled else evolve(pod, unmodelled=reasons)
 
 
 def _runs_on(before: Pod, after: Pod) -> bool:

@@ -19,7 +19,6 @@ from gangsched.kubernetes._facts import (
     Condition,
     Dialect,
     GroupFacts,
-    NamespaceFacts,
     NodeFacts,
     PodFacts,
     PriorityClassFacts,
@@ -32,7 +31,6 @@ from gangsched.kubernetes._read import (
     mapping_in,
     read_class_slowly,
     read_document,
-    read_labels_slowly,
     read_node_slowly,
     read_pod_group_slowly,
     text_in,
@@ -51,13 +49,11 @@ __all__ = [
     "Dialect",
     "GroupDecoder",
     "GroupFacts",
-    "NamespaceFacts",
     "NodeDecoder",
     "NodeFacts",
     "PodDecoder",
     "PodFacts",
     "PriorityClassFacts",
-    "decode_namespace",
     "decode_priority_class",
 ]
 
@@ -210,18 +206,6 @@ def decode_priority_class(raw: bytes | memoryview) -> PriorityClassFacts:
         global_default=default,
         preemption_policy=policy,
     )
-
-
-def decode_namespace(raw: bytes | memoryview) -> NamespaceFacts:
-    """Return one namespace.
-
-    Raises:
-        ManifestError: It is malformed.
-    """
-    document = read_document(raw, "Namespace")
-    identity = identity_in(document)
-    labels = read_labels_slowly(document)
-    return NamespaceFacts(name=identity.key, identity=identity, labels=labels)
 
 
 def _digest(*parts: bytes | Raw) -> bytes:

@@ -11,16 +11,16 @@ from typing import final
 
 from attrs import frozen
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.kubernetes._known import Identity
 from gangsched.model import Node, Pod, PodGroup
-from gangsched.resources import EMPTY, FrozenMap
 
 __all__ = [
     "Condition",
     "Dialect",
     "GroupFacts",
-    "NamespaceFacts",
     "NodeFacts",
+    "ObjectFacts",
     "PodFacts",
     "PriorityClassFacts",
 ]
@@ -152,15 +152,13 @@ class PriorityClassFacts:
 
 @final
 @frozen(kw_only=True)
-class NamespaceFacts:
-    """A namespace.
+class ObjectFacts:
+    """An object that constraints refer to, such as a claim or a namespace.
 
     Attributes:
-        name: Its name.
+        value: The object as the scheduler sees it.
         identity: Which version of which object it is.
-        labels: Its labels.
     """
 
-    name: str
+    value: ClusterObject
     identity: Identity
-    labels: FrozenMap[str] = EMPTY

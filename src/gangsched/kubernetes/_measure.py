@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+from gangsched.configuration import Settings
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._server import Page
-from gangsched.kubernetes._settings import Settings
 from gangsched.metrics import Metrics
 
 __all__ = ["Measures"]

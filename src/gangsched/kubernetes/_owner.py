@@ -32,8 +32,8 @@ from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import (
     GroupFacts,
-    NamespaceFacts,
     NodeFacts,
+    ObjectFacts,
     PodFacts,
     PriorityClassFacts,
 )
@@ -135,11 +135,20 @@ class Owner:
                 for event in self.cache.priority_class(delta):
                     self.tell(event)
 
-    def namespaces(self, deltas: Iterable[Delta[NamespaceFacts]]) -> None:
-        """Take in changes of namespaces."""
-        for delta in deltas:
-            if self._is_object(delta):
-                self.tell(self.cache.namespace(delta))
+    def objects(self, kind: str) -> Callable[[Iterable[Delta[ObjectFacts]]], None]:
+        """Return what takes in changes of the objects of a kind that constraints refer to."""
+
+        def take_in(deltas: Iterable[Delta[ObjectFacts]]) -> None:
+            for delta in deltas:
+                if self._is_object(delta):
+                    self.tell(self.cache.object(kind, delta))
+
+        return take_in
+
+    def unreadable(self, kind: str, why: str) -> None:
+        """Take in that objects of a kind cannot be read, or, without a reason, that they can."""
+        for event in self.cache.unreadable(kind, why):
+            self.tell(event)
 
     @staticmethod
     def _is_object(delta: Delta[Any]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, Dialect
@@ -25,8 +26,8 @@ from gangsched.objects import (
     read_group,
     read_manifest,
     read_node,
+    read_object,
 )
-from gangsched.resources import FrozenMap
 
 try:
     import msgspec
@@ -39,8 +40,8 @@ __all__ = [
     "mapping_in",
     "read_class_slowly",
     "read_document",
-    "read_labels_slowly",
     "read_node_slowly",
+    "read_object_slowly",
     "read_pod_group_slowly",
     "read_pod_slowly",
     "text_in",
@@ -179,10 +180,10 @@ def read_class_slowly(document: Document) -> tuple[int, bool, str]:
     return value, root["globalDefault"].flag(), root["preemptionPolicy"].word(policies, "")
 
 
-def read_labels_slowly(document: Document) -> FrozenMap[str]:
-    """Return the labels of an object.
+def read_object_slowly(document: Document) -> ClusterObject:
+    """Return an object that constraints refer to.
 
     Raises:
-        ManifestError: They are malformed.
+        ManifestError: It is malformed.
     """
-    return _manifest(document).document["metadata"]["labels"].texts()
+    return read_object(_manifest(document))

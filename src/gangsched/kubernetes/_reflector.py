@@ -68,6 +68,7 @@ _LIST_TIMEOUT: Final = 60.0
 _AT_ONCE: Final = 1.0
 _GONE: Final = 410
 _NOT_FOUND: Final = 404
+_DENIED: Final = frozenset({403, _NOT_FOUND, 405})
 _NOT_SERVED: Final = (400, 405, 415, 422)
 """What API servers that do not serve WatchList answer: 422 up to 1.33, others before."""
 _LEAST_PAUSE: Final = 0.1
@@ -164,6 +165,11 @@ class Reflector(Generic[T]):
         page: The most objects of one page of a list.
         first_event: The seconds without a line after which a stream of initial events is given up.
         sleep: Waits, for a number of seconds.
+
+    Attributes:
+        synced: Whether a listing has been completed.
+        denied: How often in a row the API server has said that the resource must not be read or
+            is not served.
     """
 
     def __init__(
@@ -197,6 +203,7 @@ class Reflector(Generic[T]):
         self._refusals = 0
         self._state = ReflectorState("listing")
         self.synced = False
+        self.denied = 0
 
     @property
     def state(self) -> ReflectorState:
@@ -281,6 +288,8 @@ class Reflector(Generic[T]):
         self._version = version or None
         self.synced = True
         self._failures = self._refusals = 0
+        if version:
+            self.denied = 0
         self._sink([*before, *gone, Delta[T]("synced")])
 
     # Watching
@@ -385,7 +394,7 @@ class Reflector(Generic[T]):
         # Initial events come in no order: only the bookmark that ends them says where to resume.
         if version and not self._known.is_listing:
             self._version = version
-            self._failures = self._refusals = 0
+            self._failures = self._refusals = self.denied = 0
 
     # Failing
 
@@ -399,6 +408,7 @@ class Reflector(Generic[T]):
                 return
         else:
             self._refusals += 1
+            self.denied = self.denied + 1 if status.code in _DENIED else 0
             if self._refusals >= _MOST_REFUSALS:
                 self._version = None
                 if status.code == _NOT_FOUND:

@@ -23,19 +23,19 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, cast, final
 
 from attrs import define
 
+from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._server import Server
-from gangsched.kubernetes._settings import Settings
 from gangsched.kubernetes._shell import Shell
 
 __all__ = ["run"]
@@ -49,6 +49,7 @@ async def run(
     stop: asyncio.Event | None = None,
     api: Api | None = None,
     plugins: Iterable[object] = (),
+    factories: Mapping[str, Callable[..., object]] | None = None,
     serve: tuple[str, int] | None = None,
 ) -> None:
     """Schedule the pods of a cluster, until *stop* is set.
@@ -58,6 +59,8 @@ async def run(
         stop: Set it to end the run; None to run until the task is cancelled.
         api: The API server; None to connect to the one that the configuration names.
         plugins: Further plugins of the scheduler.
+        factories: By the name of a plugin, what makes it from its arguments if the configuration
+            enables it.
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
             nothing.
 
@@ -68,7 +71,7 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
-    replica = _Replica(settings, stop, tuple(plugins), Measures(settings))
+    replica = _Replica(settings, stop, tuple(plugins), factories or {}, Measures(settings))
     server = Server(replica.measures.pages(replica.problems))
     if serve is not None:
         port = await server.start(*serve)
@@ -92,6 +95,7 @@ async def _connect(settings: Settings) -> Api:
         "events": client.event_connections,
         "status": client.event_connections,
         "evictions": 4,
+        "volumes": 4,
         "leases": 1,
     }
     chosen = cast("TransportName", client.transport)
@@ -112,6 +116,7 @@ class _Replica:
     settings: Settings
     stop: asyncio.Event
     plugins: tuple[object, ...]
+    factories: Mapping[str, Callable[..., object]]
     measures: Measures
     election: Election | None = None
     shell: Shell | None = None
@@ -160,6 +165,7 @@ class _Replica:
             api,
             self.settings,
             plugins=self.plugins,
+            factories=self.factories,
             measures=self.measures,
             clock=epoch_seconds,
             may_write=lambda: may_write is None or may_write.is_leading,

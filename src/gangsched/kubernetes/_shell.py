@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, final
 
+from gangsched.configuration import Settings, make_scheduler
+from gangsched.configuration.scheduler import releases_gangs, volume_timeout
 from gangsched.errors import GangschedError
-from gangsched.events import Evict
+from gangsched.events import Bind, Evict
+from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
@@ -25,7 +28,6 @@ from gangsched.kubernetes._decode import (
     GroupDecoder,
     NodeDecoder,
     PodDecoder,
-    decode_namespace,
     decode_priority_class,
 )
 from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
@@ -36,13 +38,15 @@ from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._measure import Measures
+from gangsched.kubernetes._objects import WATCHED, ObjectDecoder, Watched
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
-from gangsched.kubernetes._profile import make_scheduler, releases_gangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
-from gangsched.kubernetes._settings import Settings
+from gangsched.kubernetes._volume_waits import WaitsForVolumes
+from gangsched.kubernetes._volume_writer import VolumeWriter
+from gangsched.model import GroupKey, Pod
 
 __all__ = ["Shell"]
 
@@ -50,6 +54,9 @@ _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
 _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
+
+_DENIALS: Final = 5
+"""After how many refusals in a row, about 1.5 s, objects count as out of reach."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -62,6 +69,7 @@ class Shell:
         api: The API server.
         settings: The configuration.
         plugins: Further plugins.
+        factories: By the name of a plugin, what makes it if the configuration enables it.
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
@@ -73,6 +81,7 @@ class Shell:
         settings: Settings,
         *,
         plugins: Iterable[object],
+        factories: Mapping[str, Callable[..., object]],
         measures: Measures,
         clock: Callable[[], float],
         may_write: Callable[[], bool],
@@ -80,20 +89,32 @@ class Shell:
         self._api = api
         self._settings = settings
         self._plugins = tuple(plugins)
+        self._factories = factories
         self._measures = measures
         self._clock = clock
         self._may_write = may_write
         self._reflectors: dict[str, Reflector[Any]] = {}
+        self._optional: dict[str, str] = {}
         self._decode_pod = PodDecoder()
         self._all_synced = asyncio.Event()
         self.owner: Owner | None = None
 
     def problems(self) -> list[str]:
         """Return why it is not ready: the resources that are not listed yet."""
-        waiting = [kind for kind, each in self._reflectors.items() if not each.synced]
+        waiting = [kind for kind in self._reflectors if not self._is_settled(kind)]
         if self.owner is None or self.owner.driver is None:
             return [f"{kind} are not listed yet" for kind in waiting] or ["not scheduling yet"]
         return []
+
+    def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
+        return make_scheduler(
+            self._settings,
+            cache.cluster,
+            plugins=self._plugins,
+            factories=self._factories,
+            membership=cache.membership,
+            preempts=preempts,
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until *stop* is set.
@@ -104,7 +125,7 @@ class Shell:
         requests = Requests(self._api, seen=self._measures.request)
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
         owner = self.owner = Owner(cache, self._clock)
-        make_scheduler(self._settings, cache, self._plugins)  # a wrong profile fails before listing
+        self._scheduler(cache)  # a wrong profile fails before listing
         give_way = GiveWay(owner.binds_waiting)
         connections = self._settings.client.event_connections
         status = StatusWriter(requests, cache, give_way, workers=connections)
@@ -142,8 +163,12 @@ class Shell:
         status: StatusWriter,
         events: EventRecorder,
     ) -> None:
-        scheduler = make_scheduler(self._settings, owner.cache, self._plugins)
+        knows_budgets = not self._optional.get("PodDisruptionBudget")
+        if not knows_budgets:
+            _log.warning("no pod is preempted: disruption budgets cannot be read")
+        scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
         effects: Effects
+        waits: WaitsForVolumes
 
         async def release(evict: Evict) -> None:
             with suppress(GangschedError):  # looked at again within the bound
@@ -163,8 +188,25 @@ class Shell:
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
-        driver = owner.begin(
+
+        def not_written(bind: Bind, reason: str) -> None:
+            owner.tell(waits.refused(bind, reason))
+
+        def group(pod: Pod) -> GroupKey | None:
+            claim = owner.cache.membership(pod)
+            return None if claim is None else claim.group
+
+        writer = VolumeWriter(requests, not_written, self._may_write)
+        waits = WaitsForVolumes(
             WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
+            owner.cache.cluster,
+            group,
+            writer.put,
+            timeout=volume_timeout(self._settings),
+        )
+        tasks.start(writer.run())
+        driver = owner.begin(
+            waits,
             bind=binder,
             evict=evictor,
             effects=effects,
@@ -203,8 +245,8 @@ class Shell:
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
         self._watch(tasks, priority_classes, decode_priority_class, owner.priority_classes)
-        namespaces = Resource("/api/v1/namespaces", "Namespace")
-        self._watch(tasks, namespaces, decode_namespace, owner.namespaces)
+        for each in WATCHED:
+            self._watch_objects(tasks, owner, each)
         self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
         self._watch_groups(tasks, owner, dialects)
         self._watch(tasks, Resource("/api/v1/pods", "Pod"), self._decode_pod, owner.pods)
@@ -224,22 +266,61 @@ class Shell:
                 sink = owner.groups(dialect.group)
                 self._watch(tasks, resource, GroupDecoder(dialect), sink)
 
+    def _watch_objects(self, tasks: _Tasks, owner: Owner, watched: Watched) -> None:
+        """Watch what constraints refer to; an optional kind may be absent or forbidden."""
+        kind = watched.kind
+        if watched.optional:
+            self._optional[kind] = ""
+
+        def look() -> None:
+            if kind not in self._optional:
+                return
+            reflector = self._reflectors[kind]
+            if reflector.denied >= _DENIALS:
+                why = "they cannot be read"
+            elif reflector.denied or not reflector.synced:
+                return
+            else:
+                why = ""
+            if why != self._optional[kind]:
+                self._optional[kind] = why
+                log = _log.warning if why else _log.info
+                log("%s: %s", kind, why or "they can be read again")
+                owner.unreadable(kind, why)
+                self._settle()
+
+        resource = Resource(watched.path, kind)
+        self._watch(tasks, resource, ObjectDecoder(watched), owner.objects(kind), look)
+
+    def _is_settled(self, kind: str) -> bool:
+        """Return whether the objects of a kind are listed, or are known to be out of reach."""
+        reflector = self._reflectors[kind]
+        if kind not in self._optional:
+            return reflector.synced
+        return bool(self._optional[kind]) or (reflector.synced and not reflector.denied)
+
+    def _settle(self) -> None:
+        if not self._all_synced.is_set() and all(map(self._is_settled, self._reflectors)):
+            self._all_synced.set()
+
     def _watch(
         self,
         tasks: _Tasks,
         resource: Resource,
         decode: Callable[[bytes | memoryview], Any],
         sink: Callable[[list[Any]], None],
+        look: Callable[[], None] = lambda: None,
     ) -> None:
         def take_in(deltas: list[Any]) -> None:
             sink(deltas)
-            is_new = deltas[-1].kind == "synced" and not self._all_synced.is_set()
-            if is_new and all(each.synced for each in self._reflectors.values()):
-                self._all_synced.set()
+            if deltas[-1].kind == "synced":
+                look()
+                self._settle()
 
         def noted(state: Any) -> None:
             if state.problem is not None:
                 _log.warning("%s: %s; again in %.1f s", resource.kind, state.problem, state.delay)
+                look()
 
         reflector: Reflector[Any] = Reflector(self._api, resource, decode, take_in, on_state=noted)
         self._reflectors[resource.kind] = reflector

@@ -6,7 +6,7 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched.protocols import EntityView, Rank
+from gangsched.protocols import EntityView, QueueSortKey
 
 __all__ = ["PrioritySort"]
 
@@ -21,6 +21,6 @@ class PrioritySort:
         """``PrioritySort``."""
         return "PrioritySort"
 
-    def queue_sort(self, entity: EntityView) -> Rank:
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key: priority, time of enqueueing, order of arrival."""
         return (-entity.priority, entity.queued_at, entity.seq)

@@ -10,7 +10,7 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched.protocols import EntityView, Rank
+from gangsched.protocols import EntityView, QueueSortKey
 
 __all__ = ["QOSSort"]
 
@@ -28,6 +28,6 @@ class QOSSort:
         """``QOSSort``."""
         return "QOSSort"
 
-    def queue_sort(self, entity: EntityView) -> Rank:
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key: priority, class, time of enqueueing, order of arrival."""
         return (-entity.priority, int(entity.pod.qos_class), entity.queued_at, entity.seq)

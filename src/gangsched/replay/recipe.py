@@ -42,8 +42,11 @@ __all__ = ["MOST_STEPS", "Recipe"]
 _PRESETS: Final[Mapping[str, Callable[..., Scheduler]]] = {
     "coscheduling": presets.coscheduling,
     "gang": presets.gang,
-    "pod-by-pod": presets.pod_by_pod,
+    "pod_by_pod": presets.pod_by_pod,
 }
+_FORMER_NAMES: Final = {"pod-by-pod": "pod_by_pod"}
+"""Names in logs of earlier versions, by which a preset can still be read."""
+
 MOST_STEPS: Final = 1_000_000
 """The largest search budget of a recipe, in steps."""
 
@@ -108,7 +111,7 @@ class Recipe:
         scheduler = make(cluster)
 
     Attributes:
-        preset: ``coscheduling``, ``gang`` or ``pod-by-pod``.
+        preset: ``coscheduling``, ``gang`` or ``pod_by_pod``.
         arguments: Every argument of the preset except the cluster state.
 
     Raises:
@@ -183,7 +186,10 @@ class Recipe:
             if form is None:
                 raise InvalidValueError(at(inside, name), value, "an argument of a preset")
             read[name] = form.read(value, at(inside, name))
+        preset = given["preset"]
+        if isinstance(preset, str):
+            preset = _FORMER_NAMES.get(preset, preset)
         try:
-            return cls(given["preset"], **read)
+            return cls(preset, **read)
         except InvalidValueError as error:
             raise InvalidValueError(at(path, error.field), error.value, error.expected) from error

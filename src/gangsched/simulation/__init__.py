@@ -17,9 +17,10 @@ from gangsched.simulation.faults import (
     NodeVanishes,
     SchedulerRestarts,
 )
-from gangsched.simulation.jobs import Job, Jobs
+from gangsched.simulation.jobs import Job, JobRow, Jobs
 from gangsched.simulation.manifests import load_manifests
 from gangsched.simulation.metrics import Account, Distribution
+from gangsched.simulation.node_tables import load_nodes
 from gangsched.simulation.report import (
     SCHEMA,
     Counts,
@@ -31,12 +32,13 @@ from gangsched.simulation.report import (
     report,
 )
 from gangsched.simulation.simulator import Observer, Simulator
-from gangsched.simulation.traces import load_trace, parse_nodes_shape
-from gangsched.simulation.workload import RUN_SECONDS, Arrival, Workload
+from gangsched.simulation.traces import Trace, load_trace, open_trace, parse_nodes_shape
+from gangsched.simulation.workload import RUN_SECONDS, TIME_LIMIT, Arrival, Workload
 
 __all__ = [
     "RUN_SECONDS",
     "SCHEMA",
+    "TIME_LIMIT",
     "Account",
     "Arrival",
     "BindAnswerLost",
@@ -54,6 +56,7 @@ __all__ = [
     "Fault",
     "FaultPlan",
     "Job",
+    "JobRow",
     "Jobs",
     "LogEntry",
     "NodeVanishes",
@@ -65,9 +68,12 @@ __all__ = [
     "Snapshot",
     "Snapshots",
     "Summary",
+    "Trace",
     "Workload",
     "load_manifests",
+    "load_nodes",
     "load_trace",
+    "open_trace",
     "parse_nodes_shape",
     "report",
 ]

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import TypeAlias, final
@@ -49,6 +48,7 @@ from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
 from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
+from gangsched.simulation._upcoming import Upcoming
 from gangsched.simulation._usage import UsageTracker
 from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
@@ -58,7 +58,7 @@ from gangsched.simulation.faults import (
     FaultPlan,
     NodeVanishes,
 )
-from gangsched.simulation.workload import Workload, run_seconds
+from gangsched.simulation.workload import Arrival, run_seconds
 
 __all__ = ["WorkloadRun"]
 
@@ -81,22 +81,23 @@ class WorkloadRun:
 
     def __init__(
         self,
-        workload: Workload,
+        arrivals: Iterable[Arrival],
         make: _Maker,
         *,
         bind_seconds: float,
         seed: int,
         plan: FaultPlan,
         observers: Sequence[Observer],
+        delete_finished: bool,
     ) -> None:
-        arrivals = workload.arrivals
-        self.now = arrivals[0].at if arrivals else 0.0
+        self.arrivals = Upcoming(arrivals)
+        self.now = self.arrivals.at or 0.0
         self.last_event_at = self.now
         self.decisions = 0
         self.cluster = InMemoryCluster()
         self.usage = UsageTracker(self.cluster)
         self.injector = FaultInjector(plan)
-        self.arrivals = deque(arrivals)
+        self._delete_finished = delete_finished
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._make = make
         self._calls = make(self._cache.cluster)
@@ -126,15 +127,14 @@ class WorkloadRun:
 
     def _due(self) -> float | None:
         candidates = [self._calls.next_deadline()]
-        if self.arrivals:
-            candidates.append(self.arrivals[0].at)
+        candidates.append(self.arrivals.at)
         if self._agenda:
             candidates.append(self._agenda[0][0])
         return min((when for when in candidates if when is not None), default=None)
 
     def _is_at_rest(self) -> bool:
         """Whether nothing is scheduled to happen; a scheduler may still retry without end."""
-        return not self.arrivals and not self._agenda
+        return self.arrivals.at is None and not self._agenda
 
     def step(self, when: float) -> None:
         """Run through one instant."""
@@ -144,8 +144,9 @@ class WorkloadRun:
         self._perform(self._calls.advance(now=now))
         while self._agenda and self._agenda[0][0] <= now:
             heappop(self._agenda)[-1]()
-        while self.arrivals and self.arrivals[0].at <= now:
-            self._happen(self.arrivals.popleft().event)
+        arrivals = self.arrivals
+        while (at := arrivals.at) is not None and at <= now:
+            self._happen(arrivals.take())
         if nothing_else_comes:
             self._delivery.flush()
         while (effects := self._decide()) is not None:
@@ -194,7 +195,12 @@ class WorkloadRun:
 
     def _finish(self, uid: PodUID) -> None:
         pod = self.cluster.pod(uid)
-        if pod is not None and not pod.is_finished:
+        if pod is None or pod.is_finished:
+            return
+        if self._delete_finished:
+            self.usage.jobs.finish(uid, now=self.now)
+            self._happen(PodDeleted(uid))
+        else:
             self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
 
     # Effects --------------------------------------------------------------------------------

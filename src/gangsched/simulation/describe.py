@@ -12,7 +12,7 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._seconds import format_duration
+from gangsched._seconds import format_span
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -76,7 +76,7 @@ def _nodes(count: int) -> str:
 
 
 def _instant(seconds: float) -> str:
-    return f"t={format_duration(seconds)}s"
+    return f"t={format_span(seconds)}"
 
 
 def _two(first: int, first_unit: str, second: int, second_unit: str) -> str:
@@ -222,7 +222,7 @@ class EventLog:
             case GroupScheduled(group, attempt, scheduled, waited):
                 text = (
                     f"Attempt {attempt}: {_members(scheduled)} scheduled,"
-                    f" after {format_duration(waited)}s"
+                    f" after {format_span(waited)}"
                 )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
             case Evict(uid, node, reason):

@@ -8,23 +8,87 @@ Invariants (checked by ``_check``):
   I1  a pod is in one job;
   I2  a job has begun exactly when as many members as its quorum were bound at one time;
   I3  a member holds its requests from its ``PodWaiting`` or ``Bind`` until it is bound and
-      finished, rejected, failed to bind or deleted.
+      finished, rejected, failed to bind or deleted;
+  I4  a finished job without pods is kept as a ``JobRow`` only: in a long run most jobs are over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import final
+from typing import Final, final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID, Resources
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.simulation.metrics import Account
 from gangsched.simulation.workload import job_of
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["SHORTEST_RUN", "Job", "JobRow", "Jobs"]
+
+SHORTEST_RUN: Final = 10.0
+"""The bound of the bounded slowdown in seconds, as Feitelson and Rudolph chose it."""
+
+
+@final
+@frozen(kw_only=True)
+class JobRow:
+    """What a report says about a job; all instants are seconds of the simulation's clock.
+
+    Attributes:
+        key: The key of the group, ``namespace/name`` of a job, or the UID of a regular pod.
+        is_gang: Whether several pods must run together.
+        size: The largest number of pods that it had at one time.
+        members: The number of pods that it has at the end.
+        quorum: The number of pods that must be bound for its work to begin; None if unknown.
+        priority: The priority of the group, or of its first pod.
+        submitted_at: When the job was complete for the first time; None before that.
+        started_at: When its quorum was bound; None before that.
+        finished_at: When its last pod finished; None before that.
+        is_partial: Whether members are bound although its work has not begun.
+        is_finished: Whether its work has begun and every member has finished.
+        nodes: The nodes that its pods were bound to, each once, in the order of the binds.
+    """
+
+    key: str
+    is_gang: bool
+    size: int
+    members: int
+    quorum: int | None
+    priority: int
+    submitted_at: float | None
+    started_at: float | None
+    finished_at: float | None
+    is_partial: bool
+    is_finished: bool
+    nodes: tuple[NodeName, ...]
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds from completeness to the start; None if it has not started."""
+        if self.submitted_at is None or self.started_at is None:
+            return None
+        return self.started_at - self.submitted_at
+
+    @property
+    def completion_time(self) -> float | None:
+        """Seconds from completeness to the end, the JCT; None if it has not finished."""
+        if self.submitted_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.submitted_at
+
+    @property
+    def slowdown(self) -> float | None:
+        """The bounded slowdown: completion time per run time, at least 1; None if not finished.
+
+        The run time counts as ``SHORTEST_RUN`` seconds at least. Without a bound, a job of one
+        second that waits for a minute would outweigh all long jobs.
+        """
+        total = self.completion_time
+        if total is None or self.finished_at is None or self.started_at is None:
+            return None
+        return max(1.0, total / max(self.finished_at - self.started_at, SHORTEST_RUN))
 
 
 @final
@@ -45,11 +109,17 @@ class Job:
         finished: The members that have finished.
         submitted_at: When the job was complete for the first time; None before that.
         started_at: When its quorum was bound; None before that.
+        finished_at: When its last pod finished; None before that.
+        number: Its place among all jobs in the order in which they became known.
+        size: The largest number of pods that it had at one time.
+        priority: The priority of its first pod.
+        nodes: The nodes that its pods were bound to.
     """
 
     key: str
     is_gang: bool
     kind: str = "pod"
+    number: int = 0
     claimed_min: int | None = None
     spec: PodGroup | None = None
     members: dict[PodUID, Pod] = field(factory=dict[PodUID, Pod])
@@ -59,6 +129,28 @@ class Job:
     finished: set[PodUID] = field(factory=set[PodUID])
     submitted_at: float | None = None
     started_at: float | None = None
+    finished_at: float | None = None
+    size: int = 0
+    priority: int = 0
+    nodes: dict[NodeName, None] = field(factory=dict[NodeName, None])
+
+    def row(self) -> JobRow:
+        """Return the job as it is now."""
+        spec_priority = None if self.spec is None else self.spec.priority
+        return JobRow(
+            key=self.key,
+            is_gang=self.is_gang,
+            size=self.size,
+            members=len(self.members),
+            quorum=self.quorum,
+            priority=self.priority if spec_priority is None else spec_priority,
+            submitted_at=self.submitted_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            is_partial=self.is_partial,
+            is_finished=self.is_finished,
+            nodes=tuple(self.nodes),
+        )
 
     @property
     def quorum(self) -> int | None:
@@ -93,6 +185,8 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[tuple[str, str], Job] = {}
         self._of: dict[PodUID, Job] = {}
+        self._past: list[tuple[int, JobRow]] = []
+        self._numbers = 0
         self.idle: Account = Account()
         """The resources that jobs hold whose work has not begun."""
         self.used: Account = Account()
@@ -122,7 +216,11 @@ class Jobs:
                 job.claimed_min = claim.min_available
             if claim.role is not None:
                 job.roles[pod.uid] = claim.role
+        if not job.size:
+            job.priority = pod.priority
         job.members[pod.uid] = pod
+        job.size = max(job.size, len(job.members))
+        job.finished_at = None
         self._of[pod.uid] = job
         self._note_completeness(job, now)
 
@@ -161,6 +259,9 @@ class Jobs:
         if uid in job.bound:
             return []
         job.bound.add(uid)
+        node = job.members[uid].node_name
+        if node is not None:
+            job.nodes[node] = None
         if job.started_at is not None:
             return [uid]
         if not job.has_quorum(job.bound):
@@ -176,7 +277,11 @@ class Jobs:
     def finish(self, uid: PodUID, *, now: float) -> None:
         """Record that a pod has finished."""
         self.give_back(uid, now=now)
-        self._of[uid].finished.add(uid)
+        job = self._of[uid]
+        if uid not in job.finished:
+            job.finished.add(uid)
+            if job.is_finished:
+                job.finished_at = now
 
     def remove_pod(self, uid: PodUID, *, now: float) -> None:
         """Remove a pod that was deleted."""
@@ -200,11 +305,20 @@ class Jobs:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    def rows(self) -> list[JobRow]:
+        """Return every job, also those that are over, in the order in which they became known.
+
+        Runtime complexity: O(jobs log jobs).
+        """
+        numbered = [*self._past, *((job.number, job.row()) for job in self)]
+        return [row for _number, row in sorted(numbered, key=lambda each: each[0])]
+
     def _job(self, kind: str, key: str, *, is_gang: bool) -> Job:
         # The kind is part of the key: a group, a controller's job and a pod may have one name.
         job = self._jobs.get((kind, key))
         if job is None:
-            job = self._jobs[kind, key] = Job(key, is_gang, kind)
+            job = self._jobs[kind, key] = Job(key, is_gang, kind, self._numbers)
+            self._numbers += 1
         return job
 
     def _job_without_group(self, pod: Pod) -> Job:
@@ -220,9 +334,14 @@ class Jobs:
         return job
 
     def _forget_if_empty(self, job: Job) -> None:
-        """Remove a job that was withdrawn before its work began."""
-        if not job.members and job.spec is None and job.started_at is None:
-            del self._jobs[job.kind, job.key]
+        """Remove a job that was withdrawn before its work began, or that is over (I4)."""
+        if job.members or job.spec is not None:
+            return
+        if job.finished_at is not None:
+            self._past.append((job.number, job.row()))
+        elif job.started_at is not None:
+            return  # its pods were evicted: those that replace them continue the job
+        del self._jobs[job.kind, job.key]
 
     def _account(self, job: Job) -> Account:
         return self.idle if job.started_at is None else self.used

@@ -4,7 +4,8 @@ Rules:
   R1  programs read the JSON; the text may change its layout;
   R2  a table is never cut: not on a narrow terminal, not in a pipe;
   R3  rich is imported when something is printed, not before;
-  R4  every line is escaped: names and messages of the input may hold control characters.
+  R4  every line is escaped: names and messages of the input may hold control characters;
+  R5  the tables name the namespace of each pod if there is more than one in the report.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from contextlib import contextmanager
 from io import StringIO
 from typing import TextIO
 
-from gangsched._seconds import format_duration
+from gangsched._seconds import format_duration, format_span
 from gangsched._text import printable
+from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
-__all__ = ["print_report", "progress"]
+__all__ = ["area_text", "print_report", "progress", "table_text"]
 
 _UNITS = {
     "nvidia.com/gpu": "GPU-seconds",
@@ -34,34 +36,41 @@ def print_report(result: Report, out: TextIO) -> None:
         out.write(printable(f"skipped: {sentence}") + "\n")
     if result.skipped:
         out.write("\n")
+    namespaces = {row.namespace for snapshot in result.snapshots for row in snapshot.pods}
     for snapshot in result.snapshots:
-        _snapshot(snapshot, out)
+        _snapshot(snapshot, out, with_namespace=len(namespaces) > 1)
     if result.events:
-        rows = [
-            (f"{format_duration(e.at)}s", e.type, e.reason, e.object, e.message)
-            for e in result.events
-        ]
-        out.write(_table(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
+        rows = [(format_span(e.at), e.type, e.reason, e.object, e.message) for e in result.events]
+        out.write(table_text(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
     _summary(result, out)
 
 
-def _snapshot(snapshot: Snapshot, out: TextIO) -> None:
-    out.write(f"t={format_duration(snapshot.at)}s\n")
-    rows = [
+def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:
+    out.write(f"t={format_span(snapshot.at)}\n")
+    columns: tuple[str, ...] = ("NAME", "READY", "STATUS", "NODE", "AGE")
+    rows: list[tuple[str, ...]] = [
         (row.name, row.ready, row.status, row.node or "<none>", row.age) for row in snapshot.pods
     ]
-    out.write(_table(("NAME", "READY", "STATUS", "NODE", "AGE"), rows) + "\n\n")
+    if with_namespace:
+        # one column more in every table of the report, so that tables can be compared by eye
+        columns = ("NAMESPACE", *columns)
+        rows = [(pod.namespace, *row) for pod, row in zip(snapshot.pods, rows, strict=True)]
+    out.write(table_text(columns, rows) + "\n\n")
 
 
 def _summary(result: Report, out: TextIO) -> None:
     summary = result.summary
     chosen = ", ".join(f"{k}={v}" for k, v in result.settings.items() if v is not None)
     out.write(printable(chosen) + "\n")
-    rows = [("simulated", f"{format_duration(summary.end)}s in {summary.decisions} decisions")]
+    rows = [("simulated", f"{format_span(summary.end)} in {summary.decisions} decisions")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
             rows.append(("  waited", _waiting(counts)))
+            if counts.finished:
+                figures = _figures(counts.completion, format_span)
+                took = f"{figures}, of the {counts.finished} that finished"
+                rows += [("  took", took), ("  slowdown", _figures(counts.slowdown, _factor))]
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", f"{share:.1%}"))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
@@ -72,7 +81,7 @@ def _summary(result: Report, out: TextIO) -> None:
     rows += [("pending", f"{job.job}: {job.why}") for job in result.pending[:20]]
     if len(result.pending) > 20:
         rows.append(("pending", f"and {len(result.pending) - 20} more"))
-    out.write(_table(None, rows) + "\n")
+    out.write(table_text(None, rows) + "\n")
 
 
 def _counts(counts: Counts) -> str:
@@ -83,19 +92,32 @@ def _counts(counts: Counts) -> str:
 
 
 def _waiting(counts: Counts) -> str:
-    waiting = counts.waiting
-    if waiting.median is None or waiting.p95 is None or waiting.max is None:
+    left = counts.submitted - counts.started_whole
+    if not counts.waiting.count:
         return "none has started"
-    figures = (("median", waiting.median), ("p95", waiting.p95), ("max", waiting.max))
-    return ", ".join(f"{word} {format_duration(seconds)}s" for word, seconds in figures)
+    figures = _figures(counts.waiting, format_span)
+    return f"{figures}, of the {counts.started_whole} that started; {left or 'none'} did not"
+
+
+def _figures(found: Distribution, text: Callable[[float], str]) -> str:
+    figures = (("median", found.median), ("p95", found.p95), ("max", found.max))
+    return ", ".join(f"{word} {text(value)}" for word, value in figures if value is not None)
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _wasted(summary: Summary) -> list[str]:
     return [
-        f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
-        " held by gangs that could not run"
+        f"{area_text(name, area)} held by gangs that could not run"
         for name, area in summary.wasted.items()
     ]
+
+
+def area_text(name: str, area: float) -> str:
+    """Return an amount of a resource over time: ``840 GPU-seconds``."""
+    return f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
 
 
 def _deadlock(summary: Summary) -> str:
@@ -104,12 +126,13 @@ def _deadlock(summary: Summary) -> str:
         return "none"
     names = ", ".join(found.jobs[:5]) + (" ..." if len(found.jobs) > 5 else "")
     return (
-        f"since t={format_duration(found.since)}s: {found.held}"
+        f"since t={format_span(found.since)}: {found.held}"
         f" held by {len(found.jobs)} that cannot run: {names}"
     )
 
 
-def _table(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+def table_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> str:
+    """Return a table, which is as wide as its cells are."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table

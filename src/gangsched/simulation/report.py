@@ -20,7 +20,7 @@ from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, Pod, PodPhase, PodUID, Resources
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
-from gangsched.simulation.jobs import Job
+from gangsched.simulation.jobs import Job, JobRow
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
 
@@ -92,6 +92,9 @@ class Counts:
         never_fit: Pending jobs that could not start on the empty cluster either.
         pending: All other pending jobs, complete or not.
         waiting: Seconds from completeness to start, of the jobs that started.
+        finished: Jobs that have finished.
+        completion: Seconds from completeness to the end, of the jobs that finished.
+        slowdown: Completion time per run time, of the jobs that finished; see ``JobRow.slowdown``.
     """
 
     submitted: int
@@ -100,6 +103,9 @@ class Counts:
     never_fit: int
     pending: int
     waiting: Distribution
+    finished: int
+    completion: Distribution
+    slowdown: Distribution
 
 
 @final
@@ -172,7 +178,7 @@ class Report:
         skipped: Sentences about input that was not taken over.
         snapshots: The table of pods whenever it changed, and at the end.
         events: The events and effects as log entries.
-        jobs: Each job's key, when it was complete, and when it started.
+        jobs: Every job, in the order in which they became known.
         pending: The jobs that have not started, and why, as the scheduler answers.
         summary: The figures.
     """
@@ -181,7 +187,7 @@ class Report:
     skipped: tuple[str, ...]
     snapshots: tuple[Snapshot, ...] = field(repr=False)
     events: tuple[LogEntry, ...] = field(repr=False)
-    jobs: tuple[dict[str, Any], ...] = field(repr=False)
+    jobs: tuple[JobRow, ...] = field(repr=False)
     pending: tuple[Pending, ...] = field(repr=False)
     summary: Summary
 
@@ -222,11 +228,12 @@ def report(
     never = _never_fit(simulator)
     capacity = simulator.capacity.areas(now=now)
     used = simulator.jobs.used.areas(now=now)
+    rows_of_jobs = simulator.jobs.rows()
     summary = Summary(
         end=now,
         decisions=simulator.decisions,
-        gangs=_counts([job for job in simulator.jobs if job.is_gang], never),
-        singles=_counts([job for job in simulator.jobs if not job.is_gang], never),
+        gangs=_counts([row for row in rows_of_jobs if row.is_gang], never),
+        singles=_counts([row for row in rows_of_jobs if not row.is_gang], never),
         utilisation={n: used.get(n, 0.0) / area for n, area in capacity.items() if n != "pods"},
         wasted=simulator.jobs.idle.areas(now=now),
         never_fit=tuple(never),
@@ -238,22 +245,10 @@ def report(
         skipped=skipped,
         snapshots=tuple(taken),
         events=tuple(events),
-        jobs=tuple(_job(job) for job in simulator.jobs),
+        jobs=tuple(rows_of_jobs),
         pending=tuple(_pending(simulator)),
         summary=summary,
     )
-
-
-def _job(job: Job) -> dict[str, Any]:
-    return {
-        "key": job.key,
-        "is_gang": job.is_gang,
-        "members": len(job.members),
-        "quorum": job.quorum,
-        "submitted_at": job.submitted_at,
-        "started_at": job.started_at,
-        "is_finished": job.is_finished,
-    }
 
 
 def _pending(simulator: Simulator) -> Iterator[Pending]:
@@ -272,22 +267,21 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
         yield Pending(job.key, type(why).__name__, str(why))
 
 
-def _counts(jobs: list[Job], never: dict[str, None]) -> Counts:
-    started = [job for job in jobs if job.started_at is not None]
-    waits = [
-        job.started_at - job.submitted_at
-        for job in started
-        if job.started_at is not None and job.submitted_at is not None
-    ]
-    partial = sum(job.is_partial for job in jobs)
-    never_fit = sum(job.key in never and not job.is_partial for job in jobs)
+def _counts(jobs: list[JobRow], never: dict[str, None]) -> Counts:
+    waiting = [job for job in jobs if job.started_at is None]
+    partial = sum(job.is_partial for job in waiting)
+    never_fit = sum(job.key in never and not job.is_partial for job in waiting)
+    completion = [time for job in jobs if (time := job.completion_time) is not None]
     return Counts(
         submitted=len(jobs),
-        started_whole=len(started),
+        started_whole=len(jobs) - len(waiting),
         partial=partial,
         never_fit=never_fit,
-        pending=len(jobs) - len(started) - partial - never_fit,
-        waiting=Distribution.of(waits),
+        pending=len(waiting) - partial - never_fit,
+        waiting=Distribution.of([wait for job in jobs if (wait := job.wait) is not None]),
+        finished=len(completion),
+        completion=Distribution.of(completion),
+        slowdown=Distribution.of([down for job in jobs if (down := job.slowdown) is not None]),
     )
 
 

@@ -24,7 +24,7 @@ from gangsched.simulation._workload_run import WorkloadRun
 from gangsched.simulation.faults import Fault, FaultPlan
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
-from gangsched.simulation.workload import Workload
+from gangsched.simulation.workload import Arrival, Workload
 
 __all__ = ["Observer", "Simulator"]
 
@@ -36,7 +36,8 @@ class Simulator:
     """Runs a workload through a scheduler on virtual time.
 
     Args:
-        workload: What arrives, and when.
+        workload: What arrives, and when: a workload, or arrivals in time order, such as those of
+            ``Trace.arrivals``, which are read as the run advances.
         make: Makes the scheduler over the simulated cluster; a ``gangsched.replay.Recipe`` is
             written into the log.
         bind_seconds: The longest time that a bind takes; each draws its own time below it.
@@ -44,6 +45,9 @@ class Simulator:
         faults: The faults to inject; None for none.
         log: Takes the lines of a decision log, such as ``file.write``; None for no log.
         observers: Objects notified of events and effects.
+        delete_finished: Whether a pod is deleted when it finishes, so that a long run needs the
+            memory of the pods that live at one time. Members that join a group later must not
+            depend on those that have finished.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -51,7 +55,7 @@ class Simulator:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Workload | Iterable[Arrival],
         make: _Maker,
         *,
         bind_seconds: float = 0.0,
@@ -59,6 +63,7 @@ class Simulator:
         faults: FaultPlan | None = None,
         log: Callable[[str], object] | None = None,
         observers: Sequence[Observer] = (),
+        delete_finished: bool = False,
     ) -> None:
         if not is_seconds(bind_seconds) or bind_seconds < 0:
             raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
@@ -67,8 +72,10 @@ class Simulator:
             raise InvalidValueError("seed", seed, "an int")
         if faults is not None and not isinstance(faults, FaultPlan):
             raise InvalidValueError("faults", faults, "a FaultPlan or None")
-        if not isinstance(workload, Workload):
-            raise InvalidValueError("workload", workload, "a Workload")
+        if isinstance(workload, str | bytes) or not isinstance(workload, Workload | Iterable):
+            raise InvalidValueError("workload", workload, "a Workload, or arrivals in time order")
+        if not isinstance(delete_finished, bool):
+            raise InvalidValueError("delete_finished", delete_finished, "a bool")
         if not callable(make):
             raise InvalidValueError("make", make, "a callable that makes a scheduler")
         if log is not None and not callable(log):
@@ -77,12 +84,13 @@ class Simulator:
         self._observers = _checked_observers(observers)
         about: dict[str, Any] = {"bind_seconds": bind_seconds, "seed": seed, **plan.to_json()}
         self._run: WorkloadRun | LogRun = WorkloadRun(
-            workload,
+            workload.arrivals if isinstance(workload, Workload) else workload,
             make if log is None else DecisionLog(log, make, about=about).scheduler,
             bind_seconds=bind_seconds,
             seed=seed,
             plan=plan,
             observers=self._observers,
+            delete_finished=delete_finished,
         )
 
     @classmethod
@@ -201,8 +209,16 @@ class Simulator:
 
     @property
     def arrivals_left(self) -> int:
-        """How many arrivals are still to come; 0 if a log is run again."""
-        return len(self._run.arrivals) if isinstance(self._run, WorkloadRun) else 0
+        """How many arrivals are still to come; 0 if a log is run again.
+
+        Of arrivals that are read as the run advances it is 1 while there are any.
+        """
+        return self._run.arrivals.left if isinstance(self._run, WorkloadRun) else 0
+
+    @property
+    def arrived(self) -> int:
+        """How many arrivals have come; 0 if a log is run again."""
+        return self._run.arrivals.taken if isinstance(self._run, WorkloadRun) else 0
 
     @property
     def is_quiescent(self) -> bool:

@@ -1,55 +1,84 @@
-"""Workload traces: a table of jobs, each with its arrival, its gang and its duration.
+"""Workload traces: files of jobs, each with its arrival, its gang and its duration.
 
 Rules:
-  R1  a job of several workers is a gang of all of them; a job of one worker is a regular pod;
-  R2  the pods of a job share their values, so that a trace uses little memory;
-  R3  a malformed row is an error that names file, line, column and value; no value is guessed
-      and no row is left out;
-  R4  a trace has at most ``MOST_OBJECTS`` pods, so that a small file cannot exhaust the memory.
+  R1  the format of a file is recognised by its beginning; see ``_trace_formats``;
+  R2  a file is checked as a whole before the first pod of it arrives. Then it is read again, row
+      by row: a pod exists from its arrival on;
+  R3  rows need not be in time order; if they are not, the rows are kept in memory, not the pods;
+  R4  a trace has at most ``MOST_OBJECTS`` pods at once in memory, or ``MOST_STREAMED`` pods in
+      all, so that a small file cannot exhaust the memory.
 """
 
 from __future__ import annotations
 
-import csv
-import math
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, final
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, final
+
+from attrs import field, frozen
 
 from gangsched.errors import InvalidValueError, TraceError
-from gangsched.events import PodAdded
-from gangsched.model import FrozenMap, Node, NodeName, Pod, Resources
-from gangsched.resources import EMPTY
-from gangsched.simulation.workload import (
-    MOST_OBJECTS,
-    RUN_SECONDS,
-    Arrival,
-    Workload,
-    parse_seconds,
-)
+from gangsched.model import Node, NodeName, Resources
+from gangsched.simulation import _trace_formats as formats
+from gangsched.simulation._trace_dlrm import DLRM, dlrm_arrivals
+from gangsched.simulation._trace_formats import COLUMNS
+from gangsched.simulation._trace_jobs import TraceJob, arrivals
+from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_swf import SwfReader
+from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
-__all__ = ["COLUMNS", "load_trace", "parse_nodes_shape"]
+__all__ = ["COLUMNS", "Trace", "load_trace", "open_trace", "parse_nodes_shape"]
 
-COLUMNS: Final = ("job", "submit_s", "workers", "gpus_per_worker", "duration_s")
-"""The columns that a trace must have, in any order; other columns are ignored."""
-
-MOST_WORKERS: Final = 150_000
 MOST_NODES: Final = 150_000
+MOST_STREAMED: Final = 100_000_000
 
 _GPU: Final = "nvidia.com/gpu"
-_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
-_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
-_WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-_DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})", re.ASCII)
+_OPENB_NOTES: Final = (
+    "shares of a GPU are added up by node, not by device",
+    "a pod that was never scheduled runs for as long as it waited",
+)
+_LIMIT_BY_NODE: Final = "max_per_node is not modelled"
+
+
+@final
+@frozen
+class Trace:
+    """A trace that was checked, and is read again when it is run.
+
+    Attributes:
+        file: Its name.
+        pods: The number of pods.
+        nodes: The nodes of the machine that it describes; empty if it describes none.
+        skipped: One sentence for each part of it that was not taken over.
+        finishes_whole: Whether the pods of a job arrive together and end together.
+    """
+
+    file: str
+    pods: int
+    nodes: tuple[Node, ...]
+    skipped: tuple[str, ...]
+    finishes_whole: bool
+    _read: Callable[[], Iterator[Arrival]] = field(repr=False)
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Yield the arrivals in time order; those of one instant in the order of the file.
+
+        Raises:
+            TraceError: The file has changed since it was checked.
+        """
+        return self._read()
 
 
 def load_trace(lines: Iterable[str], *, file: str) -> Workload:
     """Return the jobs of a trace as arrivals of pods.
 
-    The trace is CSV with a header. Each row becomes ``workers`` pods ``<job>-<index>`` that ask
-    for ``gpus_per_worker`` of ``nvidia.com/gpu`` each, arrive at ``submit_s`` and run for
-    ``duration_s`` seconds once all of them have started. Rows need not be in time order.
+    Each row becomes pods ``<job>-<index>`` that arrive at its instant and run for its duration
+    once all of them have started. See the reference of the command for the formats. Rows need
+    not be in time order.
 
     Runtime complexity: O(pods log pods).
 
@@ -63,11 +92,143 @@ def load_trace(lines: Iterable[str], *, file: str) -> Workload:
             1,000,000 pods.
         InvalidValueError: An argument has a wrong type.
     """
-    if not isinstance(file, str):
-        raise InvalidValueError("file", file, "a string")
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise InvalidValueError("lines", lines, "an iterable of lines, such as an open file")
-    return Workload(tuple(_arrivals(_strings(lines), file)))
+    kept = list(_strings(lines))
+    trace = open_trace(lambda: kept, file=file, most=MOST_OBJECTS)
+    return Workload(tuple(trace.arrivals()), trace.skipped)
+
+
+def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None = None) -> Trace:
+    """Return a trace after checking it, without its pods.
+
+    Runtime complexity: O(rows).
+
+    Args:
+        read: Returns the lines of the file from the beginning; it is called twice or more.
+        file: The file's name for errors.
+        most: The largest number of pods; None for 100,000,000.
+
+    Raises:
+        TraceError: A row is malformed, a job is given twice, or there are too many pods.
+        InvalidValueError: An argument has a wrong type.
+    """
+    if not isinstance(file, str):
+        raise InvalidValueError("file", file, "a string")
+    if not callable(read):
+        raise InvalidValueError("read", read, "a callable that returns lines")
+    if most is None:
+        most = MOST_STREAMED
+    first, lines = _begun(_strings(read()))
+    if first.startswith(";"):
+        return _swf(read, lines, file, most)
+    table = Table(lines, file, expected=COLUMNS)
+    columns = set(table.columns)
+    used: tuple[str, ...]
+    if {"app", "role"} <= columns and "job" not in columns:
+        return _dlrm(table, most)
+    if {"creation_time", "num_gpu"} <= columns and "job" not in columns:
+        used = (*formats.OPENB, *formats.OPENB_TIMES)
+        return _rows(read, table, formats.openb_rows, most, used, _OPENB_NOTES)
+    used = (*COLUMNS, *formats.OPTIONAL)
+    return _rows(read, table, formats.job_rows, most, used, ())
+
+
+def _begun(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Return the first line that is not blank, and all lines."""
+    blank: list[str] = []
+    for line in lines:
+        if line.strip("\ufeff \t\r\n"):
+            return line.lstrip("\ufeff \t"), chain(blank, [line], lines)
+        blank.append(line)
+    return "", iter(blank)
+
+
+def _rows(
+    read: Callable[[], Iterable[str]],
+    table: Table,
+    rows: Callable[[Table], Iterator[tuple[Row, TraceJob]]],
+    most: int,
+    used: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> Trace:
+    file = table.file
+    check = _Check(most)
+    for row, job in rows(table):
+        problem = check.take(row.line, job)
+        if problem is not None:
+            column, text = problem
+            # the column of a name or a number of workers, whatever this format calls it
+            raise row.problem(column if column in row else table.columns[0], text)
+    skipped = formats.unused(table, used, notes)
+
+    def again() -> Iterator[TraceJob]:
+        table = Table(_begun(_strings(read()))[1], file, expected=COLUMNS)
+        return (job for _row, job in rows(table))
+
+    return Trace(file, check.pods, (), skipped, True, check.reader(again))
+
+
+def _swf(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, most: int) -> Trace:
+    reader, check = SwfReader(lines, file), _Check(most)
+    for line, job in reader:
+        problem = check.take(line, job)
+        if problem is not None:
+            raise TraceError(file, line, problem[0], problem[1])
+    left = reader.left_out
+    skipped = f"{file}: {left} jobs have no processors or no run time and were left out"
+
+    def again() -> Iterator[TraceJob]:
+        return (job for _line, job in SwfReader(_strings(read()), file))
+
+    nodes, skips = reader.nodes(), (skipped,) if left else ()
+    return Trace(file, check.pods, nodes, skips, True, check.reader(again))
+
+
+def _dlrm(table: Table, most: int) -> Trace:
+    found = sorted(dlrm_arrivals(table), key=attrgetter("at"))
+    if len(found) > most:
+        raise TraceError(table.file, table.line, "", f"the file has more than {most:,} pods")
+    skipped = formats.unused(table, (*DLRM, "max_per_node"), (_LIMIT_BY_NODE,))
+    return Trace(table.file, len(found), (), skipped, False, lambda: iter(found))
+
+
+@final
+class _Check:
+    """Counts the pods of a trace, and finds jobs that are given twice."""
+
+    def __init__(self, most: int) -> None:
+        self.pods = 0
+        self._most = most
+        self._lines: dict[tuple[str, str] | str, int] = {}
+        self._last = 0.0
+        self._sorted = True
+
+    def take(self, line: int, job: TraceJob) -> tuple[str, str] | None:
+        """Take a job; return the column at fault and what is wrong with it, if anything is."""
+        name = job.name if job.namespace == "default" else (job.namespace, job.name)
+        before = self._lines.setdefault(name, line)
+        if before != line:
+            problem = f"expected a unique name (line {before} has the same), got {job.name!r}"
+            return "job", problem
+        self.pods += job.workers
+        if self.pods > self._most:
+            return "workers", f"with it the file has more than {self._most:,} pods"
+        self._sorted = self._sorted and job.submitted_at >= self._last
+        self._last = job.submitted_at
+        return None
+
+    def reader(self, again: Callable[[], Iterator[TraceJob]]) -> Callable[[], Iterator[Arrival]]:
+        """Return what reads the jobs again in time order."""
+        self._lines.clear()
+        if self._sorted:
+            return lambda: _pods(again())
+        by_time: Any = attrgetter("submitted_at")
+        return partial(_pods, sorted(again(), key=by_time))
+
+
+def _pods(jobs: Iterable[TraceJob]) -> Iterator[Arrival]:
+    return (arrival for job in jobs for arrival in arrivals(job))
 
 
 def parse_nodes_shape(text: str) -> tuple[Node, ...]:
@@ -97,109 +258,3 @@ def _strings(lines: Iterable[object]) -> Iterator[str]:
         if not isinstance(line, str):
             raise InvalidValueError("lines", line, "a string for each line")
         yield line
-
-
-def _arrivals(lines: Iterable[str], file: str) -> Iterator[Arrival]:
-    first_lines: dict[str, int] = {}
-    asked: dict[int, Resources] = {}
-    pods = 0
-    for row in _rows(lines, file):
-        job = row.job()
-        if first_lines.setdefault(job, row.line) != row.line:
-            raise row.refuse("job", f"a unique name (line {first_lines[job]} has the same)")
-        submitted = row.submitted()
-        workers = row.whole("workers", least=1, most=MOST_WORKERS)
-        pods += workers
-        if pods > MOST_OBJECTS:
-            raise row.problem("workers", f"with it the file has more than {MOST_OBJECTS:,} pods")
-        gpus = row.whole("gpus_per_worker", least=0)
-        annotations = FrozenMap({RUN_SECONDS: row.duration()})
-        labels = FrozenMap({_GROUP: job, _MINIMUM: str(workers)}) if workers > 1 else EMPTY
-        requests = asked.setdefault(gpus, Resources({_GPU: gpus}))
-        for index in range(workers):
-            pod = Pod(
-                name=f"{job}-{index}",
-                requests=requests,
-                labels=labels,
-                annotations=annotations,
-                created_at=submitted,
-            )
-            yield Arrival(submitted, PodAdded(pod))
-
-
-@final
-class _Row:
-    """One row of a trace, as text."""
-
-    def __init__(self, file: str, line: int, values: dict[str, str]) -> None:
-        self._file = file
-        self.line = line
-        self._values = values
-
-    def refuse(self, column: str, expected: str) -> TraceError:
-        value = self._values[column]
-        got = repr(value) if len(value) <= 80 else f"{value[:60]!r}..."
-        return self.problem(column, f"expected {expected}, got {got}")
-
-    def problem(self, column: str, problem: str) -> TraceError:
-        return TraceError(self._file, self.line, column, problem)
-
-    def job(self) -> str:
-        job = self._values["job"]
-        if not job.strip():
-            raise self.refuse("job", "a non-empty string")
-        return job
-
-    def whole(self, column: str, *, least: int, most: int = 10**9 - 1) -> int:
-        text = self._values[column]
-        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise self.refuse(column, f"an int from {least} to {most}")
-        return int(text)
-
-    def submitted(self) -> float:
-        text = self._values["submit_s"]
-        seconds = float(text) if _DECIMAL.fullmatch(text) else math.inf
-        if seconds == math.inf:
-            raise self.refuse("submit_s", "a finite decimal number of seconds >= 0")
-        return seconds
-
-    def duration(self) -> str:
-        """Return the duration as the value of the annotation."""
-        text = self._values["duration_s"]
-        try:
-            parse_seconds(text, field="duration_s")
-        except InvalidValueError as error:
-            raise self.refuse("duration_s", error.expected) from error
-        return text
-
-
-def _rows(lines: Iterable[str], file: str) -> Iterator[_Row]:
-    reader = csv.reader(lines, strict=True)
-    header: list[str] = []
-    try:
-        for fields in reader:
-            line = reader.line_num
-            if not fields:
-                continue
-            if not header:
-                header = _checked_header(fields, file, line)
-                continue
-            if len(fields) != len(header):
-                raise TraceError(
-                    file, line, "", f"expected {len(header)} fields, got {len(fields)}"
-                )
-            yield _Row(file, line, dict(zip(header, fields, strict=True)))
-    except csv.Error as error:
-        raise TraceError(file, max(1, reader.line_num), "", f"not CSV: {error}") from error
-    if not header:
-        raise TraceError(file, 1, "", f"expected a header with {', '.join(COLUMNS)}, got nothing")
-
-
-def _checked_header(names: list[str], file: str, line: int) -> list[str]:
-    # Spreadsheets write a byte order mark, which is not part of the first name.
-    header = [names[0].removeprefix("\ufeff"), *names[1:]]
-    for column in COLUMNS:
-        if header.count(column) != 1:
-            times = "is missing" if column not in header else "is given twice"
-            raise TraceError(file, line, column, f"the column {times} in {', '.join(header)}")
-    return header

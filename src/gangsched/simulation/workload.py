@@ -29,6 +29,7 @@ __all__ = [
     "JOB_PODS",
     "MOST_OBJECTS",
     "RUN_SECONDS",
+    "TIME_LIMIT",
     "Arrival",
     "Workload",
     "job_of",
@@ -38,6 +39,9 @@ __all__ = [
 
 RUN_SECONDS: Final = "simulation.gangsched.io/run-seconds"
 """The annotation with the seconds that a pod runs, from the start of its job."""
+
+TIME_LIMIT: Final = "simulation.gangsched.io/time-limit-seconds"
+"""The annotation with the time limit of a pod's job: what its owner said that it runs at most."""
 
 JOB: Final = "simulation.gangsched.io/job"
 """The annotation with the name of a pod's job, for a pod that is in no pod group."""

@@ -4,8 +4,8 @@ Rules:
   R1  everything listens on loopback, at ports that were free; all files are in one folder;
   R2  it is for tests only: etcd does not write through to the disk, and the administrator's token
       stands in a file. Users with limited rights are made by ``accounts``;
-  R3  no controller runs unless it is started. So nothing makes service accounts or taints nodes,
-      and the two admission plugins that rely on it are off.
+  R3  no controller runs unless it is started. So nothing makes service accounts, taints nodes, or
+      takes finalizers off claims and volumes; the admission plugins that rely on it are off.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True, "GangSchedu
 
 _GROUPS: Final = "scheduling.k8s.io/v1alpha2=true"
 _LOOPBACK: Final = "127.0.0.1"
+_WITHOUT: Final = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 _TRIES: Final = 3
 _ORDER_OF_P256: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -255,7 +256,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--disable-admission-plugins={_WITHOUT}",
             "--allow-privileged=true",
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=2000",

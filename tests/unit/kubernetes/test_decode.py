@@ -22,7 +22,6 @@ from gangsched.kubernetes._decode import (
     GroupDecoder,
     NodeDecoder,
     PodDecoder,
-    decode_namespace,
     decode_priority_class,
 )
 from gangsched.kubernetes._events import UnexpectedAnswer
@@ -407,11 +406,6 @@ def test_priority_class_is_read() -> None:
 def test_priority_class_without_a_value_is_refused() -> None:
     with pytest.raises(ManifestError, match="value"):
         decode_priority_class(raw({"metadata": {"name": "high"}}))
-
-
-def test_namespace_is_read_with_its_labels() -> None:
-    facts = decode_namespace(raw({"metadata": {"name": "team", "labels": {"a": "b"}}}))
-    assert facts.labels["a"] == "b"
 
 
 def test_errors_of_decoding_are_of_this_package() -> None:

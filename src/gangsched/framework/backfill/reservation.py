@@ -40,16 +40,16 @@ from itertools import takewhile
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched.events import Bind, Nominated, PodWaiting
-from gangsched.framework.backfill import candidates, run_times, start_estimate
-from gangsched.framework.backfill.candidates import Candidate
+from gangsched.framework.backfill import reservation_candidates, run_times, start_estimate
+from gangsched.framework.backfill.reservation_candidates import Candidate
 from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.nodes import reserved_views
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
-from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
@@ -74,7 +74,8 @@ def expire(state: State, *, now: float) -> None:
     if found is None:
         return
     if now >= found.deadline or (
-        state.reservations.backfill.is_stale and not candidates.may_ask(state, found.key)
+        state.reservations.backfill.is_stale
+        and not reservation_candidates.may_ask(state, found.key)
     ):
         _settle(state, now)
 
@@ -120,7 +121,7 @@ def _settle(state: State, now: float) -> None:
     found = mine.reservation
     above: Candidate | None = None
     if found is not None:
-        if candidates.may_ask(state, found.key):
+        if reservation_candidates.may_ask(state, found.key):
             above = _outranking(state, found, now)
             if above is None and _stays(state, found, now):
                 return
@@ -164,7 +165,7 @@ def _choose(state: State, now: float) -> None:
     """Make a reservation for the first gang that qualifies for one and can get it, if any."""
     mine = state.reservations.backfill
     mine.has_no_candidate, mine.no_candidate_until = True, math.inf
-    candidate = candidates.first(state, now)
+    candidate = reservation_candidates.first(state, now)
     if candidate is not None:
         _keep(state, *candidate, now)
 
@@ -217,7 +218,7 @@ def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate
     if not mine.is_contested and now < mine.no_candidate_until:
         return None
     mine.is_contested, mine.no_candidate_until = False, math.inf
-    return candidates.first(state, now, above=found.entity.priority)
+    return reservation_candidates.first(state, now, above=found.entity.priority)
 
 
 # Entities that run meanwhile ------------------------------------------------------------------
@@ -248,9 +249,11 @@ def _is_waiting(entity: QueuedEntity) -> bool:
 
 
 def _may_fit(state: State, entity: QueuedEntity, now: float) -> bool:
-    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
-    return shape not in state.reservations.backfill.failed and requeue.may_fit(
-        state, shape, now=now
+    equivalence_class = equivalence.class_of(
+        state.settings, state.nodes, state.pods, state.call, entity
+    )
+    return equivalence_class not in state.reservations.backfill.failed and requeue.may_fit(
+        state, equivalence_class, now=now
     )
 
 
@@ -283,9 +286,9 @@ def _precedes(other: QueuedEntity | None, one: QueuedEntity) -> bool:
     """Return whether *one* sorts before *other*; True if *other* is None."""
     if other is None:
         return True
-    assert one.rank is not None
-    assert other.rank is not None
-    return one.rank < other.rank
+    assert one.sort_key is not None
+    assert other.sort_key is not None
+    return one.sort_key < other.sort_key
 
 
 def _note_started(

@@ -15,9 +15,9 @@ from typing import Final
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import PluginError
 from gangsched.framework.queueing import bundles
+from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
-from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod, PodUID

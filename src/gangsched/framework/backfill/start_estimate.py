@@ -212,7 +212,7 @@ def _plan_without(
             return None
         if not requeue.may_fit(
             state,
-            equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity),
+            equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity),
             now=now,
         ):
             return None

@@ -22,8 +22,13 @@ from gangsched.errors import GangschedError
 from gangsched.events import PodUnschedulable
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.lifecycle import assume, attempts, release
-from gangsched.framework.lifecycle.outcomes import CycleEnded, Outcome, PermitGranted, Rejected
+from gangsched.framework.lifecycle import assume, group_attempt, release
+from gangsched.framework.lifecycle.entity_outcomes import (
+    CycleEnded,
+    Outcome,
+    PermitGranted,
+    Rejected,
+)
 from gangsched.framework.lifecycle.transition import apply_verdict
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.placement.gang_layout import unschedulable
@@ -76,7 +81,7 @@ def _take(
     assume.assume_together(state.nodes, state.pods, together, plan.placed, plan.become(), cycles)
     groups = (party[0].group for party in together)
     others = [group for group in groups if group is not None and group is not info]
-    begun = [other for other in others if attempts.begin(other, now=now)]
+    begun = [other for other in others if group_attempt.begin(other, now=now)]
     try:
         answer = _reserve_and_permit(state.settings, state.call, together, now=now)
         if isinstance(answer, Wait) and others:
@@ -86,7 +91,7 @@ def _take(
             extension_points.unreserve(state.settings, state.call, member, "refused", now)
             assume.unassume(state.nodes, state.pods, member)
         for other in begun:
-            attempts.abandon(other)
+            group_attempt.abandon(other)
         raise
     if isinstance(answer, PermitGranted):
         return answer
@@ -103,7 +108,7 @@ def _take(
     for party in together:
         party[0].entity.refill()
     for other in begun:
-        attempts.abandon(other)
+        group_attempt.abandon(other)
     return _fail(state, entity, info, answer, cycles, now=now, verdict=verdict)
 
 

@@ -32,8 +32,8 @@ from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
-from gangsched.framework.lifecycle import assume, attempts, permit_recheck, release
-from gangsched.framework.lifecycle.outcomes import (
+from gangsched.framework.lifecycle import assume, group_attempt, permit_recheck, release
+from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,
     KeepsWaiting,
     Outcome,
@@ -46,7 +46,7 @@ from gangsched.framework.lifecycle.transition import (
     reject_group,
     transition,
 )
-from gangsched.framework.placement import by_node, nominator, topology
+from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
@@ -84,7 +84,7 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.attempts.tick()
     info = entity.group
     gang = None if equivalence.goes_alone(state.settings, state.call, info) else info
-    begun = gang is not None and attempts.begin(gang, now=now)
+    begun = gang is not None and group_attempt.begin(gang, now=now)
     before = requeue.begin_try(state.attempts, entity)
     try:
         outcome = _decide(state, member, gang, nomination, now=now)
@@ -93,7 +93,7 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
             nominator.withhold_again(state.nodes, nomination)
         requeue.undo_try(state.attempts, entity, before)
         if gang is not None and begun:
-            attempts.abandon(gang)
+            group_attempt.abandon(gang)
         raise
     transition(state, entity, outcome, now=now)
     if nomination is not None or state.settings.preemption is not None:
@@ -206,7 +206,7 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     node: NodeName | None = None
     if state.reservations.nominations:
         node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge)
-    found = by_node.choose(state.settings, state.nodes, cycle, member, pod_class, domain, node)
+    found = choose_node.choose(state.settings, state.nodes, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
         return _fail(state, member, cycle, found, now=now)
     if isinstance(outcome, Unschedulable):
@@ -222,14 +222,14 @@ def _place(
     before = None if info is None else info.attempt_started_at
     assume.assume(state.nodes, state.pods, member, cycle, node)
     if info is not None and before is not None and info.key not in state.attempts.waiting_since:
-        attempts.restart_clock(info, now)
+        group_attempt.restart_clock(info, now)
     try:
         outcome = _reserve_and_permit(state.settings, state.pods, state.call, member, now=now)
     except GangschedError:
         extension_points.unreserve(state.settings, state.call, member, "refused", now)
         assume.unassume(state.nodes, state.pods, member)
         if info is not None:
-            attempts.restart_clock(info, before)
+            group_attempt.restart_clock(info, before)
         raise
     if isinstance(outcome, Wait):
         assume.wait(state, member, outcome, now=now)

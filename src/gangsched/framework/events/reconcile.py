@@ -25,11 +25,11 @@ from gangsched.events import (
     PodUnschedulable,
     PriorityOverruled,
 )
-from gangsched.framework.events import prefetch, requeue_entity
+from gangsched.framework.events import move_entity, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import Failed
+from gangsched.framework.lifecycle import assume, group_attempt
+from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -80,9 +80,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     before, left = (None, None) if known is None else (known.spec, known.bundle)
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
-        state.pods.registry.undeclare(key, now=now)
+        state.pods.registry.delete_spec(key, now=now)
     else:
-        state.pods.registry.declare(spec)
+        state.pods.registry.set_spec(spec)
     info = state.pods.registry.get(key)
     if info is not None and info.members:
         if info.priority != priority:
@@ -93,11 +93,11 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
-            requeue_entity.settle(state, entity, now=now)
+            move_entity.move(state, entity, now=now)
     joined = None if info is None else info.bundle
     for bundle in (left, None if joined is left else joined):
         if bundle is not None:
-            requeue_entity.settle_bundle(state, bundle, key, now=now)
+            move_entity.move_bundle(state, bundle, key, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -169,13 +169,13 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         restated: PodGroupInfo | None = None
         if member.state is MemberState.REFUSED and claim is not None:
             state.pods.registry.join(pod, claim, wanted)
-        elif claim is not None and state.pods.registry.restate(pod, claim, wanted):
+        elif claim is not None and state.pods.registry.update_claim(pod, claim, wanted):
             restated = member.group
         _change_class(state.nodes, state.pod_classes, member, seen)
         _update(state, member, pod, wanted, problem, now=now)
         if restated is not None:
             _look_at_refused(state, restated, now=now)
-            requeue_entity.settle(state, member.entity, now=now)
+            move_entity.move(state, member.entity, now=now)
 
 
 def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
@@ -208,12 +208,12 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
     ):
         return
     node, evicted = member.node, event.uid in state.pods.evicted
-    has_started = attempts.is_started(member.entity)
+    has_started = group_attempt.is_started(member.entity)
     to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
     verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
     member.reason = f"binding rejected: {event.reason}"
     state.call.out.append(PodUnschedulable(event.uid, member.reason))
-    attempts.forget_start(member.group)
+    group_attempt.forget_start(member.group)
     if not evicted and isinstance(verdict, EvictGroup):
         apply_verdict(state, verdict, now=now)
     elif not evicted:
@@ -222,8 +222,8 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         member.bind_failures += 1
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
-    if has_started and not attempts.is_started(member.entity):
-        requeue_entity.settle_siblings(state, member.entity, now=now)
+    if has_started and not group_attempt.is_started(member.entity):
+        move_entity.move_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
 
 
@@ -331,7 +331,7 @@ def _admit(
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_node_of(state, pod.node_name, pod.uid, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    move_entity.move(state, entity, now=now)
 
 
 def _update(
@@ -356,13 +356,13 @@ def _update(
     if before is wanted and node is None:
         _look_at_nodes_of(state, pod, left, now=now)
         if changed and before is MemberState.UNSCHEDULED:
-            requeue_entity.review(state, member.entity, now=now)
+            move_entity.move_if_needed(state, member.entity, now=now)
         return
     if node is not None:
         if pod.node_name == node:
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
-            state.nodes.restate(pod)
+            state.nodes.replace_pod(pod)
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -375,7 +375,7 @@ def _update(
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes_of(state, pod, left, now=now)
-    requeue_entity.settle(state, member.entity, now=now)
+    move_entity.move(state, member.entity, now=now)
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -401,7 +401,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
     _look_at_node_of(state, member.pod.node_name, uid, now=now)
-    requeue_entity.settle(state, entity, now=now)
+    move_entity.move(state, entity, now=now)
 
 
 def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:

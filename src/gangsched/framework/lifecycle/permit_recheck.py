@@ -11,7 +11,7 @@ from __future__ import annotations
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
 from gangsched.framework.lifecycle import release
-from gangsched.framework.lifecycle.outcomes import PermitGranted, Rejected
+from gangsched.framework.lifecycle.entity_outcomes import PermitGranted, Rejected
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import topology
 from gangsched.framework.runtime import extension_points

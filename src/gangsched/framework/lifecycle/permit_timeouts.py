@@ -13,7 +13,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched._seconds import format_duration
 from gangsched.framework.lifecycle import assume
-from gangsched.framework.lifecycle.outcomes import Failed
+from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 from gangsched._core._counters import MemberState
 from gangsched.events import Bind, PodUnschedulable, Release
-from gangsched.framework.lifecycle import assume, attempts
-from gangsched.framework.lifecycle.outcomes import PermitGranted, Prepared
+from gangsched.framework.lifecycle import assume, group_attempt
+from gangsched.framework.lifecycle.entity_outcomes import PermitGranted, Prepared
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
@@ -99,7 +99,7 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
         if info.key in state.attempts.waiting_since:
             state.pods.waiting.allow(info.key)
         if info.attempt_started_at is not None:
-            attempts.succeed(state.call, info, now=now)
+            group_attempt.succeed(state.call, info, now=now)
         if released:  # a quorum may run already, and every member that joins it be refused
             uids = tuple([member.pod.uid for member in released])
             state.call.out.append(Release(info.key, uids))

@@ -47,8 +47,8 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
-from gangsched.framework.lifecycle import assume, attempts, permit_recheck, release
-from gangsched.framework.lifecycle.outcomes import (
+from gangsched.framework.lifecycle import assume, group_attempt, permit_recheck, release
+from gangsched.framework.lifecycle.entity_outcomes import (
     Changed,
     CycleEnded,
     Failed,
@@ -198,7 +198,7 @@ def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, now: float) ->
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
-    if not active or not queue.is_ranked(entity):
+    if not active or not queue.has_current_key(entity):
         queue.activate(entity, now=now)
 
 
@@ -239,12 +239,14 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
         if isinstance(denied, Unschedulable):
             _not_admitted(state, entity, denied, now=now)
             return
-    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
-    step = requeue.conclude(state, entity, shape, now=now)
-    state.reservations.backfill.note_rejected(
-        entity, shape, step, state.nodes, lacks_capacity=False
+    equivalence_class = equivalence.class_of(
+        state.settings, state.nodes, state.pods, state.call, entity
     )
-    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+    step = requeue.conclude(state, entity, equivalence_class, now=now)
+    state.reservations.backfill.note_rejected(
+        entity, equivalence_class, step, state.nodes, lacks_capacity=False
+    )
+    state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
 def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -256,11 +258,13 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
         return
-    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
+    equivalence_class = equivalence.class_of(
+        state.settings, state.nodes, state.pods, state.call, entity
+    )
     step = entity.failed_step
     if entity.event_step > entity.round_step:
-        step = -1 if requeue.may_fit(state, shape, now=now) else state.attempts.step
-    state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+        step = -1 if requeue.may_fit(state, equivalence_class, now=now) else state.attempts.step
+    state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
 def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: float) -> None:
@@ -274,19 +278,21 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     else:
         # A plugin may reject a group that is not being tried. The number of an attempt that has
         # ended must not be reported again.
-        attempts.begin(info, now=now)
+        group_attempt.begin(info, now=now)
     since = state.attempts.waiting_since.get(info.key)
     if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
-    attempts.fail(info, now=now)
+    group_attempt.fail(info, now=now)
     refused_at = state.attempts.step if entity.failed_step >= 0 else -1
-    shape = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
-    step = requeue.conclude(state, entity, shape, now=now)
+    equivalence_class = equivalence.class_of(
+        state.settings, state.nodes, state.pods, state.call, entity
+    )
+    step = requeue.conclude(state, entity, equivalence_class, now=now)
     if step >= 0:
-        state.queue.prove(shape, step=step)
+        state.queue.note_failure(equivalence_class, step=step)
     state.reservations.backfill.note_rejected(
-        entity, shape, step, state.nodes, lacks_capacity=outcome.lacks_capacity
+        entity, equivalence_class, step, state.nodes, lacks_capacity=outcome.lacks_capacity
     )
     state.queue.remove(entity, now=now)
     # in backoff its place is by the step of the failure before
@@ -299,7 +305,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until)
     )
     if since is not None:
-        disproved = shape if step >= 0 else None
+        disproved = equivalence_class if step >= 0 else None
         requeue.gain(state, freed, now=now, since=since, disproved=disproved)
     if not len(entity):
         return
@@ -308,7 +314,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
-        state.queue.park(entity, equivalence_class=shape, step=step, now=now)
+        state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
 def _released(state: State, prepared: Prepared, *, now: float) -> None:
@@ -351,7 +357,7 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
     if info is None:
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         return
-    attempts.fail(info, now=None)
+    group_attempt.fail(info, now=None)
     present, absent = equivalence.presence(state.settings, state.call, info)
     if info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
@@ -367,8 +373,8 @@ def _note_progress(pods: Pods, info: PodGroupInfo, *, now: float) -> None:
     """Record when a group became complete, and whether it has started. O(1) amortised."""
     if info.complete_at is None and info.is_complete:
         info.complete_at = now
-    attempts.forget_start(info)
-    if not info.was_scheduled and attempts.has_started(pods, info):
+    group_attempt.forget_start(info)
+    if not info.was_scheduled and group_attempt.has_started(pods, info):
         info.was_scheduled = True
 
 

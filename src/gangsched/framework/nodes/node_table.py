@@ -355,7 +355,7 @@ class Nodes:
             self._withhold_less(self.by_index[index])
         self._touch()
 
-    def restate(self, pod: Pod) -> None:
+    def replace_pod(self, pod: Pod) -> None:
         """Show an assumed pod as it is now, such as with other labels. O(1).
 
         If its requests have changed, it is shown as before: its node has capacity for the requests

@@ -16,10 +16,10 @@ from gangsched._core._entity import QueuedEntity
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.placement import by_node, gang_placement, nominator
+from gangsched.framework.placement import choose_node, gang_placement, nominator
+from gangsched.framework.placement.complete_search import Ask
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Plan
-from gangsched.framework.placement.search import Ask
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
@@ -77,7 +77,7 @@ def plan_gang(
         if (
             kept is not None
             and all(kept.count(a.group, a.role) >= a.count for a in asked)
-            and by_node.accepts_all(state.settings, state.nodes, kept.placed, cycles)
+            and choose_node.accepts_all(state.settings, state.nodes, kept.placed, cycles)
         ):
             return kept, refused, cycles
         found = gang_placement.place(

@@ -34,10 +34,10 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement import sibling_search, topology
+from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.placement.search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member

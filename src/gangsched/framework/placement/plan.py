@@ -240,8 +240,8 @@ class Plan:
             (-pod_class.judgement(given, judge).max_pods, index)
             for index, given in self._affordable(pod_class)
         ]
-        for rank, index in sorted(touched):
-            if left and rank:
+        for order, index in sorted(touched):
+            if left and order:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
             for given in self._largest(pod_class, strands, left):

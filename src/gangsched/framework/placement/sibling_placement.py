@@ -17,9 +17,9 @@ from attrs import define, field
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
-from gangsched.framework.placement import by_node
+from gangsched.framework.placement import choose_node
+from gangsched.framework.placement.complete_search import Kind, Task
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.placement.search import Kind, Task
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.pods import Member
 from gangsched.model import GroupKey
@@ -149,7 +149,7 @@ class SiblingPlacement:
     def _refusal(self, kind: Kind, member: Member) -> Refused:
         check, nodes = self.task.checks[kind], self.task.nodes
         kind.pod_class.refresh(nodes, self.task.judges[kind.pod_class])
-        found = by_node.diagnosis(nodes, kind.pod_class, check, self.domain(kind))
+        found = choose_node.diagnosis(nodes, kind.pod_class, check, self.domain(kind))
         return Refused(kind, member, found)
 
     def _best(self, kind: Kind, wanted: int) -> int | None:
@@ -161,7 +161,7 @@ class SiblingPlacement:
             placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
         check = self.task.checks[kind]
         if placement is PlacementStrategy.SCORE or check.named is not None:
-            return by_node.best(nodes, pod_class, check, domain)
+            return choose_node.best(nodes, pod_class, check, domain)
         by_index = nodes.by_index
         pack = placement is PlacementStrategy.PACK
         order = self._packed(kind, wanted) if pack else self._spread(kind)
@@ -183,7 +183,7 @@ class SiblingPlacement:
                 full.add(index)
             elif domain is None or domain.has(given):
                 in_use.append((-known.max_pods, index))
-        yield from (index for _rank, index in sorted(in_use))
+        yield from (index for _order, index in sorted(in_use))
         for strands in (False, True):
             for given in kind.pod_class.by_max_pods(strands, wanted):
                 if (domain is None or domain.has(given)) and not check.refuses(given):
@@ -196,7 +196,7 @@ class SiblingPlacement:
             counts[index] = counts.get(index, 0) + 1
         used: list[tuple[int, int, int]] = []
         check = self.task.checks[kind]
-        for score, index in by_node.ranked(kind.pod_class.ranked(), self.domain(kind), check):
+        for score, index in choose_node.ranked(kind.pod_class.ranked(), self.domain(kind), check):
             if index in counts:
                 used.append((counts[index], -score, index))
             else:

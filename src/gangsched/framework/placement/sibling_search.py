@@ -38,10 +38,10 @@ from typing import Final, final
 from attrs import define, evolve, field, frozen
 
 from gangsched.explain import Diagnosis
-from gangsched.framework.placement import by_node
+from gangsched.framework.placement import choose_node
+from gangsched.framework.placement.complete_search import Kind, Task, search
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
 from gangsched.framework.placement.plan import Plan
-from gangsched.framework.placement.search import Kind, Task, search
 from gangsched.framework.placement.sibling_placement import SiblingPlacement, Within
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.pods import Member
@@ -217,7 +217,7 @@ class _Run(SiblingPlacement):
         check, by_index = self.task.checks[kind], nodes.by_index
         empty: set[tuple[Hashable, ...]] = set()
         others = tuple(self.task.checks.values())
-        listed = list(by_node.candidates(nodes, pod_class, check, domain))
+        listed = list(choose_node.candidates(nodes, pod_class, check, domain))
         self._spend(len(listed) // _LISTED)
         for _score, index in listed:
             info, given = by_index[index], nodes.classes.of(index)

@@ -34,19 +34,19 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
 from gangsched.framework.lifecycle import assume
-from gangsched.framework.lifecycle.outcomes import Rejected
+from gangsched.framework.lifecycle.entity_outcomes import Rejected
 from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.placement import nominator
-from gangsched.framework.preemption import candidates, victim_search
+from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
 from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.pods import HOLDING, Pods
+from gangsched.framework.state.pods import ASSUMED, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID
@@ -81,7 +81,7 @@ def conclude(
 def _conclude_nominated(state: State, nomination: Nomination, *, now: float) -> bool:
     """Conclude the cycle of a nominated entity; return False if it may preempt again."""
     members = [state.pods.members.get(uid) for uid in nomination.pods]
-    if any(member is not None and member.state in HOLDING for member in members):
+    if any(member is not None and member.state in ASSUMED for member in members):
         # capacity that its pods did not use is free for others
         nominator.lapse(state, nomination, "", now=now)
         return True
@@ -163,7 +163,7 @@ def _single_pods(
 
 
 def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> VictimPlan | None:
-    units = candidates.units(state.pods, state.reservations, priority, preemptor.groups)
+    units = eviction_units.units(state.pods, state.reservations, priority, preemptor.groups)
     if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
     exhausted_searches = state.attempts.exhausted_searches
@@ -213,7 +213,7 @@ def _carry_out(
         nomination.deadline,
     )
     state.call.out.insert(before, notice)
-    nomination.awaited[:] = candidates.terminating_on(
+    nomination.awaited[:] = eviction_units.terminating_on(
         state.nodes, state.pods, state.reservations, nomination.nodes
     )
     nominator.await_victims(state, nomination, now=now)

@@ -20,7 +20,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement import by_node, gang_layout
+from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain, Plan
@@ -101,7 +101,7 @@ class SinglePod:
             settings, nodes, cycle, member, self.now
         )
         (domain,) = self.domains
-        node = by_node.choose(settings, nodes, cycle, member, pod_class, domain)
+        node = choose_node.choose(settings, nodes, cycle, member, pod_class, domain)
         return (None if isinstance(node, Diagnosis) else node), outcome
 
 

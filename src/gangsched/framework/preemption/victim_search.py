@@ -55,9 +55,9 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import Judge, PodClass
 from gangsched.framework.placement.plan import Domain
-from gangsched.framework.preemption import candidates
+from gangsched.framework.preemption import eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
-from gangsched.framework.preemption.candidates import EvictionUnit, IsCandidate
+from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
@@ -157,7 +157,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         return found
 
     try:
-        view.remove(candidates.terminating(state.nodes, state.pods, state.reservations))
+        view.remove(eviction_units.terminating(state.nodes, state.pods, state.reservations))
         places = preemptor.places()
         if places is not None:
             return VictimPlan(places)
@@ -330,7 +330,7 @@ class _Search:
         shortfalls = self.preemptor.shortfalls(self.domain)
         on_node: dict[int, list[EvictionUnit]] = {}
         for unit in elastic:
-            for index in candidates.elastic_nodes(self.nodes, self.pods, unit.groups[0]):
+            for index in eviction_units.elastic_nodes(self.nodes, self.pods, unit.groups[0]):
                 if self.is_candidate(index):
                     on_node.setdefault(index, []).append(unit)
         most = sum(each.count for each in shortfalls or ())

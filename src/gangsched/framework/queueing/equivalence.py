@@ -33,6 +33,7 @@ from gangsched.resources import NOTHING
 __all__ = [
     "Quotas",
     "EquivalenceClass",
+    "class_of",
     "falls_short",
     "filing",
     "goes_alone",
@@ -43,7 +44,6 @@ __all__ = [
     "preemption_reach",
     "quotas",
     "reads_pods",
-    "shape",
 ]
 
 Quotas: TypeAlias = tuple[tuple[str, int], ...]
@@ -82,7 +82,7 @@ class EquivalenceClass:
     affected: tuple[str, ...] = ()
 
 
-def shape(
+def class_of(
     settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
 ) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
@@ -93,7 +93,7 @@ def shape(
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
     reach = None if settings.preemption is None else preemption_reach(pods, entity)
-    parts = tuple(_shape_alone(settings, nodes, pods, call, each, reach) for each in party)
+    parts = tuple(_class_alone(settings, nodes, pods, call, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
     runs = tuple(run for part in parts for run in part.runs)
@@ -109,23 +109,23 @@ def shape(
     )
 
 
-def reads_pods(shape: Hashable) -> bool:
+def reads_pods(equivalence_class: Hashable) -> bool:
     """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
-    if not isinstance(shape, EquivalenceClass):
+    if not isinstance(equivalence_class, EquivalenceClass):
         return True
-    return bool(shape.affected) or any(pod_class.watches_pods for pod_class, _count in shape.runs)
+    return bool(equivalence_class.affected) or any(pod_class.watches_pods for pod_class, _count in equivalence_class.runs)
 
 
-def filing(shape: Hashable) -> Filing | None:
+def filing(equivalence_class: Hashable) -> Filing | None:
     """Return what a node must have free to help a class, and how far the class preempts.
 
     A class that more than the capacity of nodes may help is not filed by it. O(runs).
     """
-    if not isinstance(shape, EquivalenceClass) or shape.floor or reads_pods(shape):
+    if not isinstance(equivalence_class, EquivalenceClass) or equivalence_class.floor or reads_pods(equivalence_class):
         return None
-    needs = {pod_class.fitted for pod_class, _count in shape.runs}
+    needs = {pod_class.fitted for pod_class, _count in equivalence_class.runs}
     known = [need for need in needs if need is not None]
-    return (shape.reach, tuple(sorted(known))) if len(known) == len(needs) else None
+    return (equivalence_class.reach, tuple(sorted(known))) if len(known) == len(needs) else None
 
 
 def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
@@ -135,9 +135,9 @@ def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
     group of a bundle must allow preemption. Runtime complexity: O(members).
     """
     parties = bundles.pending(pods, entity)
-    ranks = (pod.priority for party in parties for pod in party.pending)
+    priorities = (pod.priority for party in parties for pod in party.pending)
     lowest = min(party.priority for party in parties)
-    return min((lowest, *ranks)), all(map(_may_displace, parties))
+    return min((lowest, *priorities)), all(map(_may_displace, parties))
 
 
 def _may_displace(entity: QueuedEntity) -> bool:
@@ -156,7 +156,7 @@ def _has_its_place(info: PodGroupInfo | None) -> bool:
     return info is not None and topology is not None and topology.required and info.scheduled > 0
 
 
-def _shape_alone(
+def _class_alone(
     settings: Settings,
     nodes: Nodes,
     pods: Pods,

@@ -155,8 +155,8 @@ def pods_changed(state: State, *, now: float) -> None:
         # whether a term was about it when it was tried is not known, so any entity is noted
         entity.event_step = step
     for parked in state.queue.unfiled_queues():
-        shape = parked.equivalence_class
-        if reads_pods(shape) and may_fit(state, shape, now=now):
+        equivalence_class = parked.equivalence_class
+        if reads_pods(equivalence_class) and may_fit(state, equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
 
 
@@ -185,33 +185,40 @@ def _reads_objects(pods: Pods, entity: QueuedEntity, kinds: frozenset[type[Any]]
 
 
 def may_fit(
-    state: State, shape: Hashable, *, now: float, names: Collection[NodeName] | None = None
+    state: State,
+    equivalence_class: Hashable,
+    *,
+    now: float,
+    names: Collection[NodeName] | None = None,
 ) -> bool:
     """Return whether entities of a class may be placed; False only if they cannot.
 
     Args:
         state: The scheduler's state.
-        shape: The class; see ``equivalence``. An entity that is a class of its own may always fit.
+        equivalence_class: The class; see ``equivalence``. An entity that is a class of its own
+            may always fit.
         now: The current instant.
         names: The nodes whose change is asked about; None for all.
     """
-    if not isinstance(shape, EquivalenceClass):
+    if not isinstance(equivalence_class, EquivalenceClass):
         return True
-    if shape.reach is not None and may_preempt_others(state.pods, state.reservations, *shape.reach):
+    if equivalence_class.reach is not None and may_preempt_others(
+        state.pods, state.reservations, *equivalence_class.reach
+    ):
         return True
-    if shape.floor and gap(shape.floor, state.nodes.total()):
+    if equivalence_class.floor and gap(equivalence_class.floor, state.nodes.total()):
         return False
     counts: dict[PodClass, int] = {}
-    for pod_class, count in shape.runs:
+    for pod_class, count in equivalence_class.runs:
         counts[pod_class] = counts.get(pod_class, 0) + count
-    if names is not None and not shape.floor and not reads_pods(shape):
+    if names is not None and not equivalence_class.floor and not reads_pods(equivalence_class):
         rooms = (_has_room(state.nodes, each, name) for each in counts for name in names)
         if not any(rooms):
             return False
-    needed = shape.needed
-    lacking = dict(shape.quotas)
+    needed = equivalence_class.needed
+    lacking = dict(equivalence_class.quotas)
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
-    touched = names is None or bool(shape.floor) or reads_pods(shape)
+    touched = names is None or bool(equivalence_class.floor) or reads_pods(equivalence_class)
     for pod_class, count in counts.items():
         try:
             filter_and_score.judged(state.settings, state.nodes, pod_class, now)
@@ -221,7 +228,9 @@ def may_fit(
         touched = touched or any(
             pod_class.takes(state.nodes.class_of(name)) for name in names or ()
         )
-    for (pod_class, count), role in zip(shape.runs, shape.roles, strict=False):
+    for (pod_class, count), role in zip(
+        equivalence_class.runs, equivalence_class.roles, strict=False
+    ):
         if role:
             lacking[role] -= min(count, pod_class.headroom)
     return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
@@ -275,7 +284,7 @@ def note_entity_event(attempts: Attempts, entity: QueuedEntity) -> None:
         entity.event_step = attempts.tick()
 
 
-def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float) -> int:
+def conclude(state: State, entity: QueuedEntity, equivalence_class: Hashable, *, now: float) -> int:
     """End a try that failed; return the step since which its class is known to fail.
 
     Returns:
@@ -286,7 +295,7 @@ def conclude(state: State, entity: QueuedEntity, shape: Hashable, *, now: float)
     forget(state.attempts, entity)
     if step < 0 or stirred < 0:
         return step
-    return -1 if may_fit(state, shape, now=now) else state.attempts.step
+    return -1 if may_fit(state, equivalence_class, now=now) else state.attempts.step
 
 
 def forget(attempts: Attempts, entity: QueuedEntity) -> None:

@@ -16,7 +16,7 @@ from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod
-from gangsched.protocols import EntityView, NodeView, Rank
+from gangsched.protocols import EntityView, NodeView, QueueSortKey
 
 __all__ = ["Callbacks"]
 
@@ -44,6 +44,6 @@ class Callbacks:
         """Return the terms that a pod carries to its node; see ``signatures.carried``."""
         return signatures.carried(self._settings.profile, pod)
 
-    def rank(self, entity: EntityView) -> Rank:
+    def sort_key(self, entity: EntityView) -> QueueSortKey:
         """Return the sort key of an entity; see ``extension_points.queue_sort``."""
         return extension_points.queue_sort(self._settings, self._call, entity)

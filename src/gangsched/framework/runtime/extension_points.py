@@ -48,7 +48,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
-from gangsched.protocols import EntityView, GroupView, Rank
+from gangsched.protocols import EntityView, GroupView, QueueSortKey
 
 __all__ = [
     "bind",
@@ -76,7 +76,7 @@ _PERMIT: Final = (Success, Skip, Wait, Unschedulable)
 _UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
 
 
-def queue_sort(settings: Settings, call: CurrentCall, entity: EntityView) -> Rank:
+def queue_sort(settings: Settings, call: CurrentCall, entity: EntityView) -> QueueSortKey:
     """Return the sort key of an entity; the last one if the plugin fails to give one."""
     plugin = settings.profile.queue_sort
     try:

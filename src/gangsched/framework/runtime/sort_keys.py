@@ -24,7 +24,7 @@ import functools
 import math
 from typing import Any, Final, cast
 
-from gangsched.protocols import EntityView, Rank
+from gangsched.protocols import EntityView, QueueSortKey
 
 __all__ = ["comparable", "is_comparable", "last"]
 
@@ -33,7 +33,7 @@ _PLAIN: Any = tuple
 _METHODS: Final = ("__lt__", "__eq__", "__iter__", "__len__")
 
 
-def comparable(key: object) -> Rank | None:
+def comparable(key: object) -> QueueSortKey | None:
     """Return a key that compares with every other one; None if *key* is no sort key.
 
     Args:
@@ -58,12 +58,12 @@ def comparable(key: object) -> Rank | None:
     return (math.inf, _code(kinds), *parts)
 
 
-def last(entity: EntityView) -> Rank:
+def last(entity: EntityView) -> QueueSortKey:
     """Return the key of an entity for which the plugin gives none: behind every other entity."""
     return (math.inf, math.inf, entity.queued_at, entity.seq)
 
 
-def is_comparable(key: Rank) -> bool:
+def is_comparable(key: QueueSortKey) -> bool:
     """Return whether a key is one that this module makes, as a snapshot's keys must be."""
     if len(key) < 3 or key[0] != math.inf:
         return comparable(key) == key

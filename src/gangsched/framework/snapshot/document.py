@@ -49,11 +49,11 @@ from gangsched.framework.snapshot.read import read_into
 from gangsched.framework.snapshot.rows import SnapshotRow
 from gangsched.framework.snapshot.write import plugin_states, written
 from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.backfill_state import ActiveReservation, BackfillState
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
-from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
@@ -116,7 +116,7 @@ HELD: Final[Mapping[type, Held]] = {
     CapacityLedger: Held(anew="_by_node expecting"),
     ReservedCapacity: Held(kept="node priority requests pods returning", anew="owner"),
     BackfillState: Held(
-        kept="asking drain_timeouts infeasible reservation failed gained is_contested is_stale"
+        kept="qualified drain_timeouts infeasible reservation failed gained is_contested is_stale"
         " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
     ),
@@ -151,12 +151,12 @@ HELD: Final[Mapping[type, Held]] = {
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason unschedulable_member _is_ready",
-        anew="place rank equivalence_class expected_run _handle _pod",
+        anew="place sort_key equivalence_class expected_run _handle _pod",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason unschedulable_member",
-        anew="place rank equivalence_class expected_run _handle _info _is_in_order _latest"
+        anew="place sort_key equivalence_class expected_run _handle _info _is_in_order _latest"
         " _pending _ready _ready_by_role",
         passing="_pod _is_ready",
     ),
@@ -229,7 +229,7 @@ def _check_made_for(settings: Settings, reservations: Reservations, rows: Snapsh
         raise InvalidValueError("nominations", len(rows.nominations), expected)
     if rows.backfill is not None and reservations.backfill.policy is None:
         made = rows.backfill.reservation
-        found = rows.backfill.asking if made is None else made.entity
+        found = rows.backfill.qualified if made is None else made.entity
         raise InvalidValueError("backfill", found, "None, because backfill is off")
     keepers = tuple(extension_points.name_of(plugin) for plugin in settings.profile.keepers)
     kept = tuple(name for name, _data in rows.plugin_states)

@@ -232,7 +232,7 @@ _RESERVATION: Final = Record(
 )
 _BACKFILL: Final = Record(
     BackfillRow,
-    asking=_STRS,
+    qualified=_STRS,
     drain_timeouts=_COUNTS,
     infeasible=_COUNTS,
     reservation=optional(_RESERVATION.form),

@@ -33,7 +33,7 @@ from gangsched.framework.snapshot.reading import Reading, each_once, get, requir
 from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.pod_classes import PodClasses
-from gangsched.framework.state.pods import HOLDING, Member
+from gangsched.framework.state.pods import ASSUMED, Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
 
@@ -242,7 +242,7 @@ def _check_state(
     found, value = row.state, row.state.name.lower()
     allowed: tuple[MemberState, ...]
     if row.node is not None:
-        allowed = (MemberState.TERMINATING,) if is_evicted else HOLDING
+        allowed = (MemberState.TERMINATING,) if is_evicted else ASSUMED
     elif is_evicted:
         allowed = _GONE
     else:

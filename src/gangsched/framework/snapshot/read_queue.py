@@ -29,7 +29,7 @@ def read_queue(reading: Reading) -> None:
     queue, rows = reading.state.queue, reading.rows
     for n, seq in enumerate(rows.active):
         entity = _place(reading, seq, Place.ACTIVE, f"active[{n}]")
-        entity._handle = queue._active.push(entity.rank, entity)
+        entity._handle = queue._active.push(entity.sort_key, entity)
     for n, seq in enumerate(rows.backoff):
         entity = _place(reading, seq, Place.BACKOFF, f"backoff[{n}]")
         queue._backoff[(entity.backoff_until, seq)] = entity
@@ -54,7 +54,7 @@ def _place(reading: Reading, seq: int, place: Place, path: str) -> QueuedEntity:
     require(len(entity), path, seq, "an entity with a pending pod")
     entity.place = place
     if not path.startswith("gated"):
-        entity.rank = reading.state.queue._sort(entity)
+        entity.sort_key = reading.state.queue._sort(entity)
     return entity
 
 
@@ -94,7 +94,7 @@ def _enter(reading: Reading, queue: EquivalenceQueue, seq: int, path: str) -> No
     else:
         _place(reading, seq, Place.UNSCHEDULABLE, path)
         entity.equivalence_class = queue.equivalence_class
-        entity._handle = queue.queued.push(entity.rank, entity)
+        entity._handle = queue.queued.push(entity.sort_key, entity)
 
 
 def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
@@ -106,7 +106,7 @@ def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
     state = reading.state
     for seq in row.entities:
         entity = reading.entities[seq]
-        asked = equivalence.shape(state.settings, state.nodes, state.pods, state.call, entity)
+        asked = equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity)
         expected = f"what entity {seq} asks for, or the number of that entity"
         found = entity.equivalence_class
         is_right = found == seq or _comparable(found) == _comparable(asked)

@@ -7,8 +7,8 @@ from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.snapshot.read_queue import equivalence_class
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
 from gangsched.framework.snapshot.rows import NominatedPodRow, NominationRow, ReservationRow
+from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.nomination import NominatedPod, Nomination
-from gangsched.framework.state.reservation_state import ActiveReservation
 from gangsched.model import NodeName, PodUID
 
 __all__ = ["read_backfill", "read_nominations"]
@@ -86,13 +86,13 @@ def read_backfill(reading: Reading) -> None:
         return
     entities = reading.state.pods.entities
     for name, keys in (
-        ("asking", row.asking),
+        ("qualified", row.qualified),
         ("drain_timeouts", [key for key, _count in row.drain_timeouts]),
         ("infeasible", [key for key, _count in row.infeasible]),
     ):
         for n, key in enumerate(each_once(keys, f"backfill.{name}")):
             get(entities, key, f"backfill.{name}[{n}]")
-    backfill.asking.update(dict.fromkeys(row.asking))
+    backfill.qualified.update(dict.fromkeys(row.qualified))
     backfill.drain_timeouts.update(row.drain_timeouts)
     backfill.infeasible.update(row.infeasible)
     step, altered = reading.rows.step, reading.rows.node_changes

@@ -249,7 +249,7 @@ class ReservationRow:
 class BackfillRow:
     """A ``BackfillState`` that remembers something."""
 
-    asking: tuple[GroupKey, ...] = ()
+    qualified: tuple[GroupKey, ...] = ()
     drain_timeouts: tuple[tuple[GroupKey, int], ...] = ()
     infeasible: tuple[tuple[GroupKey, int], ...] = ()
     reservation: ReservationRow | None = None

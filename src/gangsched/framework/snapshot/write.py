@@ -37,9 +37,9 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
     WaitRow,
 )
+from gangsched.framework.state.backfill_state import ActiveReservation, BackfillState
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.pods import Member, Pods
-from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod, PodUID
@@ -250,7 +250,7 @@ def _backfill(state: BackfillState, samples: _Samples) -> BackfillRow | None:
     """Return the row of the state of backfill; None if it is empty."""
     made = state.reservation
     row = BackfillRow(
-        asking=tuple(state.asking),
+        qualified=tuple(state.qualified),
         drain_timeouts=tuple(state.drain_timeouts.items()),
         infeasible=tuple(state.infeasible.items()),
         reservation=None if made is None else _reservation(made),

@@ -23,12 +23,12 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
 
-__all__ = ["HOLDING", "ON_NODES", "Member", "Pods"]
+__all__ = ["ASSUMED", "ON_NODES", "Member", "Pods"]
 
-HOLDING = (MemberState.WAITING, MemberState.BINDING)
+ASSUMED = (MemberState.WAITING, MemberState.BINDING)
 """The states of a pod that is assumed on a node."""
 
-ON_NODES = (*HOLDING, MemberState.ASSIGNED)
+ON_NODES = (*ASSUMED, MemberState.ASSIGNED)
 """The states of a pod that uses capacity of a node."""
 
 

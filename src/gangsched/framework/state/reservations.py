@@ -16,8 +16,8 @@ from attrs import define, field
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.state.backfill_state import BackfillState
 from gangsched.framework.state.nomination import Nomination
-from gangsched.framework.state.reservation_state import BackfillState
 from gangsched.model import PodUID
 
 __all__ = ["Reservations"]

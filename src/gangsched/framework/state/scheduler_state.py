@@ -28,7 +28,7 @@ from gangsched.framework.state import label_readers
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
-from gangsched.framework.state.pods import HOLDING, Pods
+from gangsched.framework.state.pods import ASSUMED, Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.settings import Settings
 
@@ -78,7 +78,7 @@ class State:
         assumed = self.nodes.assumed
         for uid, member in self.pods.members.items():
             under_way = member.node is not None and uid in self.pods.evicted
-            if (uid in assumed) != (member.state in HOLDING or under_way):
+            if (uid in assumed) != (member.state in ASSUMED or under_way):
                 raise InternalError(f"{uid} is {member.state.name}, the assumed pods disagree")
             if (uid in assumed) != (member.node is not None):
                 raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
@@ -97,7 +97,7 @@ class State:
         for info in self.pods.registry:
             if bool(info.waiting) != (info.key in self.attempts.waiting_since):
                 raise InternalError(
-                    f"{info.key}: {info.waiting} members wait on permit, holding disagrees"
+                    f"{info.key}: {info.waiting} members wait, waiting_since disagrees"
                 )
         for key in self.attempts.waiting_since:
             if self.pods.registry.get(key) is None:

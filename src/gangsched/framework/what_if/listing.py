@@ -3,8 +3,9 @@
 Rules:
   R1  a question changes nothing;
   R2  pending entities are listed in the order in which they would be tried. The active ones come
-      first, by rank; then those in backoff, by deadline; then the parked ones, by rank. Groups that
-      wait on permit or are incomplete, and pods that are not admitted, follow by arrival.
+      first, by sort key; then those in backoff, by deadline; then the parked ones, by sort key.
+      Groups that wait on permit or are incomplete, and pods that are not admitted, follow by
+      arrival.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def _positions(queue: SchedulingQueue) -> dict[int, tuple[int, int]]:
     active = [each for each in queue.active if not queue.is_gated(each)]
     parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
     backoff = sorted(queue.backoff, key=lambda each: (each.backoff_until, each.seq))
-    ordered = [*_by_rank(active), *backoff, *_by_rank(parked)]
+    ordered = [*_by_sort_key(active), *backoff, *_by_sort_key(parked)]
     return {entity.seq: (number, entity.seq) for number, entity in enumerate(ordered)}
 
 
-def _by_rank(entities: Iterable[QueuedEntity]) -> list[QueuedEntity]:
-    ranked = [each for each in entities if each.rank is not None]
-    return sorted(ranked, key=lambda each: each.rank or ())
+def _by_sort_key(entities: Iterable[QueuedEntity]) -> list[QueuedEntity]:
+    queued = [each for each in entities if each.sort_key is not None]
+    return sorted(queued, key=lambda each: each.sort_key or ())
 
 
 def _pending_row(state: State, member: Member, order: tuple[int, int], now: float) -> PendingRow:

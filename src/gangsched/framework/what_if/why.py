@@ -182,9 +182,9 @@ def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | Non
 
 
 def _ahead(queue: SchedulingQueue, entity: QueuedEntity) -> int:
-    rank = entity.rank
-    assert rank is not None
-    return sum(other.rank < rank for other in queue.active if other.rank is not None)
+    key = entity.sort_key
+    assert key is not None
+    return sum(other.sort_key < key for other in queue.active if other.sort_key is not None)
 
 
 def _name(entity: QueuedEntity) -> str:

@@ -63,7 +63,7 @@ class BackfillState:
 
     Attributes:
         policy: When capacity is reserved; None if backfill is off.
-        asking: The gangs that qualify for a reservation.
+        qualified: The gangs that qualify for a reservation.
         drain_timeouts: How often nodes were drained for each of them until the time limit.
         infeasible: The gangs that would not fit on the empty cluster, each with the value that
             ``Nodes.altered`` had then.
@@ -80,7 +80,7 @@ class BackfillState:
     """
 
     policy: Backfill | None = None
-    asking: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
+    qualified: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
     drain_timeouts: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     infeasible: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     reservation: ActiveReservation | None = None
@@ -96,7 +96,7 @@ class BackfillState:
     def __len__(self) -> int:
         """Return the number of entries in all containers."""
         return (
-            len(self.asking)
+            len(self.qualified)
             + len(self.drain_timeouts)
             + len(self.infeasible)
             + len(self.failed)
@@ -106,7 +106,7 @@ class BackfillState:
     def note_rejected(
         self,
         entity: QueuedEntity,
-        shape: Hashable,
+        equivalence_class: Hashable,
         step: int,
         nodes: Nodes,
         *,
@@ -116,7 +116,7 @@ class BackfillState:
 
         Args:
             entity: The entity that was tried.
-            shape: Its equivalence class.
+            equivalence_class: Its equivalence class.
             step: The step as of which this class is known to fail; -1 if that is unknown.
             nodes: The nodes, as the entity saw them.
             lacks_capacity: Whether too few of its members fit on the nodes.
@@ -125,14 +125,14 @@ class BackfillState:
             return
         reservation = self.reservation
         if step >= 0 and reservation is not None and reservation.is_left_out(nodes):
-            self.failed[shape] = step
+            self.failed[equivalence_class] = step
         group = entity.group
         if group is None:
             return
         if not lacks_capacity:
             self.forget(group.key)
         elif not group.was_scheduled:
-            self.asking[group.key] = None
+            self.qualified[group.key] = None
             self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
 
@@ -148,7 +148,7 @@ class BackfillState:
             spec = reservation.entity.group.spec
             bundled = spec is not None and key in spec.bundle
             self.is_stale |= reservation.entity is entity or bundled
-            self.is_contested |= key in self.asking and self._outranks(entity)
+            self.is_contested |= key in self.qualified and self._outranks(entity)
 
     def _outranks(self, entity: QueuedEntity) -> bool:
         reservation = self.reservation
@@ -163,12 +163,14 @@ class BackfillState:
             self.failed.clear()
             self.is_drain_paused = self.has_no_candidate = False
             return
-        for shape in [s for s, at in self.failed.items() if at >= since and s != disproved]:
-            del self.failed[shape]
+        for equivalence_class in [
+            s for s, at in self.failed.items() if at >= since and s != disproved
+        ]:
+            del self.failed[equivalence_class]
 
     def forget(self, key: GroupKey) -> None:
         """Forget a gang that no longer qualifies for a reservation. O(1)."""
-        self.asking.pop(key, None)
+        self.qualified.pop(key, None)
         self.drain_timeouts.pop(key, None)
         self.infeasible.pop(key, None)
         if self.reservation is not None and self.reservation.key == key:

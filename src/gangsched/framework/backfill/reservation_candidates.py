@@ -50,17 +50,19 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
         above: Consider only gangs of a higher priority than this.
     """
     mine = state.reservations.backfill
-    asking = [
+    qualified = [
         key
-        for key in list(mine.asking)
+        for key in list(mine.qualified)
         if may_ask(state, key)
         and (above is None or state.pods.entities[key].priority > above)
         and _policy_allows(state, key, now)
     ]
-    if not asking:
+    if not qualified:
         return None
     ends = run_times.ends(state, now)
-    for key in sorted(asking, key=lambda key: (_order(state.pods, state.reservations, key), key)):
+    for key in sorted(
+        qualified, key=lambda key: (_order(state.pods, state.reservations, key), key)
+    ):
         entity = state.pods.entities[key]
         found = start_estimate.look_ahead(
             state, entity, ends, now=now, drains=not mine.is_drain_paused
@@ -79,7 +81,7 @@ def may_ask(state: State, key: GroupKey) -> bool:
     if entity is None or info is None or info.was_scheduled or not len(entity):
         mine.forget(key)
     return (
-        key in mine.asking
+        key in mine.qualified
         and entity is not None
         and not state.queue.is_gated(entity)
         and key not in state.attempts.waiting_since

@@ -1,5 +1,8 @@
 """The configuration file: the shape of ``KubeSchedulerConfiguration``.
 
+The same file configures ``gangsched run``, ``simulate``, ``compare`` and ``make_scheduler``; a
+simulation does not use what is said there about an API server.
+
 ::
 
     apiVersion: kubescheduler.config.k8s.io/v1
@@ -104,12 +107,14 @@ class ProfileSettings:
     Attributes:
         scheduler_names: The values of ``spec.schedulerName`` that are ours.
         disabled: The names of default plugins that do not run.
+        enabled: The names of the plugins that are enabled, each once, in the order of the file.
         weights: By the name of a score plugin, its weight.
         args: By the name of a plugin, its arguments.
     """
 
     scheduler_names: tuple[str, ...] = ("gangsched",)
     disabled: frozenset[str] = frozenset()
+    enabled: tuple[str, ...] = ()
     weights: Mapping[str, int] = field(factory=dict[str, int])
     args: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
 
@@ -205,6 +210,7 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
     (profile,) = given
     name = profile.name("schedulerName", "gangsched")
     disabled: set[str] = set()
+    enabled: dict[str, None] = {}
     weights: dict[str, int] = {}
     plugins = profile.mapping("plugins")
     for point in _POINTS:
@@ -213,6 +219,7 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
         for each in at.each("enabled"):
             weight = each.whole("weight", 0, least=0)
             plugin = _plugin(each)
+            enabled[plugin] = None
             if weight:
                 weights[plugin] = weight
         at.close()
@@ -227,7 +234,11 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
         each.close()
     profile.close()
     return ProfileSettings(
-        scheduler_names=(name,), disabled=frozenset(disabled), weights=weights, args=args
+        scheduler_names=(name,),
+        disabled=frozenset(disabled),
+        enabled=tuple(enabled),
+        weights=weights,
+        args=args,
     )
 
 

@@ -9,36 +9,36 @@ from __future__ import annotations
 
 from gangsched._core._bundle import Bundle
 from gangsched._core._entity import QueuedEntity
-from gangsched.framework.lifecycle import attempts
-from gangsched.framework.lifecycle.outcomes import CHANGED
+from gangsched.framework.lifecycle import group_attempt
+from gangsched.framework.lifecycle.entity_outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import GroupKey
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["review", "settle", "settle_bundle", "settle_siblings"]
+__all__ = ["move_if_needed", "move", "move_bundle", "move_siblings"]
 
 
-def settle(state: State, entity: QueuedEntity, *, now: float) -> None:
+def move(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Move a changed entity, and if needed the other groups of its bundle, to the right queue."""
     if entity.group is None:
         transition(state, entity, CHANGED, now=now)
         return
-    was_started = attempts.is_started(entity)
+    was_started = group_attempt.is_started(entity)
     transition(state, entity, CHANGED, now=now)
-    if not (was_started and attempts.is_started(entity)):
-        settle_siblings(state, entity, now=now)
+    if not (was_started and group_attempt.is_started(entity)):
+        move_siblings(state, entity, now=now)
 
 
-def settle_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move the other groups of an entity's bundle to the right queue; see ``settle_bundle``."""
+def move_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
+    """Move the other groups of an entity's bundle to the right queue; see ``move_bundle``."""
     info = entity.group
     if info is not None and info.bundle is not None:
-        settle_bundle(state, info.bundle, info.key, now=now)
+        move_bundle(state, info.bundle, info.key, now=now)
 
 
-def settle_bundle(state: State, bundle: Bundle, changed: GroupKey, *, now: float) -> None:
+def move_bundle(state: State, bundle: Bundle, changed: GroupKey, *, now: float) -> None:
     """Move the groups of a bundle to the right queue after one of them has changed.
 
     As long as the bundle is not complete and no group of it is queued, nothing changes for the
@@ -59,7 +59,7 @@ def settle_bundle(state: State, bundle: Bundle, changed: GroupKey, *, now: float
         call.complete = None
 
 
-def review(state: State, entity: QueuedEntity, *, now: float) -> None:
+def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
     """Settle an entity after one of its pods changed, if its queue may change."""
     denied = bundles.pre_enqueue(
         state.settings, state.pods, state.call, entity.pod, entity.group, now
@@ -67,4 +67,4 @@ def review(state: State, entity: QueuedEntity, *, now: float) -> None:
     is_denied = isinstance(denied, Unschedulable)
     is_shared = not is_denied and bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
-        settle(state, entity, now=now)
+        move(state, entity, now=now)

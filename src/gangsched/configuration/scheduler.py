@@ -6,25 +6,32 @@ plugin           arguments
 Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``placement``, ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
+VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
 Backfill         ``afterAttempts``, ``afterSeconds``, ``leastMembers``; without it, none
 ===============  =================================================================================
+
+A plugin of the library that is not a default, or one of the caller's factories, runs if it is
+enabled by name. Its ``args`` are the keyword arguments of its factory.
 
 Rules:
   R1  the unit is the whole gang: binds are posted when all of a gang is decided, never before;
   R2  by default a gang of which a bind fails for good is released as a whole, because a gang that
-      is partly bound holds nodes and does not run.
+      is partly bound holds nodes and does not run;
+  R3  a name that stands for no plugin is an error: nothing that is asked for is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
+from gangsched import plugins as library
 from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched.configuration.settings import ProfileSettings, Settings
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
 from gangsched.framework import (
@@ -35,11 +42,13 @@ from gangsched.framework import (
     Scheduler,
     SchedulingUnit,
 )
-from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._settings import ProfileSettings, Settings
+from gangsched.membership import Membership, membership
+from gangsched.model import Pod
 from gangsched.plugins import Strategy
+from gangsched.protocols import ClusterState
+from gangsched.run_times import RunTimes
 
-__all__ = ["make_scheduler", "releases_gangs"]
+__all__ = ["make_scheduler", "releases_gangs", "volume_timeout"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -47,25 +56,53 @@ _STRATEGIES: Final = {
     "LeastAllocated": Strategy.LEAST_ALLOCATED,
     "MostAllocated": Strategy.MOST_ALLOCATED,
 }
-_CONFIGURED: Final = ("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit")
+_CONFIGURED: Final = (
+    *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "VolumeBinding"),
+)
 
 
-def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] = ()) -> Scheduler:
+_OTHERS: Final[Mapping[str, Callable[..., object]]] = {
+    "ImageLocality": library.ImageLocality,
+    "NodeResourcesBalancedAllocation": library.NodeResourcesBalancedAllocation,
+}
+"""Plugins of the library that run if they are enabled."""
+
+_SORTS: Final = ("PrioritySort", "QOSSort")
+"""Plugins that can be disabled, and never run: Coscheduling orders the queue."""
+
+
+def make_scheduler(
+    settings: Settings,
+    cluster: ClusterState,
+    *,
+    plugins: Iterable[object] = (),
+    factories: Mapping[str, Callable[..., object]] | None = None,
+    membership: Callable[[Pod], Membership | None] = membership,
+    run_times: RunTimes | None = None,
+    preempts: bool = True,
+) -> Scheduler:
     """Return the scheduler of a configuration.
 
     Args:
         settings: The configuration.
-        cache: The cluster state.
-        plugins: Further plugins.
+        cluster: The cluster state.
+        plugins: Further plugins, which always run.
+        factories: By the name of a plugin, what makes it from its ``args``. Such a plugin runs if
+            the configuration enables it, as a plugin that is registered with kube-scheduler does.
+        membership: Which group a pod belongs to.
+        run_times: The estimates for ``Backfill``; None if run times are unknown.
+        preempts: Whether pods may be preempted, if the configuration says so.
 
     Raises:
-        InvalidValueError: An argument of a plugin is unknown or malformed.
+        InvalidValueError: A name or an argument is unknown or malformed.
         ProfileError: The profile cannot work.
     """
     profile = settings.profile
+    made = _made(profile, {**_OTHERS, **(factories or {})})
+    known = (*_CONFIGURED, *made)
     for name in profile.args:
-        if name not in _CONFIGURED:
-            expected = f"one of {', '.join(_CONFIGURED)}"
+        if name not in known:
+            expected = f"one of {', '.join(known)}"
             raise InvalidValueError("profiles[0].pluginConfig[].name", name, expected)
     gang = _Args("Coscheduling", profile)
     policy = Coscheduling(
@@ -79,19 +116,21 @@ def make_scheduler(settings: Settings, cache: Cache, plugins: Iterable[object] =
     fit = _Args("NodeResourcesFit", profile)
     strategy = fit.strategy()
     fit.close()
+    volume_timeout(settings)
+    preemption = _preemption(profile)
+    every = presets.coscheduling_profile(
+        policy, strategy=strategy, plugins=(*plugins, *made.values())
+    )
     return Scheduler(
-        cache.cluster,
-        _without(
-            presets.coscheduling_profile(policy, strategy=strategy, plugins=plugins),
-            profile,
-        ),
-        membership=cache.membership,
+        cluster,
+        _without(every, profile),
+        membership=membership,
         unit=SchedulingUnit.GROUP,
         placement=placement,
         search_budget=budget,
         backoff=Backoff(settings.initial_backoff, settings.maximum_backoff),
-        preemption=_preemption(profile),
-        backfill=_backfill(profile),
+        preemption=preemption if preempts else None,
+        backfill=_backfill(profile, run_times),
     )
 
 
@@ -101,11 +140,23 @@ def releases_gangs(settings: Settings) -> bool:
     return given in (None, WhenBindFails.RELEASE_GROUP.value)
 
 
+def volume_timeout(settings: Settings) -> float:
+    """Return for how many seconds a bind waits for its volumes.
+
+    Raises:
+        InvalidValueError: An argument of ``VolumeBinding`` is unknown or malformed.
+    """
+    given = _Args("VolumeBinding", settings.profile)
+    seconds = given.whole("bindTimeoutSeconds", 600)
+    given.close()
+    return float(seconds)
+
+
 def _without(profile: Profile, settings: ProfileSettings) -> Profile:
     """Return a profile without the disabled plugins, and with the weights."""
     names = {_name(plugin) for plugin in profile.plugins}
     for name in sorted(settings.disabled):
-        if name != "*" and name not in names:
+        if name != "*" and name not in names and name not in _SORTS:
             expected = f"one of {', '.join(sorted(names))}"
             raise InvalidValueError("profiles[0].plugins.*.disabled[].name", name, expected)
     # "*" clears the defaults of kube-scheduler, so that only what is enabled runs: not here
@@ -114,6 +165,30 @@ def _without(profile: Profile, settings: ProfileSettings) -> Profile:
         raise InvalidValueError("profiles[0].plugins.*.disabled[].name", "*", expected)
     kept = [plugin for plugin in profile.plugins if _name(plugin) not in settings.disabled]
     return Profile(*kept, weights=settings.weights)
+
+
+def _made(
+    profile: ProfileSettings, factories: Mapping[str, Callable[..., object]]
+) -> dict[str, object]:
+    """Return the plugins that are enabled and are not defaults, by name."""
+    defaults = {_name(plugin) for plugin in presets.coscheduling_profile().plugins}
+    made: dict[str, object] = {}
+    for name in profile.enabled:
+        if name in defaults:
+            continue
+        factory = factories.get(name)
+        if factory is None:
+            expected = f"one of {', '.join(sorted({*defaults, *factories}))}"
+            raise InvalidValueError("profiles[0].plugins.*.enabled[].name", name, expected)
+        args = dict(profile.args.get(name, {}))
+        for field in ("apiVersion", "kind"):
+            args.pop(field, None)
+        try:
+            made[name] = factory(**args)
+        except TypeError as error:
+            where = f"profiles[0].pluginConfig[{name}].args"
+            raise InvalidValueError(where, args, f"its arguments: {error}") from error
+    return made
 
 
 def _name(plugin: object) -> str:
@@ -131,11 +206,12 @@ def _preemption(profile: ProfileSettings) -> Preemption | None:
     return found
 
 
-def _backfill(profile: ProfileSettings) -> Backfill | None:
+def _backfill(profile: ProfileSettings, run_times: RunTimes | None) -> Backfill | None:
     if "Backfill" not in profile.args:
         return None
     given = _Args("Backfill", profile)
     found = Backfill(
+        run_times,
         after_attempts=given.whole("afterAttempts", 1, least=1),
         after_seconds=given.seconds("afterSeconds", 0.0),
         least_members=given.whole("leastMembers", 2, least=1),

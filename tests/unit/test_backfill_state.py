@@ -21,7 +21,7 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import exempt
-from gangsched.framework.state.reservation_state import ActiveReservation, BackfillState
+from gangsched.framework.state.backfill_state import ActiveReservation, BackfillState
 from support.entities import a_group, a_pod
 
 N1 = NodeName("n1")
@@ -42,7 +42,7 @@ def key_of(entity: QueuedGroup) -> GroupKey:
     return entity.group.key
 
 
-def asking(*entities: QueuedGroup) -> BackfillState:
+def qualified(*entities: QueuedGroup) -> BackfillState:
     """Return a memory in which these gangs qualify, and all were evaluated."""
     mine = BackfillState(Backfill())
     for entity in entities:
@@ -53,7 +53,7 @@ def asking(*entities: QueuedGroup) -> BackfillState:
 
 def promised(entity: QueuedGroup, *others: QueuedGroup) -> BackfillState:
     """Return a memory in which a gang has a reservation, and others ask."""
-    mine = asking(entity, *others)
+    mine = qualified(entity, *others)
     mine.reservation = ActiveReservation(entity, key_of(entity), 0.0, math.inf, 9.0, {})
     return mine
 
@@ -65,7 +65,7 @@ def test_gang_rejected_for_lack_of_capacity_may_preempt() -> None:
     mine, gang = BackfillState(Backfill()), a_group(1)
     assert mine.has_no_candidate is True
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
-    assert mine.asking == {key_of(gang): None}
+    assert mine.qualified == {key_of(gang): None}
     assert mine.has_no_candidate is False
     assert not mine.failed
 
@@ -81,9 +81,9 @@ def test_no_entity_preempts_without_a_policy() -> None:
 
 def test_gang_rejected_for_another_reason_does_not_preempt_again() -> None:
     gang, other = a_group(1), a_group(2)
-    mine = asking(gang, other)
+    mine = qualified(gang, other)
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=False)
-    assert mine.asking == {key_of(other): None}
+    assert mine.qualified == {key_of(other): None}
 
 
 def test_started_gang_preempts_nothing_for_late_members() -> None:
@@ -91,7 +91,7 @@ def test_started_gang_preempts_nothing_for_late_members() -> None:
     assert gang.group is not None
     gang.group.was_scheduled = True
     mine.note_rejected(gang, "shape", 3, NODES, lacks_capacity=True)
-    assert not mine.asking
+    assert not mine.qualified
     assert mine.has_no_candidate
 
 
@@ -115,7 +115,7 @@ def test_no_class_is_recorded_without_a_reservation() -> None:
     mine = BackfillState(Backfill())
     mine.note_rejected(a_pod(1), "shape", 3, NODES, lacks_capacity=True)
     assert not mine.failed
-    assert not mine.asking
+    assert not mine.qualified
 
 
 @pytest.mark.parametrize("has_node", [False, True])
@@ -145,7 +145,7 @@ def test_gang_of_higher_priority_contests_a_reservation_when_it_is_rejected(
 
 def test_event_of_a_gang_makes_it_worth_a_try_again() -> None:
     gang, other = a_group(1), a_group(2)
-    mine = asking(gang, other)
+    mine = qualified(gang, other)
     mine.infeasible = {key_of(gang): 7, key_of(other): 7}
     gang.expected_run = (0, 5.0)
     mine.note_event(gang)
@@ -156,7 +156,7 @@ def test_event_of_a_gang_makes_it_worth_a_try_again() -> None:
 
 def test_event_of_a_hopeful_gang_recomputes_nothing() -> None:
     gang, other = a_group(1), a_group(2)
-    mine = asking(gang, other)
+    mine = qualified(gang, other)
     mine.infeasible = {key_of(other): 7}
     mine.note_event(gang)
     assert mine.has_no_candidate is True
@@ -197,7 +197,7 @@ def test_event_of_a_preemptor_of_higher_priority_contests_a_reservation() -> Non
 
 
 def test_added_capacity_reopens_every_parked_entity() -> None:
-    mine = asking(a_group(1))
+    mine = qualified(a_group(1))
     mine.failed, mine.is_drain_paused = {"a": 1, "b": 5}, True
     mine.note_capacity_gain(None, None)
     assert (mine.failed, mine.is_drain_paused, mine.has_no_candidate, mine.gained) == (
@@ -209,7 +209,7 @@ def test_added_capacity_reopens_every_parked_entity() -> None:
 
 
 def test_capacity_of_a_rejected_gang_requeues_entities_that_failed_meanwhile() -> None:
-    mine = asking(a_group(1))
+    mine = qualified(a_group(1))
     mine.failed = {"before": 4, "meanwhile": 5, "itself": 6, "later": 7}
     mine.is_drain_paused = True
     mine.note_capacity_gain(5, "itself")
@@ -223,7 +223,7 @@ def test_forgotten_pod_is_forgotten_everywhere() -> None:
     for key in (key_of(gang), key_of(other)):
         mine.drain_timeouts[key] = mine.infeasible[key] = 1
     mine.forget(key_of(other))
-    assert mine.asking == {key_of(gang): None}
+    assert mine.qualified == {key_of(gang): None}
     assert (set(mine.drain_timeouts), set(mine.infeasible)) == ({key_of(gang)}, {key_of(gang)})
     assert mine.is_stale is False
     mine.forget(key_of(gang))

@@ -166,11 +166,11 @@ def _together(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
 
 def _of_groups(pods: Pods, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
     priority = max(info.priority for info in groups)
-    if any(rank > priority for info in groups for _minimum, rank in info.claims.values()):
+    if any(claimed > priority for info in groups for _minimum, claimed in info.claims.values()):
         # running members may have a higher priority than the group's, which has changed since
         members = (member for info in groups for member in pods.of_group(info))
-        ranks = [member.pod.priority for member in members if member.state in ON_NODES]
-        priority = max(priority, *ranks)
+        priorities = [member.pod.priority for member in members if member.state in ON_NODES]
+        priority = max(priority, *priorities)
     created_at = max(info.created_at for info in groups)
     if priority >= below:
         return

@@ -1,0 +1,177 @@
+"""``gangsched compare``: several policies on one workload, side by side.
+
+Rules:
+  R1  every policy gets the same arrivals, the same seed and the same faults;
+  R2  a policy is written as ``--policy`` and its options are in ``simulate``, in one word:
+      ``gang,backfill=2,placement=pack``;
+  R3  a figure of jobs that started says how many they are, because policies differ in that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from gangsched._seconds import format_span
+from gangsched.cli._files import print_json
+from gangsched.cli._options import add_policy
+from gangsched.cli._parser import Parser
+from gangsched.cli._run import INTERRUPTED, add_run, run_settings
+from gangsched.cli._simulate import run
+from gangsched.cli._workload import add_source, read_source
+from gangsched.simulation import Counts, Distribution, Report
+from gangsched.simulation.render import area_text, table_text
+
+__all__ = ["COMPARE_SCHEMA", "add_compare"]
+
+COMPARE_SCHEMA: Final = "gangsched.compare/1"
+
+_DEFAULT: Final = ("pod_by_pod", "coscheduling", "gang", "gang,backfill")
+
+
+def add_compare(commands: Any) -> None:
+    """Add the command."""
+    compare = commands.add_parser(
+        "compare",
+        help="run several policies on one workload",
+        description="Run several policies on one workload, and print their figures side by side."
+        " A policy may have options, as simulate has them: gang,backfill=2,placement=pack.",
+    )
+    compare.set_defaults(run=_compare)
+    add_source(compare)
+    policies = compare.add_argument_group("scheduling")
+    policies.add_argument(
+        "--policy",
+        action="append",
+        metavar="POLICY[,OPTION[=VALUE]...]",
+        help=f"a policy with its options; may be repeated; default: {' '.join(_DEFAULT)}",
+    )
+    policies.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="the scheduler of a KubeSchedulerConfiguration; may be repeated",
+    )
+    add_run(compare)
+    out = compare.add_argument_group("output")
+    out.add_argument("--output", choices=("text", "json"), default="text")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    chosen = [_settings(options, name, ["--policy"]) for name in options.policy or ()]
+    chosen += [_settings(options, name, ["--config"]) for name in options.config]
+    if not chosen:
+        chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
+    source = read_source(options)
+    reports: list[tuple[str, Report]] = []
+    code = 0
+    for name, settings in chosen:
+        result, is_whole = run(source, settings, detail="summary")
+        if not is_whole:
+            end = format_span(result.summary.end)
+            print(f"gangsched: interrupted in {name} at t={end}", file=sys.stderr)
+            code = INTERRUPTED
+            break
+        reports.append((name, result))
+    if options.output == "json":
+        print_json(_plain(reports, source.skipped))
+    else:
+        for sentence in source.skipped:
+            print(f"skipped: {sentence}")
+        print(table_text(("", *(name for name, _report in reports)), _rows(reports)))
+    return code
+
+
+def _settings(
+    options: argparse.Namespace, text: str, words: list[str]
+) -> tuple[str, dict[str, Any]]:
+    """Return a policy that was given in one word, and its settings."""
+    # the name of a file may have commas
+    first, *more = text.split(",") if words == ["--policy"] else [text]
+    parser = Parser(prog="gangsched compare", add_help=False)
+    add_policy(parser)
+    words = [f"{words[0]}={first}"]
+    words += [f"--{each}" for each in map(_hyphened, more)]
+    namespace = parser.parse_args(words)
+    for name in ("until", "bind_seconds", "seed", "faults", "fault_seed"):
+        setattr(namespace, name, getattr(options, name))
+    return text, run_settings(namespace)
+
+
+def _hyphened(option: str) -> str:
+    """Return ``when-blocked=at_once`` for ``when_blocked=at_once``."""
+    name, equals, value = option.strip().partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[str, Any]:
+    runs: list[dict[str, Any]] = []
+    for name, result in reports:
+        plain = result.to_dict()
+        runs.append({"policy": name, "settings": plain["settings"], "summary": plain["summary"]})
+    return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
+
+
+def _rows(reports: list[tuple[str, Report]]) -> list[tuple[str, ...]]:
+    results = [result for _name, result in reports]
+    rows: list[tuple[str, ...]] = []
+
+    def add(title: str, cell: Callable[[Report], str]) -> None:
+        rows.append((title, *map(cell, results)))
+
+    add("simulated", lambda each: format_span(each.summary.end))
+    for word, kind in (("gangs", "gangs"), ("single pods", "singles")):
+        counts: list[Counts] = [getattr(each.summary, kind) for each in results]
+        if any(each.submitted for each in counts):
+            rows += _job_rows(word, counts)
+    for name in dict.fromkeys(name for each in results for name in each.summary.utilisation):
+        add(f"{name} used", partial(_share, name))
+    for name in dict.fromkeys(name for each in results for name in each.summary.wasted):
+        add(f"{name} wasted", partial(_wasted, name))
+    if any(each.summary.preempted for each in results):
+        add("pods preempted", lambda each: str(each.summary.preempted))
+    add("deadlock", _deadlock)
+    add("decisions", lambda each: str(each.summary.decisions))
+    return rows
+
+
+def _job_rows(word: str, counts: list[Counts]) -> Iterator[tuple[str, ...]]:
+    started = (f"{each.started_whole} of {each.submitted}" for each in counts)
+    yield (f"{word} started", *started)
+    if word == "gangs":
+        yield ("  partial", *(str(each.partial) for each in counts))
+    yield from _figures("waited", [each.waiting for each in counts], format_span)
+    yield from _figures("took", [each.completion for each in counts], format_span)
+    yield from _figures("slowdown", [each.slowdown for each in counts], "{:.2f}".format)
+
+
+def _figures(
+    title: str, found: list[Distribution], text: Callable[[float], str]
+) -> Iterator[tuple[str, ...]]:
+    for word, values in (
+        ("median", [each.median for each in found]),
+        ("p95", [each.p95 for each in found]),
+    ):
+        cells = ("-" if value is None else text(value) for value in values)
+        yield (f"  {title}, {word}", *cells)
+
+
+def _share(name: str, result: Report) -> str:
+    return f"{result.summary.utilisation.get(name, 0.0):.1%}"
+
+
+def _wasted(name: str, result: Report) -> str:
+    area = result.summary.wasted.get(name)
+    return "nothing" if area is None else area_text(name, area)
+
+
+def _deadlock(result: Report) -> str:
+    found = result.summary.deadlock
+    if found is None:
+        return "none"
+    jobs = "1 job" if len(found.jobs) == 1 else f"{len(found.jobs)} jobs"
+    return f"{jobs} since t={format_span(found.since)}"

@@ -1,0 +1,56 @@
+"""The configuration file of a scheduler: ``--config``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gangsched.cli._files import BadInputError, read
+from gangsched.cli._imports import factories
+from gangsched.configuration import Settings, make_scheduler, read_settings
+from gangsched.errors import InvalidValueError
+from gangsched.framework import Scheduler
+from gangsched.protocols import ClusterState
+from gangsched.run_times import AnnotatedRunTimes
+from gangsched.simulation import RUN_SECONDS
+
+__all__ = ["configured", "plugin_factories", "read_configuration"]
+
+
+def read_configuration(file: str) -> Settings:
+    """Return the settings of a file.
+
+    Raises:
+        BadInputError: The file cannot be read, is not YAML, or has a field that is malformed.
+    """
+    import yaml
+
+    text = read(file)
+    try:
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise BadInputError(f"{file}: expected YAML: {error}") from error
+    try:
+        return read_settings(document)
+    except InvalidValueError as error:
+        raise BadInputError(f"{file}: {error}") from error
+
+
+def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., object]]:
+    """Return the factories of the plugins that a file enables as ``module:name``."""
+    return factories(file, settings.profile.enabled)
+
+
+def configured(file: str) -> Callable[[ClusterState], Scheduler]:
+    """Return what makes the scheduler of a file. ``Backfill`` knows the run times of workloads."""
+    settings = read_configuration(file)
+    made = plugin_factories(settings, file)
+
+    def make(cluster: ClusterState) -> Scheduler:
+        try:
+            return make_scheduler(
+                settings, cluster, factories=made, run_times=AnnotatedRunTimes(RUN_SECONDS)
+            )
+        except InvalidValueError as error:
+            raise BadInputError(f"{file}: {error}") from error
+
+    return make

@@ -1,0 +1,131 @@
+"""The formats of traces: which one a file has, and its rows as jobs.
+
+- jobs: a CSV header with ``job`` and ``submit_s``. It is the format of this library, and of the
+  Philly trace as Gavel replays it.
+- openb: a CSV header with ``creation_time`` and ``num_gpu``. Pods of Alibaba's GPU trace v2023.
+- dlrm: a CSV header with ``app`` and ``role``. Instances of Alibaba's trace v2025.
+- swf: lines that begin with ``;``. The Standard Workload Format of the Parallel Workloads Archive.
+
+Rules:
+  R1  a malformed row is an error that names file, line, column and value; no value is guessed
+      and no row is left out in silence;
+  R2  what a format says and the simulation does not model is a sentence in ``skipped``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
+from gangsched.resources import Resources
+from gangsched.simulation._trace_jobs import TraceJob
+from gangsched.simulation._trace_rows import Row, Table
+
+__all__ = [
+    "COLUMNS",
+    "GPU_MODEL",
+    "MOST_WORKERS",
+    "OPENB",
+    "OPENB_TIMES",
+    "OPTIONAL",
+    "job_rows",
+    "openb_rows",
+    "unused",
+]
+
+COLUMNS: Final = ("job", "submit_s", "workers", "gpus_per_worker", "duration_s")
+"""The columns that a trace of jobs must have, in any order."""
+
+OPTIONAL: Final = (
+    *("cpu_per_worker", "memory_per_worker", "priority", "tenant", "vc", "time_limit_s"),
+)
+"""The columns that it may have. ``vc`` is another name of ``tenant``."""
+
+OPENB: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
+OPENB_TIMES: Final = ("creation_time", "deletion_time", "scheduled_time")
+
+GPU_MODEL: Final = "nvidia.com/gpu.product"
+"""The label of a node with the model of its GPUs, as GPU feature discovery writes it."""
+
+MOST_WORKERS: Final = 150_000
+
+_GPU: Final = "nvidia.com/gpu"
+_SHORTEST: Final = "1"
+
+
+def job_rows(table: Table) -> Iterator[tuple[Row, TraceJob]]:
+    """Yield the rows of a trace of jobs."""
+    table.require(COLUMNS, OPTIONAL)
+    tenant = "tenant" if "tenant" in table.columns else "vc"
+    has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
+    asked: dict[tuple[int, str, str], Resources] = {}
+    for row in table:
+        name, submitted = row.name("job"), row.instant("submit_s")
+        workers = row.whole("workers", least=1, most=MOST_WORKERS)
+        gpus = row.whole("gpus_per_worker", least=0)
+        key = (gpus, row.text("cpu_per_worker"), row.text("memory_per_worker"))
+        requests = asked.get(key)
+        if requests is None:
+            requests = asked.setdefault(key, _requests(row, gpus))
+        limited = has_limit and row.text("time_limit_s")
+        yield (
+            row,
+            TraceJob(
+                name,
+                submitted,
+                workers,
+                requests,
+                row.duration("duration_s"),
+                row.duration("time_limit_s") if limited else None,
+                row.integer("priority"),
+                _namespace(row, tenant) if has_tenant else "default",
+            ),
+        )
+
+
+def _namespace(row: Row, column: str) -> str:
+    name = row.name(column)
+    if "/" in name:
+        raise row.refuse(column, "a non-empty string without a slash")
+    return name
+
+
+def _requests(row: Row, gpus: int) -> Resources:
+    amounts: dict[str, str | int] = {_GPU: gpus}
+    for column, name in (("cpu_per_worker", "cpu"), ("memory_per_worker", "memory")):
+        if row.text(column):
+            amounts[name] = row.quantity(column)
+    return Resources(amounts)
+
+
+def openb_rows(table: Table) -> Iterator[tuple[Row, TraceJob]]:
+    """Yield the pods of Alibaba's GPU trace, each as a job of one worker."""
+    table.require((*OPENB, *OPENB_TIMES))
+    asked: dict[tuple[str, ...], Resources] = {}
+    terms: dict[str, tuple[NodeSelectorTerm, ...]] = {"": ()}
+    columns = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    for row in table:
+        name, created = row.name("name"), row.instant("creation_time")
+        key = tuple(map(row.text, columns))
+        requests = asked.get(key)
+        if requests is None:
+            cpu, memory, gpus, share = (row.whole(column, least=0) for column in columns)
+            amounts = {"cpu": cpu, "memory": memory * 1024**2 * 1000, _GPU: gpus * share}
+            requests = asked.setdefault(key, Resources.from_milli(amounts))
+        model = row.text("gpu_spec")
+        if model not in terms:
+            wanted = tuple(dict.fromkeys(model.split("|")))
+            terms[model] = (NodeSelectorTerm((NodeSelectorRequirement(GPU_MODEL, "In", wanted),)),)
+        # A pod that was never scheduled has no run time; it is given the time that it waited.
+        start = row.instant("scheduled_time" if row.text("scheduled_time") else "creation_time")
+        ran = row.instant("deletion_time") - start
+        seconds = f"{ran:.6f}".rstrip("0").rstrip(".") if ran > 0 else _SHORTEST
+        yield row, TraceJob(name, created, 1, requests, seconds, affinity=terms[model])
+
+
+def unused(table: Table, used: tuple[str, ...], notes: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return sentences about what a file says and the simulation does not take over."""
+    left = [name for name in table.columns if name not in used]
+    columns = (f"{table.file}: the columns {', '.join(left)} were not taken over",) if left else ()
+    return (*columns, *(f"{table.file}: {note}" for note in notes))

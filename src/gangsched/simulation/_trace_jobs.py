@@ -1,0 +1,84 @@
+"""A job of a trace as a value, and its pods.
+
+Rules:
+  R1  a job of several workers is a gang of all of them; a job of one worker is a regular pod;
+  R2  the key of a job is ``namespace/job``, whatever its number of workers;
+  R3  the pods of a job share their values, so that a trace uses little memory;
+  R4  a job that reaches its time limit ends there, as a batch system ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from gangsched.constraints import NodeSelectorTerm
+from gangsched.events import PodAdded
+from gangsched.model import FrozenMap, Pod
+from gangsched.resources import EMPTY, Resources
+from gangsched.simulation.workload import (
+    JOB,
+    JOB_PODS,
+    RUN_SECONDS,
+    TIME_LIMIT,
+    Arrival,
+)
+
+__all__ = ["TraceJob", "arrivals"]
+
+_GROUP: Final = "pod-group.scheduling.sigs.k8s.io/name"
+_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+
+
+class TraceJob(NamedTuple):
+    """One job of a trace.
+
+    Attributes:
+        name: Its name, unique in its namespace.
+        submitted_at: When it arrives, in seconds.
+        workers: The number of its pods.
+        requests: What each pod requests.
+        seconds: Its run time in decimal seconds, as text.
+        limit: Its time limit in decimal seconds, as text; None for none.
+        priority: The priority of its pods.
+        namespace: The namespace of its pods: its tenant.
+        affinity: The terms of node affinity of its pods.
+    """
+
+    name: str
+    submitted_at: float
+    workers: int
+    requests: Resources
+    seconds: str
+    limit: str | None = None
+    priority: int = 0
+    namespace: str = "default"
+    affinity: tuple[NodeSelectorTerm, ...] = ()
+
+
+def arrivals(job: TraceJob) -> Iterator[Arrival]:
+    """Yield the arrivals of the pods of a job."""
+    name, limit = job.name, job.limit
+    annotations = {RUN_SECONDS: job.seconds}
+    labels: FrozenMap[str] = EMPTY
+    if limit is not None:
+        annotations[TIME_LIMIT] = limit
+        if float(limit) < float(job.seconds):
+            annotations[RUN_SECONDS] = limit
+    if job.workers > 1:
+        labels = FrozenMap({_GROUP: name, _MINIMUM: str(job.workers)})
+    else:
+        annotations |= {JOB: name, JOB_PODS: "1"}
+    shared = FrozenMap(annotations)
+    for index in range(job.workers):
+        pod = Pod(
+            name=f"{name}-{index}",
+            namespace=job.namespace,
+            requests=job.requests,
+            labels=labels,
+            annotations=shared,
+            created_at=job.submitted_at,
+            priority=job.priority,
+            affinity=job.affinity,
+        )
+        yield Arrival(job.submitted_at, PodAdded(pod))

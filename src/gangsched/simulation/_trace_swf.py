@@ -1,0 +1,122 @@
+"""The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
+
+A line is a job: 18 numbers, of which -1 stands for unknown. Lines that begin with ``;`` are the
+header; ``MaxNodes`` and ``MaxProcs`` there describe the machine.
+
+Rules:
+  R1  a processor is a worker that requests one CPU: a job starts when all of them are free;
+  R2  the requested number of processors counts, or the allocated one if it is unknown;
+  R3  the user is the tenant;
+  R4  a job without a number of processors or a run time, such as one that was cancelled while it
+      waited, is left out and counted in ``skipped``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, final
+
+from gangsched.errors import TraceError
+from gangsched.model import Node, NodeName
+from gangsched.resources import Resources
+from gangsched.simulation._trace_formats import MOST_WORKERS
+from gangsched.simulation._trace_jobs import TraceJob
+
+__all__ = ["SwfReader"]
+
+_FIELDS: Final = 18
+_NAMES: Final = {1: "submit time", 3: "run time", 4: "allocated processors"}
+_LONGEST_SHOWN: Final = 80
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]*)?", re.ASCII)
+_ABOUT: Final = re.compile(r";\s*(MaxNodes|MaxProcs)\s*:\s*([0-9]{1,9})", re.ASCII)
+_JOB, _SUBMIT, _RUN, _ALLOCATED, _ASKED, _LIMIT, _MEMORY, _USER = 0, 1, 3, 4, 7, 8, 9, 11
+
+
+@final
+class SwfReader:
+    """Reads a file once.
+
+    Attributes:
+        about: ``MaxNodes`` and ``MaxProcs`` of the header lines that were read.
+        left_out: The number of jobs that were left out.
+    """
+
+    def __init__(self, lines: Iterable[str], file: str) -> None:
+        self._lines = lines
+        self._file = file
+        self.about: dict[str, int] = {}
+        self.left_out = 0
+        self._asked: dict[int, Resources] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, TraceJob]]:
+        """Yield the line number and the job of each line."""
+        for line, text in enumerate(self._lines, 1):
+            stripped = text.strip()
+            if stripped.startswith(";"):
+                found = _ABOUT.match(stripped)
+                if found:
+                    self.about[found[1]] = int(found[2])
+            elif stripped:
+                job = self._job(line, stripped.split())
+                if job is not None:
+                    yield line, job
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return the nodes of the machine that the header describes; empty if it does not."""
+        processors = self.about.get("MaxProcs", 0)
+        count = self.about.get("MaxNodes", 0)
+        if not count or processors < count or count > MOST_WORKERS:
+            return ()
+        width = max(3, len(str(count - 1)))
+        each, more = divmod(processors, count)
+        return tuple(
+            Node(
+                name=NodeName(f"node-{n:0{width}}"),
+                allocatable=Resources({"cpu": each + (n < more)}),
+            )
+            for n in range(count)
+        )
+
+    def _job(self, line: int, fields: list[str]) -> TraceJob | None:
+        if len(fields) != _FIELDS:
+            problem = f"expected {_FIELDS} fields, got {len(fields)}"
+            raise TraceError(self._file, line, "", problem)
+        workers = self._number(line, fields, _ASKED)
+        if workers <= 0:
+            workers = self._number(line, fields, _ALLOCATED)
+        ran = self._number(line, fields, _RUN)
+        submitted = self._number(line, fields, _SUBMIT)
+        if workers <= 0 or ran <= 0 or submitted < 0:
+            self.left_out += 1
+            return None
+        if workers > MOST_WORKERS or workers != int(workers):
+            expected = f"expected an int from 1 to {MOST_WORKERS}, got {fields[_ASKED]!r}"
+            raise TraceError(self._file, line, "requested processors", expected)
+        limit = self._number(line, fields, _LIMIT)
+        # jobs were ended a little after their limit: what ran longer was allowed to
+        return TraceJob(
+            fields[_JOB],
+            submitted,
+            int(workers),
+            self._requests(line, fields),
+            fields[_RUN],
+            fields[_LIMIT] if limit >= ran else fields[_RUN] if limit > 0 else None,
+            namespace="default" if fields[_USER] == "-1" else f"user-{fields[_USER]}",
+        )
+
+    def _requests(self, line: int, fields: list[str]) -> Resources:
+        """Return the requests of a worker: a CPU, and the memory in kilobytes if it is known."""
+        kilobytes = int(max(self._number(line, fields, _MEMORY), 0))
+        found = self._asked.get(kilobytes)
+        if found is None:
+            amounts = {"cpu": 1, "memory": kilobytes * 1024} if kilobytes else {"cpu": 1}
+            found = self._asked[kilobytes] = Resources(amounts)
+        return found
+
+    def _number(self, line: int, fields: list[str], place: int) -> float:
+        text = fields[place]
+        if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_SHOWN:
+            name = _NAMES.get(place, f"field {place + 1}")
+            raise TraceError(self._file, line, name, f"expected a number, got {text[:60]!r}")
+        return float(text)
