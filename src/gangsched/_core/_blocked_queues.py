@@ -12,35 +12,32 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, cast, final
 
 from gangsched._core._capacity_index import CapacityIndex, Need
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._proofs import Proof, Proofs
 from gangsched.errors import InternalError
 
-__all__ = ["BlockedQueues", "Filing", "Needs"]
+__all__ = ["BlockedQueues", "Filing"]
 
 Filing: TypeAlias = tuple[Hashable, tuple[Need, ...]]
 """A section, and what a node must have free for one of the pods: one of the needs is enough.
 
 Queues of one section are helped alike by what is not about nodes, such as preemption."""
-Needs: TypeAlias = Callable[[Hashable], Filing | None]
-"""Returns where the queue of an equivalence class is filed; None for nowhere."""
 
 
 @final
 class BlockedQueues:
     """The blocked queues.
 
-    Args:
-        needs: Returns where the queue of a class is filed. Its answer for a class must not change.
+    An equivalence class may have an attribute ``filing``, which does not change: a ``Filing``, or
+    None if it is not known what may help the class.
     """
 
-    __slots__ = ("_filings", "_needs", "_proofs", "_queues", "_sections", "_unfiled")
+    __slots__ = ("_filings", "_proofs", "_queues", "_sections", "_unfiled")
 
-    def __init__(self, needs: Needs | None = None) -> None:
-        self._needs = needs
+    def __init__(self) -> None:
         self._proofs = Proofs()
         self._queues: dict[int, EquivalenceQueue] = {}
         self._filings: dict[int, Filing] = {}
@@ -60,7 +57,7 @@ class BlockedQueues:
         queue.proof = self._proofs.join(step)
         number = queue.number
         self._queues[number] = queue
-        filing = None if self._needs is None else self._needs(queue.equivalence_class)
+        filing = _filing(queue)
         if filing is None:
             self._unfiled[number] = queue
             return
@@ -141,12 +138,12 @@ class BlockedQueues:
         sections: dict[Hashable, dict[int, tuple[Need, ...]]] = {}
         unfiled: set[int] = set()
         for number, queue in blocked.items():
-            filing = self._filings.get(number)
+            filing = _filing(queue)
+            if self._filings.get(number) != filing:
+                raise InternalError("a blocked queue is filed by other needs than it has")
             if filing is None:
                 unfiled.add(number)
                 continue
-            if self._needs is None or self._needs(queue.equivalence_class) != filing:
-                raise InternalError("a blocked queue is filed by other needs than it has")
             sections.setdefault(filing[0], {})[number] = filing[1]
         if self._unfiled.keys() != unfiled or self._sections.keys() != sections.keys():
             raise InternalError("a blocked queue is filed where it does not belong")
@@ -156,3 +153,8 @@ class BlockedQueues:
     @staticmethod
     def _proven(queues: Iterable[EquivalenceQueue]) -> Iterator[Proof]:
         return (queue.proof for queue in queues if queue.proof is not None)
+
+
+def _filing(queue: EquivalenceQueue) -> Filing | None:
+    asked: Any = queue.equivalence_class
+    return cast("Filing | None", getattr(asked, "filing", None))

@@ -41,7 +41,7 @@ from typing import Any, Final, assert_never
 
 from sortedcontainers import SortedDict
 
-from gangsched._core._blocked_queues import BlockedQueues, Needs
+from gangsched._core._blocked_queues import BlockedQueues
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
@@ -62,8 +62,6 @@ class SchedulingQueue:
 
     Args:
         sort: Returns the sort key of an entity; the smallest key is tried first.
-        needs: Returns what a node must have free for an equivalence class; None if it is not known
-            of any. See ``BlockedQueues``.
     """
 
     __slots__ = (
@@ -78,9 +76,9 @@ class SchedulingQueue:
         "_sort",
     )
 
-    def __init__(self, sort: Callable[[EntityView], QueueSortKey], needs: Needs | None = None) -> None:
+    def __init__(self, sort: Callable[[EntityView], QueueSortKey]) -> None:
         self._sort = sort
-        self._blocked = BlockedQueues(needs)
+        self._blocked = BlockedQueues()
         self._numbers = 0
         self._active: PriorityHeap[QueuedEntity] = PriorityHeap()
         self._backoff: Any = SortedDict()  # (backoff_until, seq) -> entity
@@ -117,6 +115,12 @@ class SchedulingQueue:
     def is_gated(self, entity: QueuedEntity) -> bool:
         """Return whether an entity waits until ``activate`` is called for it. O(1)."""
         return entity.seq in self._gated
+
+    def is_blocked(self, entity: QueuedEntity) -> bool:
+        """Return whether an entity waits in an equivalence queue that is blocked. O(1)."""
+        if entity.place is not Place.UNSCHEDULABLE or entity.seq in self._gated:
+            return False
+        return self._queues[entity.equivalence_class].blocked
 
     def has_current_key(self, entity: QueuedEntity) -> bool:
         """Return whether the sort key of a queued entity is up to date. O(1)."""

@@ -6,7 +6,6 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime.callbacks import Callbacks
 from gangsched.framework.state.backfill_state import BackfillState
 from gangsched.framework.state.current_call import CurrentCall
@@ -33,7 +32,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
     return State(
         settings=settings,
         nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
-        queue=SchedulingQueue(callbacks.sort_key, equivalence.filing),
+        queue=SchedulingQueue(callbacks.sort_key),
         pods=Pods(PodGroupRegistry(grace, strict_priorities=settings.strict_priorities)),
         reservations=Reservations(backfill=BackfillState(backfill)),
         pod_classes=pod_classes,

@@ -8,42 +8,78 @@ Rules:
 from __future__ import annotations
 
 from gangsched._core._bundle import Bundle
+from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched.events import PodUnschedulable
 from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.lifecycle.entity_outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
-from gangsched.framework.queueing import bundles
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.queueing import bundles, equivalence
+from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["move_if_needed", "move", "move_bundle", "move_siblings"]
+__all__ = ["move", "move_if_needed", "move_siblings"]
 
 
-def move(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move a changed entity, and if needed the other groups of its bundle, to the right queue."""
-    if entity.group is None:
+def move(state: State, entity: QueuedEntity, *, now: float, arrived: Member | None = None) -> None:
+    """Move a changed entity, and if needed the other groups of its bundle, to the right queue.
+
+    Args:
+        state: The scheduler's state.
+        entity: The entity.
+        now: The current instant.
+        arrived: The member that was admitted; None if something else has changed.
+    """
+    info = entity.group
+    if info is None:
         transition(state, entity, CHANGED, now=now)
+        return
+    if (
+        arrived is not None
+        and entity.seq not in state.reservations.nominations
+        and _fails_like_others(state.settings, state.nodes, state.call, state.queue, arrived)
+    ):
+        state.reservations.backfill.note_event(entity)
+        pod_class = filter_and_score.judged(state.settings, state.nodes, arrived.pod_class, now)
+        arrived.reason = str(pod_class.diagnosis())
+        state.call.out.append(PodUnschedulable(arrived.pod.uid, arrived.reason))
         return
     was_started = group_attempt.is_started(entity)
     transition(state, entity, CHANGED, now=now)
     if not (was_started and group_attempt.is_started(entity)):
-        move_siblings(state, entity, now=now)
+        move_siblings(state, info.bundle, info.key, now=now)
 
 
-def move_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move the other groups of an entity's bundle to the right queue; see ``move_bundle``."""
-    info = entity.group
-    if info is not None and info.bundle is not None:
-        move_bundle(state, info.bundle, info.key, now=now)
+def _fails_like_others(
+    settings: Settings, nodes: Nodes, call: CurrentCall, queue: SchedulingQueue, arrived: Member
+) -> bool:
+    """Return whether a late member of a started group is like one that is known to fail.
+
+    A late member is placed alone, so it fails too, and its entity stays where it is. Otherwise each
+    of many late members would be tried again for each one that arrives. O(classes of members).
+    """
+    return (
+        arrived.state is MemberState.UNSCHEDULED
+        and queue.is_blocked(arrived.entity)
+        and equivalence.joins_alike(settings, nodes, call, arrived)
+    )
 
 
-def move_bundle(state: State, bundle: Bundle, changed: GroupKey, *, now: float) -> None:
+def move_siblings(state: State, bundle: Bundle | None, changed: GroupKey, *, now: float) -> None:
     """Move the groups of a bundle to the right queue after one of them has changed.
 
     As long as the bundle is not complete and no group of it is queued, nothing changes for the
     others. Otherwise each of them is asked. O(groups) then, O(1) amortised before.
     """
+    if bundle is None:
+        return
     call = state.call
     if bundles.is_complete(state.settings, state.pods, call, bundle, changed, now):
         first = bundles.lead(state.pods, bundle)

@@ -79,31 +79,27 @@ def pod(state: State, uid: PodUID) -> None:
     """Read a pod, and the siblings that may be admitted when it leaves its group."""
     seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
-        _node_of_pod(state, seen.pod.node_name)
+        node(state, seen.pod.node_name, of_pod=True)
     if member is None:
         return
-    _node_of_pod(state, member.pod.node_name)
+    node(state, member.pod.node_name, of_pod=True)
     info = member.group
     if info is not None and _may_let_in(info, member, seen):
         for sibling in info.members:
             _pod_alone(state, sibling)
 
 
-def node(state: State, name: NodeName | None) -> None:
-    """Read a node and the pods on it, and each pending pod that has arrived there."""
-    if name is not None:
-        state.nodes.look(name)
-        _note_arrived(state, name)
+def node(state: State, name: NodeName | None, *, of_pod: bool = False) -> None:
+    """Read a node and the pods on it, and each pending pod that has arrived there.
 
-
-def _node_of_pod(state: State, name: NodeName | None) -> None:
-    """Read the node of a pod as ``node`` does; only the pod is read if the node is crowded."""
-    if name is not None and state.nodes.look_for_pod(name):
-        _note_arrived(state, name)
-
-
-def _note_arrived(state: State, name: NodeName) -> None:
-    for uid in state.nodes.newcomers(name):
+    Args:
+        state: The scheduler's state.
+        name: The node; None for none.
+        of_pod: Whether the event is about a pod of it: then a crowded node is not read.
+    """
+    if name is None:
+        return
+    for uid in state.nodes.look(name, of_pod=of_pod):
         member = state.pods.members.get(uid)
         if member is not None and member.state is MemberState.UNSCHEDULED:
             state.call.arrived.setdefault(name, {})[uid] = None
@@ -153,9 +149,9 @@ def close(nodes: Nodes, call: CurrentCall) -> None:
 def _pod_alone(state: State, uid: PodUID) -> None:
     seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
     if seen is not None:
-        _node_of_pod(state, seen.pod.node_name)
+        node(state, seen.pod.node_name, of_pod=True)
     if member is not None:
-        _node_of_pod(state, member.pod.node_name)
+        node(state, member.pod.node_name, of_pod=True)
 
 
 def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:

@@ -96,8 +96,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
             move_entity.move(state, entity, now=now)
     joined = None if info is None else info.bundle
     for bundle in (left, None if joined is left else joined):
-        if bundle is not None:
-            move_entity.move_bundle(state, bundle, key, now=now)
+        move_entity.move_siblings(state, bundle, key, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -222,8 +221,9 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         member.bind_failures += 1
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now)
-    if has_started and not group_attempt.is_started(member.entity):
-        move_entity.move_siblings(state, member.entity, now=now)
+    info = member.group
+    if has_started and info is not None and not group_attempt.is_started(member.entity):
+        move_entity.move_siblings(state, info.bundle, info.key, now=now)
     pod_changed(state, event.uid, now=now)
 
 
@@ -330,8 +330,8 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_node_of(state, pod.node_name, pod.uid, now=now)
-    move_entity.move(state, entity, now=now)
+    _look_at_node(state, pod.node_name, uid=pod.uid, now=now)
+    move_entity.move(state, entity, arrived=member, now=now)
 
 
 def _update(
@@ -400,7 +400,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_node_of(state, member.pod.node_name, uid, now=now)
+    _look_at_node(state, member.pod.node_name, uid=uid, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -528,25 +528,25 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_node(state: State, name: NodeName, *, now: float) -> None:
-    """Read a node again, and requeue what it may help."""
-    pods_version = state.nodes.pods_version
-    _after_look(state, name, state.nodes.refresh(name), pods_version, now=now)
+def _look_at_node(
+    state: State, name: NodeName | None, *, now: float, uid: PodUID | None = None
+) -> None:
+    """Read a node again, and requeue what it may help.
 
-
-def _look_at_node_of(state: State, name: NodeName | None, uid: PodUID, *, now: float) -> None:
-    """Read the node of a pod again, or of a crowded node the pod, and requeue what it may help."""
+    Args:
+        state: The scheduler's state.
+        name: The node; None for none.
+        now: The current instant.
+        uid: The pod that the event is about; of a crowded node, only that pod is read.
+    """
     if name is None:
         return
     pods_version = state.nodes.pods_version
-    seen = prefetch.look(state.settings, state.call, uid)
-    gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
-    _after_look(state, name, gains, pods_version, now=now)
-
-
-def _after_look(
-    state: State, name: NodeName, gains: bool, pods_version: int, *, now: float
-) -> None:
+    if uid is None:
+        gains = state.nodes.refresh(name)
+    else:
+        seen = prefetch.look(state.settings, state.call, uid)
+        gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
     if gains:
         requeue.gain(state, (name,), now=now, ends_backoff=True)
     elif state.nodes.pods_version != pods_version:
@@ -568,4 +568,4 @@ def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
 def _look_at_nodes_of(state: State, pod: Pod, left: NodeName | None, *, now: float) -> None:
     """Read the node that a pod has left, if any, and the node that it is on."""
     for name in dict.fromkeys((left, pod.node_name)):
-        _look_at_node_of(state, name, pod.uid, now=now)
+        _look_at_node(state, name, uid=pod.uid, now=now)

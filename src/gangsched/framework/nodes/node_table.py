@@ -117,39 +117,30 @@ class Nodes:
         self._total.clear()
         self._total.update(total)
 
-    def look(self, name: NodeName) -> None:
-        """Read a node ahead of ``refresh``, which then cannot raise. O(pods on the node).
+    def look(self, name: NodeName, *, of_pod: bool = False) -> list[PodUID]:
+        """Read a node ahead of ``refresh``, which then cannot raise.
+
+        Runtime complexity: O(pods on the node); O(1) for a crowded node if *of_pod*.
+
+        Args:
+            name: The node.
+            of_pod: Whether ``refresh_pod`` is to be called: then a crowded node is not read.
+
+        Returns:
+            The pods that were found on the node and that do not hold it yet.
 
         Raises:
             ClusterStateError: The cluster state lists a pod on this node that names another node.
         """
-        if name not in self._looked:
-            self._looked[name] = self._ask(name)
-
-    def look_for_pod(self, name: NodeName) -> bool:
-        """Read the node of a pod ahead of ``refresh_pod``, unless it is crowded; return whether.
-
-        Runtime complexity: O(1) for a crowded node, else as ``look``.
-        """
-        if name in self._pods_only:
-            return False
         info, found = self.infos.get(name), self._looked.get(name)
-        on_it = max(0 if info is None else len(info.holders), 0 if found is None else len(found[1]))
-        if on_it > _CROWDED:
-            self._pods_only.add(name)
-            return False
-        self.look(name)
-        return True
-
-    def newcomers(self, name: NodeName) -> list[PodUID]:
-        """Return the pods that ``look`` found on a node and that do not hold it yet.
-
-        Runtime complexity: O(pods on the node) for a node that was looked at in this call.
-        """
-        info, found = self.infos.get(name), self._looked.get(name)
-        if found is None:
-            return []
         holders = {} if info is None else info.holders
+        if of_pod:
+            shown = 0 if found is None else len(found[1])
+            if name in self._pods_only or max(len(holders), shown) > _CROWDED:
+                self._pods_only.add(name)
+                return []
+        if found is None:
+            found = self._looked[name] = self._ask(name)
         return [pod.uid for pod in found[1] if pod.uid not in holders]
 
     def forget_looks(self) -> None:
@@ -237,7 +228,7 @@ class Nodes:
     def refresh_pod(self, name: NodeName, uid: PodUID, pod: Pod | None) -> bool:
         """Read the node of a pod again; return whether it may take more than before.
 
-        Runtime complexity: as ``refresh``; O(resources) if ``look_for_pod`` found it crowded.
+        Runtime complexity: as ``refresh``; O(resources) if ``look`` found it crowded.
 
         Args:
             name: The node.

@@ -118,7 +118,7 @@ def _open(
             entity.event_step = step
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
-    for line in state.queue.queues_near(free, partial(_preempts, state)):
+    for line in state.queue.queues_near(free, partial(_preempts, state.pods, state.reservations)):
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, names=names):
@@ -133,10 +133,10 @@ def _open(
             state.queue.help(line, step=step)
 
 
-def _preempts(state: State, reach: Hashable) -> bool:
+def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:
     """Return whether entities of a section may preempt others; see ``equivalence.filing``."""
     given = cast("tuple[int, bool] | None", reach)
-    return given is not None and may_preempt_others(state.pods, state.reservations, *given)
+    return given is not None and may_preempt_others(pods, reservations, *given)
 
 
 def pods_changed(state: State, *, now: float) -> None:

@@ -130,7 +130,9 @@ HELD: Final[Mapping[type, Held]] = {
         " pending fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
         " _by_max_pods _reasons",
     ),
-    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
+    EquivalenceClass: Held(
+        kept="needed runs floor quotas roles topology parts reach affected", anew="filing"
+    ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(
@@ -138,7 +140,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="_early _blocked _numbers _open",
         given="_sort",
     ),
-    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled", given="_needs"),
+    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled"),
     Proofs: Held(anew="_by_step"),
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),

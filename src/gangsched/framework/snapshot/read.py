@@ -26,7 +26,6 @@ from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.events.reconcile import wanted_state
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
@@ -65,8 +64,6 @@ def read_into(state: State, rows: SnapshotRow) -> None:
     read_reserved.read_nominations(reading)
     read_reserved.read_backfill(reading)
     read_nodes.finish_nodes(reading)
-    for pod_class in state.pod_classes.by_signature.values():
-        filter_and_score.note_fitted(state.settings, pod_class)
     read_queue.read_queue(reading)
     _read_attempts(reading)
     state.call.out.extend(rows.effects)

@@ -17,6 +17,7 @@ from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass
+from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.snapshot.reading import Reading, each_once, require, unique
 from gangsched.framework.snapshot.rows import EquivalenceClassRow, EquivalenceQueueRow
 from gangsched.model import Pod, PodUID
@@ -27,6 +28,8 @@ __all__ = ["equivalence_class", "pod_class_of", "read_queue"]
 def read_queue(reading: Reading) -> None:
     """Read the place of each entity that is queued."""
     queue, rows = reading.state.queue, reading.rows
+    for pod_class in reading.state.pod_classes.by_signature.values():
+        filter_and_score.note_fitted(reading.state.settings, pod_class)
     for n, seq in enumerate(rows.active):
         entity = _place(reading, seq, Place.ACTIVE, f"active[{n}]")
         entity._handle = queue._active.push(entity.sort_key, entity)
