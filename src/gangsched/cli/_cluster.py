@@ -77,8 +77,11 @@ def _run(options: argparse.Namespace) -> int:
             loop.add_signal_handler(number, stop.set)
         await run(settings, stop=stop, serve=serve, factories=made)
 
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(until_stopped())
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(until_stopped())
+    except OSError as error:  # nothing is written to standard output, which others are about
+        raise BadInputError(f"run: {error}") from error
     return 0
 
 

@@ -40,12 +40,14 @@ class ControlPlane:
     Args:
         folder: An empty folder for data, logs and certificates.
         features: Feature gates of the API server beside ``GANG_FEATURES``.
+        audited: Whether the API server writes what service accounts ask of it to ``audit``.
 
     Attributes:
         folder: The folder.
         url: The address of the API server.
         ca: The file with its certificate, which is also a proxy's that listens with ``key``.
         key: The file with the key of this certificate.
+        audit: The file with an audit event a line, by ``support.control_plane.audit``.
         admin: A client with all rights. The API server does not limit its requests, so figures
             are measured with an account.
         etcd: The running etcd.
@@ -56,12 +58,16 @@ class ControlPlane:
     apiserver: Process
     admin: Client
 
-    def __init__(self, folder: Path, *, features: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, features: Mapping[str, bool] | None = None, audited: bool = False
+    ) -> None:
         self.folder: Final = folder
+        self.audit: Final = folder / "audit.jsonl"
         self.url = ""
         self.ca: Final = folder / "certificates" / "apiserver.crt"
         self.key: Final = self.ca.with_suffix(".key")
         self._features: Final = {**GANG_FEATURES, **(features or {})}
+        self._audited: Final = audited
         self._token: Final = secrets.token_hex(16)
         self._signing_key: Final = folder / "service-accounts.key"
         self._beside: Final[list[Process]] = []
@@ -262,7 +268,21 @@ class ControlPlane:
             "--max-mutating-requests-inflight=2000",
             f"--feature-gates={_gates(self._features)}",
             f"--runtime-config={_GROUPS}",
+            *self._audit_arguments(),
         ]
+
+    def _audit_arguments(self) -> list[str]:
+        if not self._audited:
+            return []
+        accounts = {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [accounts, {"level": "None"}],
+        }
+        policy_file = self._write("audit-policy.json", policy)
+        return [f"--audit-policy-file={policy_file}", f"--audit-log-path={self.audit}"]
 
     def _write(self, name: str, content: Mapping[str, Any]) -> Path:
         path = self.folder / name

@@ -54,6 +54,10 @@ PROGRAMS: Final[Mapping[str, _Program]] = {
     ),
     "kubectl": _Program("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "kwok": _Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "helm": _Program("helm", "helm.sh/helm/v3/cmd/helm"),
+    "training-operator.v1": _Program(
+        "training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1"
+    ),
 }
 """By name, what can be built."""
 

@@ -1,0 +1,553 @@
+"""The Helm chart on a real API server: applied, run under its own rights, upgraded, uninstalled."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangsched.kubernetes import Settings, read_settings, run
+from gangsched.kubernetes._api import Api, Response, WatchRefused
+from gangsched.kubernetes._client import connect
+from support.chart import (
+    CHART,
+    MANIFEST,
+    NAMESPACE,
+    Helm,
+    Installed,
+    Right,
+    path_of,
+    plain_manifest,
+    rights,
+    rules,
+)
+from support.cluster_objects import (
+    CLASSES,
+    VOLUMES,
+    claim_json,
+    group_json,
+    node_json,
+    pod_json,
+    storage_class_json,
+    uses_claim,
+    volume_json,
+)
+from support.control_plane import ApiError, ControlPlane
+from support.control_plane.audit import Request, requests_of
+from support.control_plane.fixtures import need_control_plane
+from support.faulty_api import FaultyApi
+from support.memory_api import Fault, lost_after, refused
+
+yaml = pytest.importorskip("yaml")
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SHIPPED = "podgroups.scheduling.x-k8s.io"
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that writes down what service accounts ask for."""
+    need_control_plane("helm")
+    with ControlPlane(tmp_path_factory.mktemp("audited"), audited=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def helm(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(tmp_path_factory.mktemp("helm"), plane.kubeconfig("helm"))
+
+
+@pytest.fixture
+def installed(plane: ControlPlane, helm: Helm) -> Iterator[Installed]:
+    helm.install()
+    found = Installed(plane)
+    yield found
+    for process in found.started:
+        process.stop()
+    helm.uninstall()
+    gone(plane, "/apis/coordination.k8s.io/v1", f"/namespaces/{NAMESPACE}/leases/gangsched")
+
+
+def gone(plane: ControlPlane, base: str, path: str) -> None:
+    """Delete an object if it is there."""
+    try:
+        plane.admin.delete(base + path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+def server_side(plane: ControlPlane, thing: Object, **query: object) -> Object:
+    """Apply an object as kubectl apply --server-side does, and refuse unknown fields."""
+    query = {"fieldManager": "test", "fieldValidation": "Strict", **query}
+    return plane.admin.patch(path_of(thing), thing, "apply", **query)
+
+
+def eventually(true: Callable[[], object], seconds: float = 20.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def test_chart_passes_the_strict_lint(helm: Helm) -> None:
+    helm("lint", "--strict", str(CHART))
+
+
+def test_plain_manifest_is_what_the_chart_makes(helm: Helm) -> None:
+    assert plain_manifest(helm.home) == MANIFEST.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 3}, "replica"),
+        ({"replicas": "two"}, "replicas"),
+        ({"configuration": {"profiles": []}}, "configuration"),
+        ({"schedulerName": "Not A Name"}, "schedulerName"),
+    ],
+)
+def test_values_that_are_no_values_are_refused(helm: Helm, values: Object, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        helm.template(values=values)
+
+
+def test_configuration_of_the_values_reaches_scheduler_and_role(helm: Helm) -> None:
+    election = {"resourceName": "other", "leaseDuration": "30s"}
+    preemption = {"name": "DefaultPreemption", "args": {"graceSeconds": 5}}
+    objects = helm.template(
+        values={
+            "schedulerName": "mine",
+            "configuration": {"leaderElection": election, "partialGangSeconds": 3},
+            "pluginConfig": [preemption],
+        }
+    )
+    by_kind = {each["kind"]: each for each in objects}
+    settings = read_settings(yaml.safe_load(by_kind["ConfigMap"]["data"]["config.yaml"]))
+    assert settings.profile.scheduler_names == ("mine",)
+    assert settings.profile.args["DefaultPreemption"] == {"graceSeconds": 5}
+    assert settings.partial_bound == 3.0
+    assert settings.leader_election.lease_duration == 30.0
+    assert settings.leader_election.resource_name == "other"
+    named = [rule["resourceNames"] for rule in by_kind["Role"]["rules"] if "resourceNames" in rule]
+    assert named == [["other"]]
+
+
+# On the API server ------------------------------------------------------------------------------
+
+
+def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: Helm) -> None:
+    monitor = "monitoring.coreos.com"
+    plane.admin.create(CRDS, definition(monitor, "v1", "ServiceMonitor", "servicemonitors"))
+    plane.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    objects = helm.template(
+        "--include-crds",
+        values={
+            "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "dashboard": {"enabled": True},
+            "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "podAnnotations": {"a": "b"},
+            "podLabels": {"c": "d"},
+            "imagePullSecrets": [{"name": "registry"}],
+            "serviceAccount": {"name": "own", "annotations": {"e": "f"}},
+        },
+    )
+    kinds = {each["kind"] for each in objects}
+    assert {"ServiceMonitor", "CustomResourceDefinition", "PodDisruptionBudget"} <= kinds
+    objects.sort(key=lambda each: each["kind"] != "CustomResourceDefinition")
+    for each in objects:
+        eventually(partial(is_applied, plane, each))
+    for each in reversed(objects):
+        plane.admin.delete(path_of(each))
+    plane.admin.delete(f"{CRDS}/servicemonitors.{monitor}")
+
+
+def is_applied(plane: ControlPlane, thing: Object) -> bool:
+    """Apply an object; return False while its definition is not served yet."""
+    try:
+        server_side(plane, thing)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+def test_plain_manifest_is_applied_and_applying_it_again_changes_nothing(
+    plane: ControlPlane,
+) -> None:
+    objects = [each for each in yaml.safe_load_all(MANIFEST.read_text("utf-8")) if each]
+    first = [server_side(plane, each) for each in objects]
+    second = [server_side(plane, each) for each in objects]
+    versions = [
+        [each["metadata"]["resourceVersion"] for each in found] for found in (first, second)
+    ]
+    assert versions[0] == versions[1]
+    for each in reversed(objects[1:]):
+        plane.admin.delete(path_of(each))
+
+
+def definition(group: str, version: str, kind: str, plural: str) -> Object:
+    """Return a definition that takes any object."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True}
+    return {
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [{**served, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+# Rights -----------------------------------------------------------------------------------------
+
+
+class WithoutWatchList:
+    """An API server that does not stream its listings, as before 1.34: so they are listed."""
+
+    def __init__(self, below: Api) -> None:
+        self._below = below
+
+    async def request(self, method: str, path: str, **named: Any) -> Response:
+        return await self._below.request(method, path, **named)
+
+    async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
+        if "sendInitialEvents" in path:
+            raise WatchRefused(path, Response(422))
+        async for lines in self._below.watch(path, timeout=timeout):
+            yield lines
+
+    async def aclose(self) -> None:
+        await self._below.aclose()
+
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class Story:
+    """Pods for whose sake a scheduler must use all of its rights."""
+
+    def __init__(self, installed: Installed, name: str) -> None:
+        self.installed = installed
+        self.admin = installed.plane.admin
+        self.name = name
+        self.log_begins = len(installed.plane.audit.read_text("utf-8"))
+
+    def settings(self) -> Settings:
+        """Return the settings of the ConfigMap, with what a short story needs."""
+        document = self.installed.configuration()
+        document["profiles"][0]["pluginConfig"] = [{"name": "DefaultPreemption"}]
+        document["respectDisruptionBudgets"] = True
+        return read_settings(document)
+
+    def seen(self) -> set[Right]:
+        """Return what the scheduler has asked for."""
+        return {Right(each.verb, each.group, each.resource) for each in self.requests()}
+
+    def requests(self) -> list[Request]:
+        plane = self.installed.plane
+        return list(requests_of(plane, NAMESPACE, "gangsched", since=self.log_begins))
+
+    def forbidden(self) -> set[Right]:
+        """Return what it was not allowed to."""
+        found = [each for each in self.requests() if each.is_forbidden]
+        return {Right(each.verb, each.group, each.resource) for each in found}
+
+    def begin(self) -> None:
+        """Create everything: three gangs and a node for each, and victims."""
+        self.admin.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
+        for kind in ("lost", "failed", "full", "small"):
+            node = node_json(f"{self.name}-{kind}", gpu=2)
+            node["metadata"]["labels"]["story"] = f"{self.name}-{kind}"
+            self.admin.create("/api/v1/nodes", node)
+        for n in range(2):
+            on = {"scheduler": "other", "nodeName": f"{self.name}-full"}
+            self._pod(f"victim-{n}", "full", **on, terminationGracePeriodSeconds=0)
+        self._gang("lost", "lost")
+        self._gang("failed", "failed", terminationGracePeriodSeconds=0)
+        self._gang("strong", "full", priorityClassName="system-cluster-critical")
+        self._gang("large", "small", cpu=30)
+        self._add_claims()
+
+    def _add_claims(self) -> None:
+        """Create a pod whose volume exists, and one whose volume is to be provisioned."""
+        for kind, provisioner in (("static", NO_PROVISIONER), ("dynamic", "csi.example.com")):
+            name = f"{self.name}-{kind}"
+            self.admin.create(CLASSES, storage_class_json(name, provisioner=provisioner))
+            claim = claim_json(kind, namespace=self.name, storageClassName=name)
+            path = f"/api/v1/namespaces/{self.name}/persistentvolumeclaims"
+            self.admin.create(path, claim)
+            self._pod(f"uses-{kind}", "small", volumes=uses_claim(kind))
+        volume = volume_json(self.name, storageClassName=f"{self.name}-static")
+        self.admin.create(VOLUMES, volume)
+        # as the volume controller does, which does not run here
+        available = {"status": {"phase": "Available"}}
+        self.admin.patch(f"{VOLUMES}/{self.name}/status", available)
+
+    def _gang(self, group: str, node: str, **pod: Any) -> None:
+        for n in range(2):
+            self._pod(f"{group}-{n}", node, group=group, **pod)
+        path = f"{GROUPS}/namespaces/{self.name}/podgroups"
+        self.admin.create(path, group_json(group, 2, namespace=self.name))
+
+    def _pod(self, name: str, node: str, **pod: Any) -> None:
+        spec = pod_json(name, namespace=self.name, **pod)
+        spec["spec"]["nodeSelector"] = {"story": f"{self.name}-{node}"}
+        del spec["status"]
+        self.admin.create(f"/api/v1/namespaces/{self.name}/pods", spec)
+
+    def replace_a_member(self) -> None:
+        """Replace a member of a gang that does not fit: the gang fails again, as before."""
+        self.admin.delete(f"/api/v1/namespaces/{self.name}/pods/large-1", gracePeriodSeconds=0)
+        self._pod("large-1", "small", group="large", cpu=30)
+
+    def end(self) -> None:
+        pods = f"/api/v1/namespaces/{self.name}/pods"
+        self.admin.delete(pods, gracePeriodSeconds=0)
+        self.admin.delete(f"{GROUPS}/namespaces/{self.name}/podgroups")
+        for kind in ("lost", "failed", "full", "small"):
+            self.admin.delete(f"/api/v1/nodes/{self.name}-{kind}")
+        self.admin.delete(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims")
+        for kind in ("static", "dynamic"):
+            self.admin.delete(f"{CLASSES}/{self.name}-{kind}")
+        self.admin.delete(f"{VOLUMES}/{self.name}")
+
+    def faults(self) -> Callable[[str, str], Fault | None]:
+        """Return faults: of one bind the answer is lost, another fails for good."""
+        left: dict[str, Callable[[], Fault]] = {
+            "/lost-0/binding": lost_after,
+            "/failed-1/binding": lambda: refused(422),
+        }
+
+        def decide(_method: str, path: str) -> Fault | None:
+            found = next((end for end in left if path.endswith(end)), None)
+            return None if found is None else left.pop(found)()
+
+        return decide
+
+    async def run(self, is_done: Callable[[], bool], seconds: float = 40.0) -> None:
+        """Run two replicas under the token of the ServiceAccount until something is true."""
+        token = await asyncio.to_thread(self.installed.token)
+        file = str(self.installed.plane.kubeconfig(self.name, token))
+        async with AsyncExitStack() as stack:
+            for _replica in range(2):
+                await stack.enter_async_context(self._replica(file))
+            await asyncio.to_thread(self.begin)
+            async with asyncio.timeout(seconds):
+                while not await asyncio.to_thread(is_done):
+                    await asyncio.sleep(0.5)
+                    await asyncio.to_thread(self.replace_a_member)
+
+    @asynccontextmanager
+    async def _replica(self, kubeconfig: str) -> AsyncIterator[None]:
+        api = FaultyApi(WithoutWatchList(await connect(kubeconfig=kubeconfig)), self.faults())
+        replica = asyncio.create_task(run(self.settings(), api=api))
+        try:
+            yield
+        finally:
+            # not stopped: what it may not do is repeated for half a minute
+            replica.cancel()
+            with suppress(asyncio.CancelledError):
+                await replica
+            await api.aclose()
+
+
+def is_served(plane: ControlPlane, path: str) -> bool:
+    return plane.admin.raw("GET", path)[0] == 200
+
+
+@pytest.fixture
+def all_dialects(plane: ControlPlane) -> Iterator[None]:
+    """Serve the PodGroups of every API that is read; Helm installs the definition of one."""
+    others = (("scheduling.sigs.k8s.io", "v1alpha1"), ("scheduling.volcano.sh", "v1beta1"))
+    for group, version in others:
+        body = definition(group, version, "PodGroup", "podgroups")
+        body["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, for a test"}
+        plane.admin.create(CRDS, body)
+    for group, version in (*others, ("scheduling.x-k8s.io", "v1alpha1")):
+        eventually(partial(is_served, plane, f"/apis/{group}/{version}"))
+    yield
+    for group, _version in others:
+        plane.admin.delete(f"{CRDS}/podgroups.{group}")
+
+
+def test_scheduler_uses_every_right_of_its_roles_and_no_other(
+    installed: Installed, all_dialects: None
+) -> None:
+    given = rights(rules("cluster-role")) | rights(rules("role"))
+    story = Story(installed, "all-rights")
+    try:
+        asyncio.run(story.run(lambda: given <= story.seen()))
+    except TimeoutError:
+        assert given - story.seen() == set(), "no request needed these"
+    finally:
+        story.end()
+    assert story.forbidden() == set()
+    assert story.seen() - given == set()
+
+
+SAMPLE = [
+    Right("get", "", "pods"),
+    Right("create", "", "pods/eviction"),
+    Right("patch", "events.k8s.io", "events"),
+    Right("watch", "scheduling.k8s.io", "podgroups"),
+    Right("update", "coordination.k8s.io", "leases"),
+]
+
+
+@pytest.mark.parametrize("missing", SAMPLE, ids=lambda right: f"{right.verb}-{right.resource}")
+def test_right_that_is_taken_away_is_missed(installed: Installed, missing: Right) -> None:
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    for kind, path in (
+        ("cluster-role", f"{rbac}/clusterroles/gangsched"),
+        ("role", f"{rbac}/namespaces/{NAMESPACE}/roles/gangsched"),
+    ):
+        left = list(without(rules(kind), missing))
+        assert missing not in rights(left)
+        installed.plane.admin.patch(path, {"rules": left})
+    story = Story(installed, f"no-{missing.verb}-{missing.resource.replace('/', '-')}")
+    try:
+        asyncio.run(story.run(lambda: missing in story.forbidden()))
+    finally:
+        story.end()
+    assert story.forbidden() == {missing}
+
+
+def without(given: list[Object], missing: Right) -> Iterator[Object]:
+    """Yield rules that allow the same, but for one right."""
+    for rule in given:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                verbs = [v for v in rule["verbs"] if Right(v, group, resource) != missing]
+                if verbs:
+                    found = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+                    names = rule.get("resourceNames")
+                    yield found if names is None else {**found, "resourceNames": names}
+
+
+# The life of a release --------------------------------------------------------------------------
+
+
+class Waiting:
+    """Gangs that wait for a node, in a namespace of their own."""
+
+    def __init__(self, plane: ControlPlane, name: str) -> None:
+        self.admin = plane.admin
+        self.name = name
+        self.admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def gang(self, group: str) -> None:
+        path = f"{GROUPS}/namespaces/{self.name}/podgroups"
+        self.admin.create(path, group_json(group, 2, namespace=self.name))
+        for n in range(2):
+            spec = pod_json(f"{group}-{n}", group=group, namespace=self.name)
+            spec["spec"]["nodeSelector"] = {"for": self.name}
+            del spec["status"]
+            self.admin.create(f"/api/v1/namespaces/{self.name}/pods", spec)
+
+    def node(self, name: str) -> None:
+        node = node_json(f"{self.name}-{name}", gpu=2)
+        node["metadata"]["labels"]["for"] = self.name
+        self.admin.create("/api/v1/nodes", node)
+
+    def pods(self, group: str) -> list[Object]:
+        found = self.admin.items(f"/api/v1/namespaces/{self.name}/pods")
+        return [pod for pod in found if pod["metadata"]["name"].startswith(f"{group}-")]
+
+    def is_reported(self, group: str) -> bool:
+        return all(
+            any(each["reason"] == "Unschedulable" for each in pod["status"].get("conditions", []))
+            for pod in self.pods(group)
+        )
+
+    def is_bound(self, group: str) -> bool:
+        return all(pod["spec"].get("nodeName") for pod in self.pods(group))
+
+
+def test_upgrade_loses_no_wait_and_uninstall_leaves_only_the_definition(
+    plane: ControlPlane, helm: Helm, installed: Installed, tmp_path: Path
+) -> None:
+    waiting = Waiting(plane, "upgrade")
+    old, pages = installed.start(sys.executable, tmp_path)
+    waiting.gang("first")
+    time.sleep(1.1)  # the instant of creation, by which gangs are ordered, has whole seconds
+    waiting.gang("second")
+    eventually(lambda: waiting.is_reported("first") and waiting.is_reported("second"))
+    assert b"leader_election_master_status" in pages.raw("GET", "/metrics")[1]
+
+    helm.install(values={"configuration": {"podMaxBackoffSeconds": 5}})
+    assert installed.configuration()["podMaxBackoffSeconds"] == 5
+    new, _pages = installed.start(sys.executable, tmp_path)
+    began = time.monotonic()
+    assert old.stop(timeout=30.0) == 0
+    waiting.node("a")
+    eventually(lambda: waiting.is_bound("first"))
+    assert time.monotonic() - began < 14.0  # the Lease was given up; it did not expire
+    assert not any(pod["spec"].get("nodeName") for pod in waiting.pods("second"))
+    waiting.node("b")
+    eventually(lambda: waiting.is_bound("second"))
+    assert new.stop(timeout=30.0) == 0
+    for replica in (old, new):
+        log = replica.log.read_text("utf-8")
+        assert "forbidden" not in log.lower()
+        assert '"level": "error"' not in log
+
+    helm.uninstall()
+    try:
+        left = list(of_the_chart(plane, helm))
+        assert left == []
+        assert plane.admin.get(f"{CRDS}/{SHIPPED}")["metadata"]["name"] == SHIPPED
+    finally:
+        helm.install()  # for the fixture, which uninstalls it
+    for pod in (*waiting.pods("first"), *waiting.pods("second")):
+        assert pod["spec"].get("nodeName")  # what runs goes on
+    plane.admin.delete("/api/v1/namespaces/upgrade/pods", gracePeriodSeconds=0)
+    for name in ("a", "b"):
+        plane.admin.delete(f"/api/v1/nodes/upgrade-{name}")
+
+
+def of_the_chart(plane: ControlPlane, helm: Helm) -> Iterator[str]:
+    """Yield the paths of the chart's objects that are there."""
+    for each in helm.template():
+        try:
+            plane.admin.get(path_of(each))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        else:
+            yield path_of(each)
+
+
+def test_second_replica_takes_over_when_the_leader_is_killed(
+    plane: ControlPlane, helm: Helm, installed: Installed, tmp_path: Path
+) -> None:
+    short = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+    helm.install(values={"configuration": {"leaderElection": short}})
+    waiting = Waiting(plane, "killed")
+    leader, _pages = installed.start(sys.executable, tmp_path)
+    other, _pages = installed.start(sys.executable, tmp_path)
+    waiting.gang("g")
+    eventually(lambda: waiting.is_reported("g"))
+    leader.kill()
+    waiting.node("a")
+    eventually(lambda: waiting.is_bound("g"))
+    assert other.is_running
+    plane.admin.delete("/api/v1/namespaces/killed/pods", gracePeriodSeconds=0)
+    plane.admin.delete("/api/v1/nodes/killed-a")
