@@ -91,7 +91,9 @@ HELD: Final[Mapping[type, Held]] = {
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
     PodClasses: Held(anew="by_signature labels latest watching"),
-    Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
+    Attempts: Held(
+        kept="step waiting_since giving_way exhausted_searches", anew="tried search_steps"
+    ),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived complete"),
     Member: Held(
