@@ -50,6 +50,7 @@ from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming
 from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._volume_controller import VolumeController
 from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
     BindAnswerLost,
@@ -99,6 +100,7 @@ class WorkloadRun:
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
+        self._volumes = VolumeController(self.cluster)
         self._make = make
         self._calls = make(self._cache.cluster)
         self._generation = 0
@@ -164,6 +166,8 @@ class WorkloadRun:
         self.cluster.apply(event)
         self._book(event)
         self._delivery.send(event, self.now)
+        for bound in self._volumes.after(event):
+            self._happen(bound)
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
@@ -209,10 +213,12 @@ class WorkloadRun:
         for observer in self._observers:
             observer.effects(effects, self.now)
         given = self.usage.record_effects(effects, self.now)
+        if self.injector.is_spent:
+            given = []
         vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
-            if isinstance(effect, PodWaiting | Bind):
+            if vanishing and isinstance(effect, PodWaiting | Bind):
                 self._vanish(effect.node, vanishing.pop(effect.uid, ()))
             if generation != self._generation:
                 return
@@ -250,7 +256,8 @@ class WorkloadRun:
     def _bind(self, bind: Bind) -> None:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
-        for fault in self.injector.on_bind(self._group(bind.uid), self.now):
+        group = None if self.injector.is_spent else self._group(bind.uid)
+        for fault in self.injector.on_bind(group, self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):
@@ -271,6 +278,8 @@ class WorkloadRun:
                 self._book(failed)
                 self._tell(failed)
             return
+        for change in self._volumes.chosen(bind):
+            self._happen(change)
         bound = Bound(bind.uid, bind.node, bind.attempt)
         self.cluster.apply(bound)
         self._book(bound)

@@ -34,6 +34,8 @@ class CurrentCall:
         arrived: Pending pods that the call found on a node, by node.
         complete: A bundle that was found to be complete in this step, with the group that stands in
             the queue for it; None outside of the step.
+        refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
+            They give their nodes back at the end of the call.
     """
 
     out: list[Effect] = field(factory=list[Effect])
@@ -42,6 +44,7 @@ class CurrentCall:
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
     complete: tuple[Bundle, GroupKey] | None = None
+    refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
 
     def take(self) -> tuple[Effect, ...]:
         """Remove and return the effects; a notice that repeats is left out. O(effects).
@@ -49,7 +52,9 @@ class CurrentCall:
         A group is asked more than once in a call whether it is complete, if its members or its
         specification change one after another. It is told again only if the answer differs.
         """
-        if sum(isinstance(effect, GroupIncomplete) for effect in self.out) < 2:
+        if not self.out:
+            return ()
+        if len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2:
             effects = tuple(self.out)
         else:
             effects = tuple(_without_repeated(self.out))
