@@ -310,7 +310,10 @@ class Nodes:
                 if uid in shown:
                     continue
                 where, assumed = self.assumed.get(uid, (None, None))
-                if where == name and assumed is not None and assumed.requests is requests:
+                if where == name and assumed is not None:
+                    # a member of a gang may hold an equal object that its siblings share
+                    if assumed.requests is not requests and assumed.requests != requests:
+                        return None
                     shown[uid] = assumed
                 elif departed is None:
                     departed = uid
