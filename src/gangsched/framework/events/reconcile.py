@@ -31,11 +31,11 @@ from gangsched.framework.events import move_entity, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_end
-from gangsched.framework.lifecycle.entity_outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import bundles, requeue
+from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.current_call import CurrentCall
@@ -79,7 +79,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if spec == (None if known is None else known.spec):
         return
     priority = None if known is None else known.priority
-    before = None if known is None else known.spec
+    before, left = (None, None) if known is None else (known.spec, known.bundle)
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
         state.pods.registry.delete_spec(key, now=now)
@@ -96,8 +96,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             move_entity.move(state, entity, now=now)
-    for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
-        transition(state, sibling, CHANGED, now=now)
+    joined = None if info is None else info.bundle
+    for bundle in (left, None if joined is left else joined):
+        move_entity.move_siblings(state, bundle, key, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -250,8 +251,9 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         _tell_partly_bound(state.settings, state.call, member, event.reason)
     group_attempt.note_bound(state.call, member.group)
     requeue.gain(state, (node,), now=now)
-    if has_started and not group_attempt.is_started(member.entity):
-        move_entity.move_siblings(state, member.entity, now=now)
+    info = member.group
+    if has_started and info is not None and not group_attempt.is_started(member.entity):
+        move_entity.move_siblings(state, info.bundle, info.key, now=now)
     pod_changed(state, event.uid, now=now)
 
 
@@ -370,8 +372,8 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, pod.node_name, now=now)
-    move_entity.move(state, entity, now=now)
+    _look_at_nodes(state, pod.node_name, uid=pod.uid, now=now)
+    move_entity.move(state, entity, arrived=member, now=now)
 
 
 def _update(
@@ -394,7 +396,7 @@ def _update(
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
-        _look_at_nodes(state, left, pod.node_name, now=now)
+        _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             move_entity.move_if_needed(state, member.entity, now=now)
         return
@@ -418,7 +420,7 @@ def _update(
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, left, pod.node_name, now=now)
+    _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, member.entity, now=now)
 
 
@@ -464,7 +466,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_nodes(state, member.pod.node_name, now=now)
+    _look_at_nodes(state, member.pod.node_name, uid=uid, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -591,20 +593,33 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
+def _look_at_nodes(
+    state: State, *names: NodeName | None, now: float, uid: PodUID | None = None
+) -> None:
     """Read nodes again, such as the one that a pod has left and the one that it is on.
 
     Pending pods that the cluster state shows on such a node, before their own event, are read too:
     another scheduler has bound them. Until they are known as assigned, they would be placed a
     second time, and counted twice. Runtime complexity: O(pods on the nodes).
+
+    Args:
+        state: The scheduler's state.
+        *names: The nodes; None for none.
+        now: The current instant.
+        uid: The pod that the event is about; of a crowded node, only that pod is read.
     """
     for name in dict.fromkeys(names):
         if name is None:
             continue
         pods_version = state.nodes.pods_version
-        if state.nodes.refresh(name):
+        if uid is None:
+            gains = state.nodes.refresh(name)
+        else:
+            seen = prefetch.look(state.settings, state.pod_classes, state.call, uid)
+            gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
+        if gains:
             requeue.gain(state, (name,), now=now, ends_backoff=True)
         elif state.nodes.pods_version != pods_version:
             requeue.pods_changed(state, now=now)
-        for uid in state.call.arrived.pop(name, ()):
-            pod_changed(state, uid, now=now)
+        for arrived in state.call.arrived.pop(name, ()):
+            pod_changed(state, arrived, now=now)
