@@ -106,7 +106,7 @@ def _shapes(measured: dict[str, Any]) -> str:
             _change(rounds, "cpu_ms", 2),
             _three([our["cpu_ms"] / their["cpu_ms"] for their, our in pairs], 2),
             _change(rounds, "spread_ms", 0),
-            _change(rounds, "events", 0) if "events" in ours[0] else "–",
+            _change(rounds, "events", 0) if "events" in ours[0] else "-",
             f"{sum(each['partial'] for each in theirs)} → {sum(each['partial'] for each in ours)}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
