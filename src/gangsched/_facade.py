@@ -45,7 +45,7 @@ ORIGINS: Final = {
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
         "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
-        "ObjectChanged ObjectDeleted "
+        "ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
         "PriorityOverruled Release VolumeChoice"

@@ -55,6 +55,8 @@ from gangsched.events import (
     NominationLapsed,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -324,6 +326,8 @@ EVENTS: Final[tuple[Record[Any], ...]] = (
     Record(ObjectDeleted, object_kind=STR, key=STR),
     Record(Bound, uid=STR, node=STR, attempt=INT),
     Record(BindFailed, uid=STR, attempt=INT, reason=STR),
+    Record(PermitAllowed, uid=STR, plugin=STR, attempt=INT),
+    Record(PermitRejected, uid=STR, plugin=STR, attempt=INT, reason=STR),
 )
 """The events."""
 
@@ -343,7 +347,15 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
         roles=many(row(STR, INT, INT)),
     ),
     Record(PodUnschedulable, uid=STR, reason=STR),
-    Record(PodWaiting, uid=STR, node=STR, deadline=SECONDS, remaining=INT),
+    Record(
+        PodWaiting,
+        uid=STR,
+        node=STR,
+        deadline=SECONDS,
+        remaining=INT,
+        attempt=INT,
+        plugins=many(STR),
+    ),
     Record(PodRejected, uid=STR, node=STR, reason=STR),
     Record(GroupRejected, group=STR, attempt=INT, reason=STR, retry_after=SECONDS),
     Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),

@@ -36,6 +36,8 @@ __all__ = [
     "Notice",
     "ObjectChanged",
     "ObjectDeleted",
+    "PermitAllowed",
+    "PermitRejected",
     "PodAdded",
     "PodDeleted",
     "PodGroupAdded",
@@ -187,6 +189,50 @@ class BindFailed:
     reason: str
 
 
+@final
+@frozen
+class PermitAllowed:
+    """A permit plugin allows a waiting pod, as ``WaitingPod.Allow`` of kube-scheduler.
+
+    The pod is released once no plugin is pending. The members of a gang are released together, as
+    soon as a quorum of them is allowed.
+
+    Attributes:
+        uid: The waiting pod. If the plugin answers for whole groups, every waiting sibling is
+            allowed too.
+        plugin: The name of the plugin. The plugin with the quorum of gangs allows nothing from
+            outside: its answer is a count.
+        attempt: The attempt number of the ``PodWaiting``. A report for any other attempt is late
+            and changes nothing.
+    """
+
+    uid: PodUID = field(converter=PodUID)
+    plugin: str
+    attempt: int
+
+
+@final
+@frozen
+class PermitRejected:
+    """A permit plugin rejects a waiting pod, as ``WaitingPod.Reject`` of kube-scheduler.
+
+    The pod gives its node back, and is tried again after a backoff. Its group is rejected too if
+    the others are too few for the quorum.
+
+    Attributes:
+        uid: The waiting pod.
+        plugin: The name of the plugin.
+        attempt: The attempt number of the ``PodWaiting``. A report for any other attempt is late
+            and changes nothing.
+        reason: Why the pod is rejected.
+    """
+
+    uid: PodUID = field(converter=PodUID)
+    plugin: str
+    attempt: int
+    reason: str
+
+
 Event: TypeAlias = (
     PodAdded
     | PodUpdated
@@ -201,6 +247,8 @@ Event: TypeAlias = (
     | ObjectDeleted
     | Bound
     | BindFailed
+    | PermitAllowed
+    | PermitRejected
 )
 
 # Effects ----------------------------------------------------------------------------------
@@ -357,19 +405,25 @@ class PodUnschedulable:
 @final
 @frozen
 class PodWaiting:
-    """A pod is assumed on a node and waits on permit for the other members of its group.
+    """A pod is assumed on a node and waits on permit, such as for other members of its group.
 
     Attributes:
         uid: The pod.
         node: The node that the pod is assumed on.
         deadline: When the wait ends at the latest; the pod then loses the node.
         remaining: The number of members that the quorum still lacks.
+        attempt: The number of the attempt of the pod; the ``Bind`` of this attempt has the same.
+            0 at a ``Gate``, which makes no binds.
+        plugins: The permit plugins that let the pod wait. It is released when each of them allows
+            it; see ``PermitAllowed``. Without any, it waits for siblings that a plugin lets wait.
     """
 
     uid: PodUID
     node: NodeName
     deadline: float
     remaining: int
+    attempt: int = 0
+    plugins: tuple[str, ...] = ()
 
 
 @final

@@ -259,6 +259,8 @@ class OnPermit:
         needed: The number of further members that must have a node.
         deadline: When the first wait expires.
         unschedulable_member: The sibling that did not fit meanwhile; None if there is none.
+        plugins: The permit plugins that have not allowed one of the members yet, without the one
+            that counts the quorum; in the order of their names.
     """
 
     members: tuple[PodUID, ...]
@@ -266,12 +268,14 @@ class OnPermit:
     needed: int
     deadline: float
     unschedulable_member: UnschedulableMember | None = None
+    plugins: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
+        pending = f", not allowed yet by {', '.join(self.plugins)}" if self.plugins else ""
         return (
             f"waiting on permit since {format_instant(self.since)}, needs {self.needed} more,"
-            f" until {format_instant(self.deadline)}{blame}"
+            f" until {format_instant(self.deadline)}{pending}{blame}"
         )
 
 

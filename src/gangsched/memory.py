@@ -22,6 +22,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -96,7 +98,7 @@ class InMemoryCluster:
                     problem = f"is bound to {known.node_name} and cannot be bound to {name}"
                     raise ClusterStateError(known.key, problem)
                 self._put(_with_fields(known, node_name=name))
-            case BindFailed():
+            case BindFailed() | PermitAllowed() | PermitRejected():
                 pass
             case _:
                 assert_never(given)

@@ -72,6 +72,7 @@ __all__ = [
     "ScorePlugin",
     "SkipsPods",
     "ShowsObjects",
+    "SignsAttributes",
     "StateKey",
     "TopologyKeys",
 ]
@@ -509,6 +510,23 @@ class PodSignature(Protocol):
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the part of *pod* that this plugin reads."""
+        ...
+
+
+class SignsAttributes(Protocol):
+    """Optional for a plugin with ``pod_signature``: which attributes of a pod that reads.
+
+    A plugin is not asked for the signature of a pod that sets none of them. So it costs nothing for
+    most pods. A subclass that overrides ``pod_signature`` has to override this attribute, too;
+    otherwise it is asked about every pod.
+    """
+
+    @property
+    def attributes_signed(self) -> Collection[str] | None:
+        """Attributes of ``Pod`` that have a default, or None to be asked about every pod.
+
+        For a pod with the defaults of all of these, ``pod_signature`` returns None.
+        """
         ...
 
 
@@ -981,9 +999,15 @@ class PermitPlugin(Plugin, Protocol):
     """The last decision before binding."""
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success`` to release the pod and its waiting siblings, ``Wait`` to wait.
+        """Return ``Success`` to allow the pod, ``Wait`` to let it wait.
 
-        The pod counts as assumed already. ``Unschedulable`` undoes its placement.
+        The pod counts as assumed already. ``Unschedulable`` undoes its placement. A pod is released
+        when each plugin has allowed it; the members of a gang are released together, when a quorum
+        of them is allowed.
+
+        After ``Wait`` the plugin is asked again when an event concerns the pod, its group, or an
+        object that is read for it. The host may answer in its place with ``PermitAllowed`` and
+        ``PermitRejected``. No answer makes the wait longer: it ends after the shortest timeout.
         """
         ...
 

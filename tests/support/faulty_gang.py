@@ -28,7 +28,7 @@ NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
 UNREMEMBERED = (
     r"\]\._state\.attempts\.step$",
     r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.judgements\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
     r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_by_room|answers)",
     r"\]\.group_wide|\]\.per_member",
 )

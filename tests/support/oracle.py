@@ -44,6 +44,8 @@ from gangsched import (
     NominationLapsed,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     Pod,
     PodAdded,
     PodDeleted,
@@ -131,6 +133,8 @@ class LawOracle:
                 self._see_bound(uid, name)
             case BindFailed(uid, attempt):
                 self._see_failed(uid, attempt)
+            case PermitAllowed() | PermitRejected():
+                pass  # an answer is not in the cluster: the effects show what follows from it
             case ObjectChanged() | ObjectDeleted():
                 pass  # the profiles that the oracle knows read no such objects
             case _:

@@ -45,6 +45,17 @@ G = GroupKey("default/g")
 BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
 
 
+def until_it_has_come(name: str) -> Any:
+    """Return a permit plugin that lets pods wait until it is asked about one of them."""
+    come = list[str]()
+
+    def permit(_state: object, pod: Pod, _node: str, *, now: float) -> Any:
+        come.append(pod.name)
+        return Success() if name in come else Wait(9.0)
+
+    return permit
+
+
 # Waiting --------------------------------------------------------------------------------------
 
 
@@ -54,9 +65,11 @@ def test_waiting_pod_states_node_deadline_and_missing_members() -> None:
     driver.add(make_pod("p"), *members("g", 2, cpu=1))
     driver.drain()
     assert told(driver, PodWaiting) == [
-        PodWaiting(PodUID("default/p"), NodeName("n"), 9.0, 0),
-        PodWaiting(PodUID("default/g-0"), NodeName("n"), 9.0, 1),
-        PodWaiting(PodUID("default/g-1"), NodeName("n"), 9.0, 0),
+        PodWaiting(PodUID("default/p"), NodeName("n"), 9.0, 0, 1, ("FaultyPlugin",)),
+        PodWaiting(
+            PodUID("default/g-0"), NodeName("n"), 9.0, 1, 1, ("FaultyPlugin", "Coscheduling")
+        ),
+        PodWaiting(PodUID("default/g-1"), NodeName("n"), 9.0, 0, 1, ("FaultyPlugin",)),
     ]
 
 
@@ -125,7 +138,7 @@ def test_member_refused_at_release_states_the_reason_and_is_unassumed(
     faulty.answers = {"pre_bind": turn_down, "unreserve": give_back}
     if unit is SchedulingUnit.POD:
         # one more than needed is there when they go
-        faulty.answers["permit"] = only("g-2", Wait(9.0), Success())
+        faulty.answers["permit"] = until_it_has_come("g-2")
     driver.advance(2.0)
     driver.add(*members("g", 3, 2, cpu=2))
     driver.drain()
@@ -292,7 +305,7 @@ def test_capacity_of_an_unreserved_member_requeues_no_entity_that_failed_before(
     before = [fallen.group for fallen in told(driver, GroupRejected)]
     assert before == ["default/before"]
     faulty.answers = {
-        "permit": only("g-2", Wait(9.0), Success()),
+        "permit": until_it_has_come("g-2"),
         "pre_bind": only("g-1", Success(), Unschedulable("not this one")),
     }
     driver.advance(60.0)

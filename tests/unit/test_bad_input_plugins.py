@@ -84,7 +84,7 @@ STOPS = pytest.mark.parametrize(
 CLOCKS = (r"\]\._state\.attempts\.step$", r"\]\._state\.nodes\.(version|classes)")
 """What only ascends, and means nothing by itself."""
 KEPT = (
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
+    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.judgements\.(_judged|_seen|_epoch|_nodes|_by_max_pods)",
     r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_order|_ordered|_reasons|headroom)",
 )
 """Cached answers about nodes."""

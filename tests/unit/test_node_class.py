@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gangsched.errors import InternalError
+from gangsched.framework.nodes import in_order
 from gangsched.framework.nodes.node_class import (
     _SPARE,
     LabelsRead,
@@ -312,7 +313,7 @@ def forget_a_class(classes: NodeClasses) -> None:
 
 
 def keep_a_node_twice(classes: NodeClasses) -> None:
-    classes.of(1).nodes.add(7)
+    in_order.add(classes.of(1).nodes, 7)
 
 
 def take_a_class_as_occupied(classes: NodeClasses) -> None:

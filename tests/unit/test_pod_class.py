@@ -143,7 +143,7 @@ def test_class_that_was_never_evaluated_has_no_node() -> None:
     assert (fresh.headroom, fresh.best(nodes)) == (0, None)
     assert fresh.diagnosis() == Diagnosis(0, ())
     assert not fresh.takes(nodes.class_of(NodeName("n0")))
-    assert not [*fresh.ranked(), *fresh.with_max_pods(), *fresh.by_max_pods(False, 1)]
+    assert not [*fresh.ranked(), *fresh.with_max_pods(), *fresh.judgements.by_max_pods(False, 1)]
 
 
 def test_reasons_of_no_node_are_not_reported() -> None:
@@ -284,23 +284,26 @@ def test_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
 
 
 def miscount_the_headroom(kept: PodClass) -> None:
-    kept.headroom += 1
+    kept.judgements.headroom += 1
 
 
 def lose_the_order(kept: PodClass) -> None:
-    kept._order.clear()
+    assert kept.judgements._order is not None
+    kept.judgements._order.clear()
 
 
 def keep_another_score(kept: PodClass) -> None:
-    kept._judged = {c: known._replace(score=-1) for c, known in kept._judged.items()}
+    kept.judgements._judged = {
+        c: known._replace(score=-1) for c, known in kept.judgements._judged.items()
+    }
 
 
 def keep_another_reason(kept: PodClass) -> None:
-    kept._reasons["why"] = 1
+    kept.judgements._reasons["why"] = 1
 
 
 def miscount_the_nodes(kept: PodClass) -> None:
-    kept._nodes += 1
+    kept.judgements._nodes += 1
 
 
 @pytest.mark.parametrize(
@@ -342,7 +345,7 @@ def test_transitions_of_forgotten_classes_are_forgotten_without_a_node_change() 
     assert kept.judgement(would_be, judge).max_pods == 3
     nodes.classes._forget_empty()
     kept.refresh(nodes, judge)
-    assert list(kept._judged) == [here]
+    assert list(kept.judgements._judged) == [here]
     kept._check(nodes, judge)
 
 
@@ -350,7 +353,7 @@ def test_computed_transitions_are_kept_until_classes_are_forgotten() -> None:
     nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"cpu": 4, "gpu": 4}), Judging()
     kept = PodClass(POD.requests, POD)
     # a judge notes them while the first nodes are judged
-    kept.answers["part"] = "answer"
+    kept.judgements.answers["part"] = "answer"
     kept.refresh(nodes, judge)
     here = nodes.class_of(NodeName("n0"))
     assert here is not None
@@ -362,10 +365,10 @@ def test_computed_transitions_are_kept_until_classes_are_forgotten() -> None:
     asked = len(judge.screened)
     assert kept.judgement(would_be, judge).max_pods == 3
     assert len(judge.screened) == asked
-    assert kept.answers == {"part": "answer"}
+    assert kept.judgements.answers == {"part": "answer"}
     nodes.classes._forget_empty()
     kept.refresh(nodes, judge)
-    assert kept.answers == {}
-    kept.answers["part"] = "another answer"
+    assert kept.judgements.answers == {}
+    kept.judgements.answers["part"] = "another answer"
     kept.refresh(nodes, judge)
-    assert kept.answers == {"part": "another answer"}, "once for each time"
+    assert kept.judgements.answers == {"part": "another answer"}, "once for each time"

@@ -46,7 +46,7 @@ def fresh_class(nodes: Nodes) -> PodClass:
 
 def rooms_in_order(pods: PodClass, strands: bool, wanted: int) -> list[int]:
     rooms = dict(pods.with_max_pods())
-    return [rooms[each] for each in pods.by_max_pods(strands, wanted)]
+    return [rooms[each] for each in pods.judgements.by_max_pods(strands, wanted)]
 
 
 @given(
@@ -81,7 +81,7 @@ def nodes_that_offer(*offers: dict[str, int | str]) -> Nodes:
 
 def filled(pods: PodClass, strands: bool) -> set[str]:
     """Return the nodes that are filled when nodes that strand something are, or when others."""
-    return {found.sample.node.name for found in pods.by_max_pods(strands, 1)}
+    return {found.sample.node.name for found in pods.judgements.by_max_pods(strands, 1)}
 
 
 def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded() -> None:
@@ -129,5 +129,5 @@ def test_answers_of_forgotten_classes_are_forgotten() -> None:
         nodes.refresh(name)
         pods.refresh(nodes, Fitting())
     assert nodes.classes.epoch > 1
-    assert len(pods._judged) < 600
+    assert len(pods.judgements._judged) < 600
     pods._check(nodes, Fitting())

@@ -6,6 +6,7 @@ Counted are the calls of plugins and the classes that a decision walks over, not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from gangsched import (
     SchedulingUnit,
     presets,
 )
-from gangsched.framework.nodes import pod_class
+from gangsched.framework.nodes import in_order, judgements
 from gangsched.model import Node, Pod
 from gangsched.testing import make_pod
 
@@ -87,7 +88,8 @@ class Walked:
                     walked.classes += 1
                     yield entry
 
-        monkeypatch.setattr(pod_class, "SortedList", Counting)
+        functions = SimpleNamespace(**{**vars(in_order), "made": Counting})
+        monkeypatch.setattr(judgements, "in_order", functions)
 
 
 @pytest.mark.parametrize("number", [20, 200])

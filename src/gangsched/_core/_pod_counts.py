@@ -5,10 +5,12 @@ on the nodes with one value of a label. To count them in each decision costs O(p
 made once, when a plugin first asks for it. Then it follows each pod that is put on a node or taken
 off it. That may be a bound or assumed pod, or one that the current decision plans or removes.
 
-Three things make that cheap. Pods are filed under their labels, so that the first count of a
-matcher with a label looks only at pods with that label. Matchers are filed under theirs, so that a
-pod that is put on a node meets only the counts that it may belong to. And which nodes belong to
-which domain is shared by all counts of one label and one ``NodeMatcher``.
+Four things make that cheap. Pods are filed under their labels, so that the first count of a matcher
+with a label looks only at pods with that label. Matchers are filed under theirs, so that a pod that
+is put on a node meets only the counts that it may belong to. For pods with equal labels these
+counts are found once. Which nodes belong to which domain is shared by all counts of one label and
+one ``NodeMatcher``. And a pod is filed only when the files are next read: most planned pods are
+taken off again before that.
 
 The other direction is *carried terms*: a pod may keep others away, or attract them, wherever it is.
 How many pods carry a term is counted by domain too, and the terms are filed by the pods that they
@@ -33,11 +35,13 @@ from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.errors import InternalError
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import NodeView
+from gangsched.resources import FrozenMap
 
 __all__ = ["DomainCounts", "Domains", "PodCounts"]
 
 _MOST_COUNTS: Final = 4096
 _MOST_DOMAINS: Final = 64
+_MOST_REMEMBERED: Final = 4096
 _EVERY: Final = ("", "")
 """The key under which every pod is filed; no label has an empty key."""
 
@@ -145,7 +149,10 @@ class PodCounts:
         "_domains",
         "_filed",
         "_matchers",
+        "_of_labels",
         "_terms",
+        "_terms_of",
+        "_unfiled",
         "is_active",
     )
 
@@ -160,6 +167,11 @@ class PodCounts:
         self._terms: MatcherIndex[CarriedTerm] = MatcherIndex()
         # pods on nodes by label, and by the empty pair all of them: (pod, index of its node)
         self._filed: dict[tuple[str, str], dict[PodUID, tuple[Pod, int]]] = {}
+        # what is still to be filed (1) or to be removed from the files (-1)
+        self._unfiled: list[tuple[Pod, int, int]] = []
+        # the counts that pods with some labels belong to, as long as no count comes or goes
+        self._of_labels: dict[tuple[str, FrozenMap[str], bool], tuple[DomainCounts, ...]] = {}
+        self._terms_of: dict[PodUID, tuple[Pod, tuple[CarriedTerm, ...]]] = {}
 
     @property
     def has_terms(self) -> bool:
@@ -188,6 +200,7 @@ class PodCounts:
                 self._forget_oldest()
             self._counts[asked] = found
             self._matchers.add(pods, asked)
+            self._of_labels.clear()
         return found
 
     def carried_about(self, pod: Pod) -> Iterator[tuple[CarriedTerm, DomainCounts]]:
@@ -213,22 +226,32 @@ class PodCounts:
         """Forget everything, since no known pod asks for counts or carries terms. O(counts)."""
         self.is_active = False
         self._matchers, self._terms = MatcherIndex(), MatcherIndex()
+        self._unfiled.clear()
         for kept in (self._domains, self._counts, self._carriers, self._filed):
             kept.clear()
+        self._of_labels.clear()
+        self._terms_of.clear()
 
-    def put(self, pod: Pod, index: int) -> None:
-        """Count a pod that is on a node from now on. O(labels + counts that it may belong to)."""
+    def put(self, pod: Pod, index: int, terms: tuple[CarriedTerm, ...] | None = None) -> None:
+        """Count a pod that is on a node from now on. O(labels + counts that it may belong to).
+
+        Args:
+            pod: The pod.
+            index: The index of the node.
+            terms: The terms that it carries, if they are known. Those of its class are best: they
+                are equal to its own, and hashed already.
+        """
         if not self.is_active:
             return
-        place = (pod, index)
-        for pair in (_EVERY, *pod.labels.items()):
-            self._filed.setdefault(pair, {})[pod.uid] = place
+        if terms is not None and self._carried is not None:
+            self._remember(pod, terms)
+        self._file(pod, index, 1)
         self._shift(pod, index, 1)
         if self._carried is not None:
             self._carry(pod, index)
 
     def _carry(self, pod: Pod, index: int) -> None:
-        for term in () if self._carried is None else self._carried(pod):
+        for term in self._carried_by(pod):
             counts = self._carriers.get(term)
             if counts is None:
                 domains = self._domains_of(term.topology_key, None)
@@ -242,13 +265,9 @@ class PodCounts:
         """Count a pod that is not on a node any more. O(labels + counts)."""
         if not self.is_active:
             return
-        for pair in (_EVERY, *pod.labels.items()):
-            filed = self._filed[pair]
-            del filed[pod.uid]
-            if not filed:
-                del self._filed[pair]
+        self._file(pod, index, -1)
         self._shift(pod, index, -1)
-        for term in () if self._carried is None else self._carried(pod):
+        for term in self._carried_by(pod):
             counts = self._carriers.get(term)
             if counts is None:  # no node of a carrier has the label
                 continue
@@ -265,21 +284,68 @@ class PodCounts:
         if not self.is_active:
             return
         self._counts.clear()
+        self._of_labels.clear()
         self._matchers = MatcherIndex()
         self._domains.clear()
         if self._carried is None:
             return
         self._carriers.clear()
         self._terms = MatcherIndex()
-        for pod, index in self._filed.get(_EVERY, {}).values():
+        for pod, index in self._files().get(_EVERY, {}).values():
             self._carry(pod, index)
 
     def _shift(self, pod: Pod, index: int, change: int) -> None:
         if not self._counts:
             return
-        for asked in self._matchers.matching(pod):
-            if _counts(asked[0], pod):
-                self._counts[asked].shift(index, change)
+        key = (pod.namespace, pod.labels, pod.deleted_at is None)
+        found = self._of_labels.get(key)
+        if found is None:
+            if len(self._of_labels) >= _MOST_REMEMBERED:
+                self._of_labels.clear()
+            asked = self._matchers.matching(pod)
+            found = tuple([self._counts[each] for each in asked if _counts(each[0], pod)])
+            self._of_labels[key] = found
+        for counts in found:
+            counts.shift(index, change)
+
+    def _carried_by(self, pod: Pod) -> tuple[CarriedTerm, ...]:
+        """Return the terms that a pod carries; it is planned, taken off and put on its node."""
+        if self._carried is None:
+            return ()
+        known = self._terms_of.get(pod.uid)
+        if known is None or known[0] is not pod:
+            return self._remember(pod, self._carried(pod))
+        return known[1]
+
+    def _remember(self, pod: Pod, terms: tuple[CarriedTerm, ...]) -> tuple[CarriedTerm, ...]:
+        if len(self._terms_of) >= _MOST_REMEMBERED:
+            self._terms_of.clear()
+        self._terms_of[pod.uid] = (pod, terms)
+        return terms
+
+    def _file(self, pod: Pod, index: int, change: int) -> None:
+        """Note that a pod is to be filed, or removed from the files. O(1) amortised."""
+        last = self._unfiled[-1] if self._unfiled else None
+        if last is not None and last[0] is pod and last[1] == index and last[2] == -change:
+            self._unfiled.pop()
+            return
+        self._unfiled.append((pod, index, change))
+        if len(self._unfiled) > _MOST_REMEMBERED:
+            self._files()
+
+    def _files(self) -> dict[tuple[str, str], dict[PodUID, tuple[Pod, int]]]:
+        """Return the pods on nodes by label. O(labels) for each pod that is not filed yet."""
+        files = self._filed
+        for pod, index, change in self._unfiled:
+            for pair in (_EVERY, *pod.labels.items()):
+                if change > 0:
+                    files.setdefault(pair, {})[pod.uid] = (pod, index)
+                    continue
+                del files[pair][pod.uid]
+                if not files[pair]:
+                    del files[pair]
+        self._unfiled.clear()
+        return files
 
     def _domains_of(self, key: str, matcher: NodeMatcher | None) -> Domains:
         found = self._domains.get((key, matcher))
@@ -292,24 +358,26 @@ class PodCounts:
 
     def _with_label_of(self, pods: PodMatcher) -> Iterable[tuple[Pod, int]]:
         pairs = pods.pairs()
-        found = [self._filed.get(pair, {}) for pair in (_EVERY,) if pairs is None]
-        found += [self._filed.get(pair, {}) for pair in dict.fromkeys(pairs or ())]
+        files = self._files()
+        found = [files.get(pair, {}) for pair in (_EVERY,) if pairs is None]
+        found += [files.get(pair, {}) for pair in dict.fromkeys(pairs or ())]
         return [place for places in found for place in places.values()]
 
     def _forget_oldest(self) -> None:
         for asked in list(self._counts)[: _MOST_COUNTS // 2]:
             del self._counts[asked]
             self._matchers.discard(asked[0], asked)
+        self._of_labels.clear()
 
     def _check(self) -> None:
         shown = {
             pod.uid: (pod, index) for index, info in self._by_index.items() for pod in info.pods
         }
         if not self.is_active:
-            if self._counts or self._carriers or self._filed or self._domains:
+            if self._counts or self._carriers or self._files() or self._domains:
                 raise InternalError("pods are counted, and nothing asks for it")
             return
-        if self._filed.get(_EVERY, {}) != shown:
+        if self._files().get(_EVERY, {}) != shown:
             raise InternalError("the counted pods and the pods on nodes differ")
         fresh = PodCounts(self._by_index, self._carried)
         fresh.activate()

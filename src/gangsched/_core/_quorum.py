@@ -92,7 +92,9 @@ class Share:
 def counted(group: GroupView | RoleView, policy: MatchPolicy, least: int) -> int:
     """Return the number of members that count for a minimum, of a group or of a role. O(1)."""
     held = group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
-    return held + group.succeeded if held + group.unscheduled < least else held
+    if held >= least or held + group.unscheduled >= least:
+        return held
+    return held + group.succeeded
 
 
 def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
@@ -123,11 +125,10 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         The number; 0 or less with a quorum. None if members are released one by one: the group
         has no minimum, or its first release satisfied the policy once and for all.
     """
-    if group.min_available is None:
+    minimum = group.min_available
+    if minimum is None or (policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled):
         return None
-    if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
-        return None
-    missing = group.min_available - counted(group, policy, group.min_available)
+    missing = minimum - counted(group, policy, minimum)
     if not group.roles:
         return missing
     lacking = sum(max(share.least - share.scheduled, 0) for share in shares(group, policy))

@@ -40,7 +40,7 @@ from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, prefetch
-from gangsched.framework.lifecycle import permit_timeouts
+from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
 from gangsched.framework.snapshot import document
@@ -503,7 +503,7 @@ class Scheduler:
         begun_before = math.inf if passing else now
         # each step is skipped if there is nothing that could be due: most calls find nothing
         if len(state.pods.waiting):
-            permit_timeouts.expire(state, now=now, begun_before=begun_before)
+            permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
         if state.reservations.nominations or state.reservations.overdue:
@@ -524,6 +524,9 @@ class Scheduler:
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
+        while state.call.refused:
+            refused = permit_end.refused(state.pods, state.call)
+            permit_end.reject(state, refused, now=self._now)
         if state.call.deferred:
             error, *others = state.call.deferred
             for other in others:

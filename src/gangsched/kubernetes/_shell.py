@@ -164,7 +164,7 @@ class Shell:
         events: EventRecorder,
     ) -> None:
         knows_budgets = not self._optional.get("PodDisruptionBudget")
-        if not knows_budgets:
+        if not knows_budgets and "DefaultPreemption" in self._settings.profile.args:
             _log.warning("no pod is preempted: disruption budgets cannot be read")
         scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
         effects: Effects

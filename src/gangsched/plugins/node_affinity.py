@@ -9,7 +9,7 @@ Source: ``NodeAffinity`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Final, final
 
 from attrs import frozen
@@ -35,9 +35,14 @@ class NodeAffinity:
         """``NodeAffinity``."""
         return "NodeAffinity"
 
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The node selector and the affinity."""
+        return ("node_selector", "affinity")
+
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Return the node selector and the affinity."""
-        return (pod.node_selector, pod.affinity)
+        """Return the node selector and the affinity; None if both are empty."""
+        return (pod.node_selector, pod.affinity) if pod.node_selector or pod.affinity else None
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only labels, and names of single nodes."""
@@ -90,9 +95,15 @@ class NodeAffinity:
 class PreferredNodeAffinity(NodeAffinity):
     """``NodeAffinity`` with the score of kube-scheduler: preferred terms that a node matches."""
 
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The node selector and the affinity, required and preferred."""
+        return ("node_selector", "affinity", "preferred_node_affinity")
+
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Return the node selector and the affinity, required and preferred."""
-        return (pod.node_selector, pod.affinity, pod.preferred_node_affinity)
+        """Return the node selector and the affinity; None if all are empty."""
+        read = (pod.node_selector, pod.affinity, pod.preferred_node_affinity)
+        return read if any(read) else None
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the label keys of the selector and of all terms."""

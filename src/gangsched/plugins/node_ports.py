@@ -5,7 +5,7 @@ Source: ``NodePorts`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Final, final
 
 from attrs import frozen
@@ -28,6 +28,11 @@ class NodePorts:
     def name(self) -> str:
         """``NodePorts``."""
         return "NodePorts"
+
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The host ports."""
+        return ("host_ports",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the host ports."""

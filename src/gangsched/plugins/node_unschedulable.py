@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Final, final
 
 from attrs import frozen
@@ -28,9 +28,14 @@ class NodeUnschedulable:
         """``NodeUnschedulable``."""
         return "NodeUnschedulable"
 
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The tolerations."""
+        return ("tolerations",)
+
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Return the tolerations."""
-        return pod.tolerations
+        """Return the tolerations; None if there are none."""
+        return pod.tolerations or None
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return whether the node is cordoned."""

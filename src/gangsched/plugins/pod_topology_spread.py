@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple, final
 
 from attrs import evolve, frozen
@@ -78,6 +78,11 @@ class PodTopologySpread:
     def name(self) -> str:
         """``PodTopologySpread``."""
         return "PodTopologySpread"
+
+    @property
+    def attributes_signed(self) -> Collection[str] | None:
+        """The constraints."""
+        return ("topology_spread_constraints",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the hard constraints with what they read of the pod; None without constraints."""
@@ -221,10 +226,15 @@ class ScoringPodTopologySpread(PodTopologySpread):
     default_selector: Callable[[Pod], LabelSelector | None] | None = None
     requires_labels: bool = False
 
+    @property
+    def attributes_signed(self) -> Collection[str] | None:
+        """The constraints; None if there are default constraints, which depend on the labels."""
+        return None if self.default_constraints else super().attributes_signed
+
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Return the constraints with what they read of the pod."""
-        soft = self._soft(pod)
-        return (super().pod_signature(pod), soft, pod.namespace, pod.labels) if soft else None
+        """Return the constraints with what they read of the pod; None without constraints."""
+        hard, soft = super().pod_signature(pod), self._soft(pod)
+        return (hard, soft, pod.namespace, pod.labels) if soft else hard
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the topology keys, except for the host name."""

@@ -9,7 +9,7 @@ Source: VolumeRestrictions of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any, Final, final
 
 from attrs import frozen
@@ -47,6 +47,11 @@ class VolumeRestrictions:
     def state_keys(self) -> Iterable[StateKey[Any]]:
         """The key under which the users of claims are counted."""
         return (_USERS,)
+
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The claims and the disks."""
+        return ("volume_claims", "disks")
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the disks and the claims."""

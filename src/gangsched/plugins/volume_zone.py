@@ -5,7 +5,7 @@ Source: VolumeZone of kube-scheduler 1.36, which reads the zone and region label
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Final, final
 
 from attrs import frozen
@@ -41,6 +41,11 @@ class VolumeZone:
     def name(self) -> str:
         """``VolumeZone``."""
         return "VolumeZone"
+
+    @property
+    def attributes_signed(self) -> Collection[str]:
+        """The claims."""
+        return ("volume_claims",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the claims that are not ephemeral, as kube-scheduler reads no others."""

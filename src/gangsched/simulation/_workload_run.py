@@ -50,6 +50,7 @@ from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming
 from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._volume_controller import VolumeController
 from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
     BindAnswerLost,
@@ -99,6 +100,7 @@ class WorkloadRun:
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
+        self._volumes = VolumeController(self.cluster)
         self._make = make
         self._calls = make(self._cache.cluster)
         self._generation = 0
@@ -164,6 +166,8 @@ class WorkloadRun:
         self.cluster.apply(event)
         self._book(event)
         self._delivery.send(event, self.now)
+        for bound in self._volumes.after(event):
+            self._happen(bound)
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
@@ -274,6 +278,8 @@ class WorkloadRun:
                 self._book(failed)
                 self._tell(failed)
             return
+        for change in self._volumes.chosen(bind):
+            self._happen(change)
         bound = Bound(bind.uid, bind.node, bind.attempt)
         self.cluster.apply(bound)
         self._book(bound)

@@ -27,6 +27,8 @@ from gangsched.events import (
     NodeDeleted,
     Nominated,
     NominationLapsed,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodNotAdmitted,
@@ -179,6 +181,12 @@ class EventLog:
             case BindFailed(uid, _attempt, reason):
                 text = f"Binding rejected: {reason}"
                 self._say(now, _WARNING, "FailedBinding", self._pod(uid), text)
+            case PermitAllowed(uid, plugin):
+                text = f"Allowed by {plugin}"
+                self._say(now, _NORMAL, "PermitAllowed", self._pod(uid), text)
+            case PermitRejected(uid, plugin, _attempt, reason):
+                text = f"Rejected by {plugin}: {reason}"
+                self._say(now, _WARNING, "PermitRejected", self._pod(uid), text)
             case Bound() | _:
                 pass
 
@@ -198,9 +206,10 @@ class EventLog:
                 self._say(now, _NORMAL, "Scheduled", self._pod(uid), text)
             case PodUnschedulable(uid, reason):
                 self._say(now, _WARNING, "FailedScheduling", self._pod(uid), reason)
-            case PodWaiting(uid, node, deadline, remaining):
+            case PodWaiting(uid, node, deadline, remaining, _attempt, plugins):
+                awaited = _more_members(remaining) if remaining else ", ".join(plugins)
                 text = (
-                    f"Waiting on permit on {node} for {_more_members(remaining)},"
+                    f"Waiting on permit on {node} for {awaited or 'its siblings'},"
                     f" until {_instant(deadline)} at the latest"
                 )
                 self._say(now, _NORMAL, "WaitingOnPermit", self._pod(uid), text)

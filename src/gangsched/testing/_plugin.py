@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import combinations, product
 from typing import Any, Final
 
@@ -35,7 +35,8 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     - ``filter``, ``score``, ``queue_sort`` and the declarations (``pod_signature``,
       ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
       second call returns the same, and the arguments are not changed.
-    - Equal signatures have equal answers. A node that ``filter`` accepts has headroom. A node with
+    - Equal signatures have equal answers. The signature of a pod that sets none of
+      ``attributes_signed`` is None. A node that ``filter`` accepts has headroom. A node with
       too little of a fitted resource is refused.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
@@ -73,6 +74,7 @@ _PODS: Final = (
     make_pod("nothing"),
     make_pod("member", group="g", min_available=3, cpu=1, priority=7),
 )
+_PLAIN: Final = make_pod("plain")
 _NODES: Final = (make_node("a", cpu=4, gpu=2), make_node("b", cpu=1, labels={"zone": "z"}))
 
 
@@ -148,6 +150,12 @@ class _Tried:
 
     def _is_signed_by_pod(self) -> None:
         signed = [(pod, self.asked.twice("pod_signature", pod)) for pod in self.pods]
+        declared: Collection[str] | None = getattr(self.asked.plugin, "attributes_signed", None)
+        if declared is not None:
+            for pod, sign in signed:
+                is_set = any(getattr(pod, each) != getattr(_PLAIN, each) for each in declared)
+                sentence = f"is {sign!r} for {short((pod,))}, which sets none of {[*declared]}"
+                self.asked.expect("pod_signature", is_set or sign is None, sentence)
         for (pod, sign), (other, its) in combinations(signed, 2):
             for view in self.views if sign == its else ():
                 self._agree("pod_signature", (pod, view), (other, view))

@@ -8,6 +8,7 @@ from typing import Final
 from attrs import define, field
 
 from gangsched._core._counters import RoleCounts
+from gangsched._core._pod_counts import PodCounts
 from gangsched.cluster_objects import ClusterObject
 from gangsched.events import ObjectChanged
 from gangsched.framework.config.cycle_state import CycleState
@@ -102,4 +103,4 @@ def cycle(
     cluster = InMemoryCluster()
     for one in objects:
         cluster.apply(ObjectChanged(one))
-    return CycleState(group, views, cluster)
+    return CycleState(group, views, cluster, PodCounts(dict(enumerate(views.values()))))

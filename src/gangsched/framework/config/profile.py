@@ -16,6 +16,7 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
+from gangsched.framework.config.signing import Signing
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
@@ -111,6 +112,7 @@ are: 'NodeResourcesFit'
     Attributes:
         plugins: The plugins, in order.
         weights: The weights that were given.
+        permit_names: The names of the permit plugins, in order.
         queue_sort: The plugin that orders the queue.
         pre_enqueue: The plugins that run at this point; likewise for every other point.
         group_wide: By point, the plugins that answer for all members of a gang at once; see
@@ -121,6 +123,7 @@ are: 'NodeResourcesFit'
         signed: Whether like pods are evaluated once: every filter and score plugin gives a pod
             signature, and no plugin prepares or normalizes scores in each cycle.
         signers: The filter and score plugins that give a pod signature.
+        signing: The same, with those that need not be asked about most pods.
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
         label_readers: The node signers that read node labels.
@@ -190,6 +193,7 @@ are: 'NodeResourcesFit'
         self.score: Final[tuple[ScorePlugin, ...]] = at["score"]
         self.reserve: Final[tuple[ReservePlugin, ...]] = at["reserve"]
         self.permit: Final[tuple[PermitPlugin, ...]] = at["permit"]
+        self.permit_names: Final = tuple([self._name(plugin) for plugin in self.permit])
         self.pre_bind: Final[tuple[PreBindPlugin, ...]] = at["pre_bind"]
         self.bind: Final[tuple[BindPlugin, ...]] = at["bind"]
         self.post_bind: Final[tuple[PostBindPlugin, ...]] = at["post_bind"]
@@ -203,6 +207,7 @@ are: 'NodeResourcesFit'
         evaluates_per_cycle = bool(self.pre_score or self.normalizers)
         self.signed: Final = len(signers) == len(judging) and not evaluates_per_cycle
         self.signers: Final[tuple[PodSignature, ...]] = signers
+        self.signing: Final = Signing(signers)
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
         all_sighted = len(sighted) == len(judging)
         self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if all_sighted else ()

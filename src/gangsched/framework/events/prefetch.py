@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any, final
 
 from attrs import field, frozen
@@ -20,6 +20,7 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginErro
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import signatures
 from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
@@ -57,7 +58,9 @@ class Seen:
     objects: frozenset[type[Any]]
 
 
-def look(settings: Settings, call: CurrentCall, uid: PodUID) -> Seen | None:
+def look(
+    settings: Settings, pod_classes: PodClasses, call: CurrentCall, uid: PodUID
+) -> Seen | None:
     """Return a pod that was read in this call; read it if it was not. None if it is gone.
 
     Raises:
@@ -70,14 +73,17 @@ def look(settings: Settings, call: CurrentCall, uid: PodUID) -> Seen | None:
     shown = settings.cluster.pod(uid)
     if shown is not None and shown.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
-    seen = None if shown is None else ask(settings, shown)
+    seen = None if shown is None else ask(settings, pod_classes, shown)
     call.seen[uid] = seen
     return seen
 
 
 def pod(state: State, uid: PodUID) -> None:
     """Read a pod, and the siblings that may be admitted when it leaves its group."""
-    seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
+    seen, member = (
+        look(state.settings, state.pod_classes, state.call, uid),
+        state.pods.members.get(uid),
+    )
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is None:
@@ -97,12 +103,14 @@ def node(state: State, name: NodeName | None) -> None:
             member = state.pods.members.get(uid)
             if member is not None and member.state is MemberState.UNSCHEDULED:
                 state.call.arrived.setdefault(name, {})[uid] = None
-                look(state.settings, state.call, uid)
+                look(state.settings, state.pod_classes, state.call, uid)
 
 
-def group(state: State, members: Iterable[PodUID]) -> None:
-    """Read every member of a group. O(members)."""
-    for uid in members:
+def group(state: State, key: GroupKey) -> None:
+    """Read the specification of a group, and every member. O(members)."""
+    spec(state.settings, state.call, key)
+    info = state.pods.registry.get(key)
+    for uid in () if info is None else info.members:
         _pod_alone(state, uid)
 
 
@@ -141,7 +149,10 @@ def close(nodes: Nodes, call: CurrentCall) -> None:
 
 
 def _pod_alone(state: State, uid: PodUID) -> None:
-    seen, member = look(state.settings, state.call, uid), state.pods.members.get(uid)
+    seen, member = (
+        look(state.settings, state.pod_classes, state.call, uid),
+        state.pods.members.get(uid),
+    )
     if seen is not None:
         node(state, seen.pod.node_name)
     if member is not None:
@@ -157,8 +168,10 @@ def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
     return seen is None or seen.pod is not member.pod
 
 
-def ask(settings: Settings, shown: Pod) -> Seen:
+def ask(settings: Settings, pod_classes: PodClasses, shown: Pod) -> Seen:
     """Return a pod with what membership and plugins say of it.
+
+    What plugins say of pods with equal signatures is equal, so they are asked once for a class.
 
     Raises:
         PluginError: ``membership`` or a plugin raised, or returned a value of a wrong type.
@@ -174,6 +187,19 @@ def ask(settings: Settings, shown: Pod) -> Seen:
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
     signature = signatures.signature(settings, shown)
+    known = pod_classes.by_signature.get(signature) if settings.profile.signed else None
+    if known is not None:
+        return Seen(
+            shown,
+            claim,
+            problem,
+            signature,
+            known.labels,
+            known.reads_pods,
+            known.watches_pods,
+            known.carried,
+            known.objects,
+        )
     labels = signatures.labels_read(settings, shown)
     reads_pods, watches_pods, carried = signatures.pods_read(settings, shown)
     objects = signatures.objects_read(settings, shown)

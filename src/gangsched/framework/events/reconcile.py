@@ -10,6 +10,8 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
@@ -28,7 +30,7 @@ from gangsched.events import (
 from gangsched.framework.events import move_entity, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, group_attempt
+from gangsched.framework.lifecycle import assume, group_attempt, permit_end
 from gangsched.framework.lifecycle.entity_outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
@@ -61,7 +63,7 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
-    _look_at_node(state, name, now=now)
+    _look_at_nodes(state, name, now=now)
     if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
@@ -113,9 +115,18 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         if not changed.isdisjoint(each.objects)
     ]
     for pod_class in readers:
-        pod_class.forget_judgements()
+        pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
+    for member in _waiting_readers(state.pods, changed) if readers else ():
+        permit_end.ask_again(state, member, now=now)
+
+
+def _waiting_readers(pods: Pods, changed: frozenset[type[ClusterObject]]) -> Iterable[Member]:
+    """Return waiting pods for which changed objects are read, one of each group. O(waiting)."""
+    waiting = (pods.members[entry.uid] for entry in pods.waiting)
+    concerned = (each for each in waiting if not changed.isdisjoint(each.pod_class.objects))
+    return {member.entity.seq: member for member in concerned}.values()
 
 
 def _read_labels(
@@ -133,7 +144,10 @@ def _read_labels(
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    seen, member = prefetch.look(state.settings, state.call, uid), state.pods.members.get(uid)
+    seen, member = (
+        prefetch.look(state.settings, state.pod_classes, state.call, uid),
+        state.pods.members.get(uid),
+    )
     if seen is None:
         if member is not None:
             _forget(state, member, now=now)
@@ -176,9 +190,11 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             move_entity.move(state, member.entity, now=now)
 
 
-def has_left(settings: Settings, pods: Pods, call: CurrentCall, uid: PodUID) -> bool:
+def has_left(
+    settings: Settings, pods: Pods, pod_classes: PodClasses, call: CurrentCall, uid: PodUID
+) -> bool:
     """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(settings, call, uid), pods.members[uid]
+    seen, member = prefetch.look(settings, pod_classes, call, uid), pods.members[uid]
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     group = None if member.group is None else member.group.key
@@ -328,7 +344,7 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_node(state, pod.node_name, now=now)
+    _look_at_nodes(state, pod.node_name, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -361,6 +377,8 @@ def _update(
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
             state.nodes.replace_pod(pod)
+            if changed and before is MemberState.WAITING:
+                permit_end.ask_again(state, member, now=now)
             return
         else:
             reason = f"pod {pod.name} is {wanted.name.lower()}"
@@ -379,7 +397,7 @@ def _update(
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
     if member.node is not None:
-        is_gone = prefetch.look(state.settings, state.call, uid) is None
+        is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
@@ -398,7 +416,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_node(state, member.pod.node_name, now=now)
+    _look_at_nodes(state, member.pod.node_name, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -427,8 +445,7 @@ def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> 
     pod_class.users -= 1
     if not pod_class.users:
         del pod_classes.by_signature[pod_class.signature]
-        if pod_classes.latest.get(pod_class.like) is pod_class:
-            del pod_classes.latest[pod_class.like]
+        pod_classes.leave(pod_class.judgements)
         if pod_class.watches_pods:
             pod_classes.watch(pod_class, -1, nodes)
 
@@ -526,29 +543,20 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
-    if name is None:
-        return
-    pods_version = state.nodes.pods_version
-    if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now, ends_backoff=True)
-    elif state.nodes.pods_version != pods_version:
-        requeue.pods_changed(state, now=now)
-    if state.call.arrived:
-        _look_at_arrived(state, name, now=now)
-
-
-def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
-    """Look at pending pods that the cluster state shows on a node before their own event.
-
-    Another scheduler has bound them. Until they are known as assigned, they would be placed a
-    second time, and counted twice. O(pods on the node).
-    """
-    for uid in state.call.arrived.pop(name, ()):
-        pod_changed(state, uid, now=now)
-
-
 def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
-    """Read the node that a pod has left, if any, and the node that it is on."""
+    """Read nodes again, such as the one that a pod has left and the one that it is on.
+
+    Pending pods that the cluster state shows on such a node, before their own event, are read too:
+    another scheduler has bound them. Until they are known as assigned, they would be placed a
+    second time, and counted twice. Runtime complexity: O(pods on the nodes).
+    """
     for name in dict.fromkeys(names):
-        _look_at_node(state, name, now=now)
+        if name is None:
+            continue
+        pods_version = state.nodes.pods_version
+        if state.nodes.refresh(name):
+            requeue.gain(state, (name,), now=now, ends_backoff=True)
+        elif state.nodes.pods_version != pods_version:
+            requeue.pods_changed(state, now=now)
+        for uid in state.call.arrived.pop(name, ()):
+            pod_changed(state, uid, now=now)

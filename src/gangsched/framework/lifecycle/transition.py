@@ -176,7 +176,13 @@ def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, no
     elif denied is not None:
         _not_admitted(state, entity, denied, now=now)
     elif (
-        granted := permit_recheck.recheck(state.settings, state.pods, state.call, info, now=now)
+        granted := permit_recheck.recheck(
+            state.settings,
+            state.pods,
+            state.call,
+            [state.pods.members[entry.uid] for entry in state.pods.waiting.of(info.key)],
+            now=now,
+        )
     ) is not None:
         transition(state, entity, granted, now=now)
     elif not len(entity):

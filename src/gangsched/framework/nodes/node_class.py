@@ -21,11 +21,10 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, final
-
-from sortedcontainers import SortedList
+from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
+from gangsched.framework.nodes import in_order
 from gangsched.model import Node, Pod, Resources
 from gangsched.protocols import NodeView
 
@@ -150,19 +149,23 @@ class NodeClass:
             that is a class of its own, because a plugin has no ``node_signature``.
         number: The number of the class, ascending in the order of creation.
         sample: A view of one of the nodes, which stands for all.
+        scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
         after: The class of a node after it has taken a pod, by the requests of the pod.
         before: The class of a node after it has released a pod, by the requests of the pod.
         endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
     """
 
-    __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample")
+    __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample", "scarce")
 
     def __init__(self, key: tuple[Hashable, ...] | None, number: int, sample: Snapshot) -> None:
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
         self.sample: Snapshot = sample
-        self.nodes: Any = SortedList()
+        self.scarce: frozenset[str] = frozenset(
+            [name for name, amount in sample.free.items() if "/" in name and amount > 0]
+        )
+        self.nodes: in_order.Items = in_order.made(())
         self.after: dict[Resources, NodeClass] = {}
         self.before: dict[Resources, NodeClass] = {}
         self.endless: dict[str, NodeClass] = {}
@@ -318,13 +321,13 @@ class NodeClasses:
         if old is new:
             return
         if old is not None:
-            old.nodes.remove(index)
+            in_order.remove(old.nodes, index)
             if not old.nodes:
                 del self._occupied[old]
         if new is None:
             del self._of[index]
         else:
-            new.nodes.add(index)
+            new.nodes = in_order.add(new.nodes, index)
             self._occupied[new] = None
             self._of[index] = new
         self._moves.append((old, new))

@@ -304,6 +304,7 @@ class Nodes:
             become: The class of each of these nodes afterwards.
         """
         info: NodeInfo | None = None
+        counts = self.counts
         asked, alike = NOTHING, 0
         for pod, requests, index in pods:
             if info is None or info.index != index or requests is not asked:
@@ -313,7 +314,8 @@ class Nodes:
             self.assumed[pod.uid] = (info.node.name, pod)
             info.holders[pod.uid] = requests
             info.pods_by_uid[pod.uid] = pod
-            self.counts.put(pod, index)
+            if counts.is_active:
+                counts.put(pod, index)
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, final
 
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
@@ -75,14 +76,27 @@ class NodesView:
         self._counted: list[tuple[Pod, int, int]] = []
         self._total = nodes.total().copy()
 
-    def assume(self, pod: Pod, requests: Resources, index: int) -> None:
-        """Put a pod, which holds no node, on the node with this index."""
+    def assume(
+        self,
+        pod: Pod,
+        requests: Resources,
+        index: int,
+        terms: tuple[CarriedTerm, ...] | None = None,
+    ) -> None:
+        """Put a pod, which holds no node, on the node with this index.
+
+        Args:
+            pod: The pod.
+            requests: Its requests.
+            index: The index of the node.
+            terms: The terms that it carries, if they are known; see ``PodCounts.put``.
+        """
         classes = self._nodes.classes
         info = self._changed(index)
         given = classes.taking(classes.of(index), requests)
         info.take(pod.uid, requests, self._nodes.total())
         info.show(pod)
-        self._count(pod, index, 1)
+        self._count(pod, index, 1, terms)
         self._move({index: given})
 
     def unassume(self, pod: Pod, requests: Resources, index: int) -> None:
@@ -156,17 +170,24 @@ class NodesView:
         before = self._before.get(index)
         return self._nodes.classes.of(index) if before is None else before[1]
 
-    def _count(self, pod: Pod, index: int, change: int) -> None:
-        counted = self._counted
-        if counted:
-            last, where, how = counted[-1]
-            if last is pod and where == index and how == -change:
-                counted.pop()
-            else:
-                counted.append((pod, index, change))
+    def _count(
+        self,
+        pod: Pod,
+        index: int,
+        change: int,
+        terms: tuple[CarriedTerm, ...] | None = None,
+    ) -> None:
+        counts, counted = self._nodes.counts, self._counted
+        # also while nothing is counted: a plugin may ask for the first count later in the decision
+        last = counted[-1] if counted else None
+        if last is not None and last[0] is pod and last[1] == index and last[2] == -change:
+            counted.pop()
         else:
             counted.append((pod, index, change))
-        (self._nodes.counts.put if change > 0 else self._nodes.counts.take)(pod, index)
+        if change > 0:
+            counts.put(pod, index, terms)
+        else:
+            counts.take(pod, index)
 
     def _changed(self, index: int) -> NodeInfo:
         """Return a node that may be changed: a copy, made before its first change."""

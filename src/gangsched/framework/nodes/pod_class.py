@@ -1,75 +1,27 @@
 """PodClass: an equivalence class of pods, evaluated once for each class of nodes.
 
-Theory of operation. Pods with equal signatures get equal answers for each class of nodes. So a
-class of pods keeps one judgement for each class of nodes. An infeasible class has reasons. A
-feasible class has a score and an upper bound on how many such pods a node takes. ``refresh`` reads
-the log of moves of nodes between classes, judges the new classes, and updates the counts.
-
-In practice each node reports its own amount of memory, so a cluster has about as many classes as
-nodes, and many of them have equal scores. So classes are kept in an order, and classes with equal
-scores by their first node. The best node is the first node of the first class. The order does not
-depend on how nodes are divided into classes: a label that is read for one pod more changes no
-other pod's node.
-
-Invariants (checked by ``_check``):
-  I1  after ``refresh`` each class with nodes has a judgement;
-  I2  the orders have the feasible classes with nodes, by score or by pods per node, and then by
-      first node;
-  I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` is the sum of the
-      upper bounds of the other nodes.
+Pods with equal signatures get equal answers from every filter and score plugin. So what plugins
+say of such pods is kept here, and what they say of nodes in ``judgements``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, final
-
-from sortedcontainers import SortedList
+from collections.abc import Hashable, Iterator
+from typing import Any, final
 
 from gangsched.constraints.matchers import CarriedTerm
-from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
+from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements
+from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.model import NodeName, Pod
 
-__all__ = ["Judge", "Judgement", "PodClass"]
-
-
-class Judge(Protocol):
-    """Evaluates classes of nodes for one class of pods."""
-
-    def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        """Return the headroom, and the reasons against a node; none for a feasible node."""
-        ...
-
-    def before_scoring(self, found: Sequence[NodeClass]) -> None:
-        """Prepare for the scoring of the feasible classes *found*."""
-        ...
-
-    def score(self, given: NodeClass) -> int:
-        """Return how good a feasible node is."""
-        ...
-
-
-class Judgement(NamedTuple):
-    """The answers of plugins for a class of nodes.
-
-    Attributes:
-        score: The sum of the scores.
-        max_pods: An upper bound on the number of such pods that a node can take; 0 if infeasible.
-        reasons: Why a node is infeasible; empty if it is feasible.
-    """
-
-    score: int
-    max_pods: int
-    reasons: tuple[str, ...]
+__all__ = ["PodClass"]
 
 
 @final
 class PodClass:
-    """The judgements of all nodes for pods with one signature.
+    """Pods with one signature, and what plugins say of them.
 
     Attributes:
         signature: The signature.
@@ -86,33 +38,20 @@ class PodClass:
         objects: The classes of objects that plugins read for these pods.
         asked: By extension point, the positions of the plugins that have to do with these pods;
             see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
-        like: The key under which ``PodClasses.latest`` may have this class; None for none.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
-        answers: Answers of plugins by the part of the node that they read; used by the judge.
+        judgements: The answers for all nodes; like classes share them.
         fitted: What a node must have free at least to take such a pod; None if it is not known.
-        headroom: An upper bound on the number of such pods that the cluster can take, if no other
-            pods are placed.
     """
 
     __slots__ = (
-        "_by_max_pods",
-        "_epoch",
-        "_firsts",
-        "_judged",
-        "_nodes",
-        "_order",
-        "_reasons",
-        "_seen",
-        "answers",
         "asked",
         "carried",
         "filters",
         "fitted",
-        "headroom",
+        "judgements",
         "labels",
-        "like",
         "objects",
         "pending",
         "reads_pods",
@@ -140,268 +79,52 @@ class PodClass:
         self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
         self.filters: tuple[Any, ...] | None = None
-        self.like: Hashable = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.pending: int = 0
-        self.headroom: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
-        self.answers: dict[Hashable, Any] = {}
         self.asked: dict[str, tuple[int, ...]] = {}
-        self._seen = -1
-        self._epoch = 0
-        self._nodes = 0
-        self._judged: dict[NodeClass, Judgement] = {}
-        # the feasible classes with nodes, each with its first node when it was last counted
-        self._firsts: dict[NodeClass, int] = {}
-        # each order is built when it is first needed, since most classes need one or none
-        self._order: Any = None
-        self._by_max_pods: Any = None
-        self._reasons: Counter[str] = Counter()
+        self.judgements: Judgements = Judgements(sample.requests)
+
+    def share(self, judgements: Judgements) -> None:
+        """Use the judgements of a class for which every judge gives the same answers. O(1)."""
+        judgements.sharing += 1
+        self.judgements = judgements
+
+    # The judgements -------------------------------------------------------------------------------
+
+    @property
+    def headroom(self) -> int:
+        """An upper bound on the number of such pods that the cluster can take."""
+        return self.judgements.headroom
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
-        """Judge the classes of nodes that are new since the last call, and update the counts.
-
-        Runtime complexity: O(nodes that changed) and O(new classes x plugins); O(1) if no node has
-        changed.
-        """
-        classes = nodes.classes
-        if self._seen == classes.version:
-            self._forget_unused(classes)
-            return
-        moves = classes.since(self._seen)
-        if moves is None:
-            found: dict[NodeClass, int] = {c: len(c.nodes) for c in classes.occupied()}
-        else:
-            found = _net(moves)
-        self._judge(found, judge)
-        # no plugin is called from here on, so nothing raises with half of the counts updated
-        if moves is None:
-            self.headroom = self._nodes = 0
-            self._order = self._by_max_pods = None
-            self._reasons.clear()
-            self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
-        for node_class, count in found.items():
-            self._count(node_class, count)
-        self._seen = classes.version
-        self._forget_unused(classes)
-
-    def adopt(self, other: PodClass) -> None:
-        """Take over the judgements of a class for which every judge gives the same answers.
-
-        The two share the judgements from now on, so that each class of nodes is judged once for
-        both. Counts and orders are copied. O(classes of nodes).
-        """
-        self._seen, self._epoch, self._nodes = other._seen, other._epoch, other._nodes
-        self.headroom, self.answers = other.headroom, other.answers
-        self._judged, self._firsts = other._judged, dict(other._firsts)
-        self._reasons = other._reasons.copy()
-        self._order = None if other._order is None else other._order.copy()
-        self._by_max_pods = None if other._by_max_pods is None else other._by_max_pods.copy()
-
-    def forget_judgements(self) -> None:
-        """Forget all answers, because something besides the nodes has changed. O(1).
-
-        The next ``refresh`` judges every class of nodes again.
-        """
-        self._seen = -1
-        self._judged = {}
-        self.answers.clear()
-
-    def _forget_unused(self, classes: NodeClasses) -> None:
-        """Drop the judgements of classes that were dropped; all moves have been counted."""
-        if self._epoch != classes.epoch:
-            self._epoch = classes.epoch
-            self._judged = {c: known for c, known in self._judged.items() if c.nodes}
-            self.answers.clear()
+        """Judge the classes of nodes that are new; see ``Judgements.refresh``."""
+        self.judgements.refresh(nodes, judge)
 
     def judgement(self, node_class: NodeClass, judge: Judge) -> Judgement:
         """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
-        known = self._judged.get(node_class)
-        if known is None:
-            self._judge((node_class,), judge)
-            known = self._judged[node_class]
-        return known
-
-    def has_judged(self, node_class: NodeClass) -> bool:
-        """Return whether the judgement of a class is known, so that no plugin is asked. O(1)."""
-        return node_class in self._judged
+        return self.judgements.judgement(node_class, judge)
 
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes, best first: (score, class)."""
-        return ((-score, found) for score, _first, _number, found in self._in_order())
+        return self.judgements.ranked()
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
-        return ((found, self._judged[found].max_pods) for found in self._firsts)
-
-    def by_max_pods(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
-        """Iterate over the feasible classes in the order in which packing fills them.
-
-        First the classes whose nodes take *wanted* pods, the smallest first. Then the others, the
-        largest first; see ``at_least`` and ``below``.
-        """
-        yield from self.at_least(strands, wanted)
-        yield from (given for _max_pods, given in self.below(strands, wanted))
-
-    def at_least(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
-        """Iterate over the feasible classes whose nodes take *wanted* pods, the smallest first.
-
-        Runtime complexity: O(log classes) for each.
-
-        Args:
-            strands: Whether to iterate over the classes with a free extended resource that such a
-                pod does not request, or over the other classes.
-            wanted: The number of such pods that are to be placed.
-        """
-        order = self._in_packing_order()
-        for entry in order.islice(order.bisect_left((strands, wanted))):
-            if entry[0] is not strands:
-                break
-            yield entry[4]
-
-    def below(self, strands: bool, wanted: int) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the feasible classes whose nodes take fewer pods, the largest first.
-
-        Each comes with an upper bound on the pods per node.
-
-        Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
-        """
-        order = self._in_packing_order()
-        end = order.bisect_left((strands, wanted))
-        while end and order[end - 1][0] is strands:
-            begin = order.bisect_left(order[end - 1][:2])
-            for entry in order.islice(begin, end):
-                yield entry[1], entry[4]
-            end = begin
-
-    def _in_packing_order(self) -> Any:
-        if self._by_max_pods is None:
-            self._by_max_pods = SortedList(map(self._packing_key, self._firsts))
-        return self._by_max_pods
-
-    def _in_order(self) -> Any:
-        if self._order is None:
-            self._order = SortedList(map(self._score_key, self._firsts))
-        return self._order
-
-    def _score_key(self, found: NodeClass) -> tuple[int, int, int, NodeClass]:
-        """Return the sort key by score, the best first, then by the index of the first node."""
-        return (-self._judged[found].score, self._firsts[found], found.number, found)
-
-    def _packing_key(self, found: NodeClass) -> tuple[bool, int, int, int, NodeClass]:
-        """Return the sort key for packing.
-
-        First whether an extended resource is stranded, then the pods per node, then the index of
-        the first node.
-        """
-        asked, strands = self.sample.requests, False
-        for name, amount in found.sample.free.items():
-            if "/" in name and amount > 0 and name not in asked:
-                strands = True
-        return (
-            strands,
-            self._judged[found].max_pods,
-            self._firsts[found],
-            found.number,
-            found,
-        )
+        return self.judgements.with_max_pods()
 
     def best(self, nodes: Nodes) -> NodeName | None:
-        """Return the best node; of equal nodes the first to arrive. None if none is feasible.
-
-        Runtime complexity: O(1) after ``refresh``.
-        """
-        for _score, _first, _number, found in self._in_order():
-            if found.nodes:  # after refresh each class has some
-                return nodes.by_index[found.nodes[0]].node.name
-        return None
+        """Return the best node; see ``Judgements.best``."""
+        return self.judgements.best(nodes)
 
     def takes(self, node_class: NodeClass | None) -> bool:
         """Return whether nodes of a class can take such a pod. O(1)."""
-        known = None if node_class is None else self._judged.get(node_class)
-        return known is not None and not known.reasons
+        return self.judgements.takes(node_class)
 
     def diagnosis(self) -> Diagnosis:
         """Return why no node can take such a pod. O(reasons)."""
-        return Diagnosis(self._nodes, tuple(sorted(self._reasons.items())))
-
-    def _judge(self, found: Iterable[NodeClass], judge: Judge) -> None:
-        feasible: list[tuple[NodeClass, int]] = []
-        judged: list[tuple[NodeClass, Judgement]] = []
-        for node_class in found:
-            if node_class in self._judged:
-                continue
-            max_pods, reasons = judge.screen(node_class)
-            if reasons:
-                judged.append((node_class, Judgement(0, 0, reasons)))
-            else:
-                feasible.append((node_class, max_pods))
-        if feasible:
-            judge.before_scoring([node_class for node_class, _max_pods in feasible])
-            for node_class, max_pods in feasible:
-                score = judge.score(node_class)
-                judged.append((node_class, Judgement(score, max_pods, ())))
-        self._judged.update(judged)
-
-    def _count(self, node_class: NodeClass, count: int) -> None:
-        """Count *count* more nodes in a class; fewer if it is negative."""
-        known = self._judged[node_class]
-        self._nodes += count
-        for reason in known.reasons:
-            self._reasons[reason] += count
-            if not self._reasons[reason]:
-                del self._reasons[reason]
-        if known.reasons:
-            return
-        self.headroom += known.max_pods * count
-        first = node_class.nodes[0] if node_class.nodes else -1
-        before = self._firsts.get(node_class, -1)
-        if before == first:
-            return
-        if before >= 0:
-            if self._order is not None:
-                self._order.remove(self._score_key(node_class))
-            if self._by_max_pods is not None:
-                self._by_max_pods.remove(self._packing_key(node_class))
-            del self._firsts[node_class]
-        if first >= 0:
-            self._firsts[node_class] = first
-            if self._order is not None:
-                self._order.add(self._score_key(node_class))
-            if self._by_max_pods is not None:
-                self._by_max_pods.add(self._packing_key(node_class))
+        return self.judgements.diagnosis()
 
     def _check(self, nodes: Nodes, judge: Judge) -> None:
-        self.refresh(nodes, judge)
-        reasons: Counter[str] = Counter()
-        headroom = 0
-        order: list[tuple[int, int, int]] = []
-        for found in nodes.classes.occupied():
-            max_pods, why_not = judge.screen(found)
-            score = 0 if why_not else judge.score(found)
-            fresh = Judgement(score, max_pods, why_not)
-            if self._judged.get(found) != fresh:
-                raise InternalError(f"class {self.signature}: a node is not judged as it is")
-            for one in fresh.reasons:
-                reasons[one] += len(found.nodes)
-            if not fresh.reasons:
-                order.append((-score, found.nodes[0], found.number))
-                headroom += max_pods * len(found.nodes)
-        if sorted(order) != [entry[:3] for entry in self._in_order()]:
-            raise InternalError(f"class {self.signature}: the order of nodes is wrong")
-        if self.headroom != headroom:
-            raise InternalError(f"class {self.signature}: headroom {self.headroom} is wrong")
-        if self._reasons != reasons or self._nodes != len(nodes.infos):
-            raise InternalError(f"class {self.signature}: reasons {self._reasons} are wrong")
-
-
-def _net(moves: Iterable[Move]) -> dict[NodeClass, int]:
-    """Return the net change of the number of nodes of each class; 0 for classes with nodes."""
-    counts: dict[NodeClass, int] = {}
-    for old, new in moves:
-        if old is not None:
-            counts[old] = counts.get(old, 0) - 1
-        if new is not None:
-            counts[new] = counts.get(new, 0) + 1
-    return {found: count for found, count in counts.items() if count or found.nodes}
+        self.judgements._check(nodes, judge, self.signature)

@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, final
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched.constraints.matchers import PodMatcher
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.packing.pack import (
     BudgetExhausted,
@@ -74,9 +75,9 @@ _ANYWHERE: Final[Mapping[GroupKey, Domain | None]] = MappingProxyType({})
 
 
 @final
-@frozen
+@define(eq=False)  # not frozen, which doubles the cost of making one for each decision
 class Task:
-    """Members that are to be placed.
+    """Members that are to be placed; it does not change.
 
     Attributes:
         settings: What the caller set.

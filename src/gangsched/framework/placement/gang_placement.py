@@ -32,7 +32,8 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.judgements import Judge
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import sibling_search, topology
 from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
@@ -161,7 +162,12 @@ def _is_like(member: Member, other: Member) -> bool:
 
 
 def _empty(task: Task) -> Plan:
-    """Return an empty plan; half of the steps are kept for the search."""
+    """Return an empty plan; half of the steps are kept for the search.
+
+    A single kind looks at no node that another one has touched, so it takes no steps.
+    """
+    if len(task.kinds) == 1:
+        return Plan(task.nodes)
     return Plan(task.nodes, Budget(max(task.left, 0) // 2, task.work))
 
 

@@ -43,9 +43,10 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched.events import NominationLapsed
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue

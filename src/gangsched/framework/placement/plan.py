@@ -24,9 +24,10 @@ from typing import TypeAlias, final
 from attrs import frozen
 
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
 from gangsched.model import GroupKey
@@ -166,7 +167,7 @@ class Plan:
             if self._may_use(given):
                 if self._budget is not None:
                     try:
-                        self._budget.work(FIT if pod_class.has_judged(given) else MODEL)
+                        self._budget.work(FIT if pod_class.judgements.has_judged(given) else MODEL)
                     except BudgetSpent:
                         return
                 yield index, given
@@ -217,7 +218,7 @@ class Plan:
         *,
         spread: bool,
     ) -> None:
-        known = pod_class.judgement(given, judge)
+        known = pod_class.judgements.judgement(given, judge)
         if not known.reasons:
             count = self._count[index] if spread else 0
             heappush(heap, (count, -known.score, index, given.number, given, True))
@@ -258,12 +259,12 @@ class Plan:
         That is the smallest node that takes all that are left, otherwise the largest. A class is
         passed over once, not again for each node that is filled.
         """
-        for given in pod_class.at_least(strands, len(left)) if left else ():
+        for given in pod_class.judgements.at_least(strands, len(left)) if left else ():
             while left and self._is_usable(given):
                 yield given
             if not left:
                 return
-        for max_pods, given in pod_class.below(strands, len(left)) if left else ():
+        for max_pods, given in pod_class.judgements.below(strands, len(left)) if left else ():
             while left and self._is_usable(given):
                 if max_pods >= len(left):  # the last members, which a smaller node may take
                     yield from self._smallest(pod_class, strands, left)
@@ -276,7 +277,7 @@ class Plan:
         self, pod_class: PodClass, strands: bool, left: Sequence[Member]
     ) -> Iterator[NodeClass]:
         """Iterate over the class of the smallest node that takes all members, as far as it does."""
-        for given in pod_class.at_least(strands, len(left)):
+        for given in pod_class.judgements.at_least(strands, len(left)):
             if self._is_usable(given):
                 yield given
                 return
@@ -287,7 +288,8 @@ class Plan:
     def _fill(
         self, pod_class: PodClass, judge: Judge, left: list[Member], given: NodeClass, index: int
     ) -> None:
-        while left and not pod_class.judgement(given, judge).reasons:
+        judgements = pod_class.judgements
+        while left and not judgements.judgement(given, judge).reasons:
             member = left.pop()
             given = self._nodes.taking(given, member.requests)
             self.placed.append((member, index))

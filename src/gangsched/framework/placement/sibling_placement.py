@@ -60,8 +60,8 @@ class SiblingPlacement:
     positions: dict[tuple[Kind, int], int] = field(factory=dict[tuple[Kind, int], int])
     used: dict[int, int] = field(factory=dict[int, int])
     _kinds: list[Kind] = field(factory=list[Kind])
-    # nodes in use that cannot take a kind, until a member is taken back
-    _full: dict[Kind, set[int]] = field(factory=dict[Kind, set[int]])
+    # the nodes in use that may take a kind; made anew after a member is taken back
+    _open: dict[Kind, dict[int, None]] = field(factory=dict[Kind, dict[int, None]])
 
     def __attrs_post_init__(self) -> None:
         self.left = {kind: alike[::-1] for kind, alike in self.task.kinds.items()}
@@ -74,12 +74,9 @@ class SiblingPlacement:
 
     def plan(self) -> Plan:
         """Return the placement as a plan. O(members)."""
-        classes = self.task.nodes.classes
-        placed = self.tentative.placed.copy()
-        self.take_back()
         made, touched = Plan(self.task.nodes), set[int]()
-        for member, index in placed:
-            given = made.at(index) if index in touched else classes.of(index)
+        for member, index in self.tentative.placed:
+            given = made.at(index) if index in touched else self.tentative.original(index)
             made.put(member, given, on=index)
             touched.add(index)
         return made
@@ -93,6 +90,8 @@ class SiblingPlacement:
         """Place the next member of a kind on a node."""
         self.tentative.put(self.left[kind].pop(), index)
         self._kinds.append(kind)
+        for nodes in self._open.values():
+            nodes[index] = None
         self.used[index] = self.used.get(index, 0) + 1
         self.positions[kind, index] = self.positions.get((kind, index), 0) + 1
         self._count(kind, 1)
@@ -102,7 +101,7 @@ class SiblingPlacement:
         member, index = self.tentative.placed[-1]
         self.tentative.pop()
         kind = self._kinds.pop()
-        self._full.clear()
+        self._open.clear()
         self.used[index] -= 1
         if not self.used[index]:
             del self.used[index]
@@ -172,20 +171,20 @@ class SiblingPlacement:
         classes, domain = self.task.nodes.classes, self.domain(kind)
         check = self.task.checks[kind]
         judge = self.task.judges[kind.pod_class]
-        used, full = self.used, self._full.setdefault(kind, set())
+        used, may_take = self.used, self._open.get(kind)
+        if may_take is None:
+            may_take = self._open[kind] = dict.fromkeys(used)
         in_use: list[tuple[int, int]] = []
-        for index in used:
-            if index in full:
-                continue
+        for index in tuple(may_take):
             given = classes.of(index)
-            known = kind.pod_class.judgement(given, judge)
+            known = kind.pod_class.judgements.judgement(given, judge)
             if known.reasons:
-                full.add(index)
+                del may_take[index]
             elif domain is None or domain.has(given):
                 in_use.append((-known.max_pods, index))
         yield from (index for _order, index in sorted(in_use))
         for strands in (False, True):
-            for given in kind.pod_class.by_max_pods(strands, wanted):
+            for given in kind.pod_class.judgements.by_max_pods(strands, wanted):
                 if (domain is None or domain.has(given)) and not check.refuses(given):
                     yield from (index for index in given.nodes if index not in used)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, final
 
+from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.runtime.pod_readers import NodeCheck
@@ -47,14 +48,19 @@ class Tentative:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            while error is None and self.placed:
+            # without a plugin that counts, the view takes all members off at once
+            while error is None and self.placed and any(check.counts for check in self._checks):
                 self.pop()
         finally:
             self._view.discard()
 
+    def original(self, index: int) -> NodeClass:
+        """Return the class that a node has without the members. O(1)."""
+        return self._view.original(index)
+
     def put(self, member: Member, index: int) -> None:
         """Place a member on a node. O(log nodes + kinds x plugins)."""
-        self._view.assume(member.pod, member.requests, index)
+        self._view.assume(member.pod, member.requests, index, member.pod_class.carried)
         self.placed.append((member, index))
         for check in self._checks:
             check.add(member.pod, self._nodes.by_index[index])

@@ -24,9 +24,10 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import Judge, PodClass
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.runtime import calls, pod_readers, signatures
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member
@@ -62,7 +63,7 @@ class _Judge:
         self._profile = settings.profile
         self._nodes = nodes
         self._cycle = cycle
-        self._answers = pod_class.answers
+        self._answers = pod_class.judgements.answers
         profile = settings.profile
         if pod_class.filters is None:
             pod_class.filters = _filters(settings, pod)
@@ -246,7 +247,7 @@ def evaluate_ahead(
     """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
 
     Gangs with affinity have a class each, because their terms name them. The judgements leave out
-    the plugins that read such terms, so they are taken over from a class that is like it otherwise.
+    the plugins that read such terms, so they are shared with classes that are like it otherwise.
 
     An error of a plugin is suppressed here: the scheduling cycle asks again, and names the pod.
     """
@@ -259,18 +260,11 @@ def evaluate_ahead(
         if settings.profile.pod_readers and pod_class.reads_pods:
             apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
             signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
-            key = (
-                pod_class.reads_pods,
-                pod.requests,
-                *(part for plugin, part in signers if id(plugin) not in apart),
+            # the position of a plugin tells classes apart for which other plugins are asked
+            parts = tuple(
+                (n, part) for n, (plugin, part) in enumerate(signers) if id(plugin) not in apart
             )
-            like = pod_classes.latest.get(key)
-            if like is not None:
-                pod_class.filters = _filters(settings, pod)
-                if like.filters == pod_class.filters:
-                    pod_class.adopt(like)
-            pod_classes.latest[key] = pod_class
-            pod_class.like = key
+            pod_classes.share(pod_class, (pod.requests, parts))
         judged(settings, nodes, pod_class, now)
 
 

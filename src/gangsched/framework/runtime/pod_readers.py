@@ -116,6 +116,7 @@ class NodeCheck:
     Attributes:
         scores: Whether one of the plugins scores nodes.
         asked: How often the plugins were asked about a node.
+        counts: Whether one of the plugins counts the siblings that are planned (``add_pod``).
         ranks_alone: Whether the sums of scores contain those of all plugins, so that the scores of
             classes of nodes are not added.
         named: The names of the only nodes that can be accepted; None for any node.
@@ -134,6 +135,7 @@ class NodeCheck:
         "_weighted",
         "_wide",
         "asked",
+        "counts",
         "named",
         "ranks_alone",
         "scores",
@@ -165,6 +167,7 @@ class NodeCheck:
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self.asked: int = 0
+        self.counts: bool = bool(self._extensions)
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
         # whether a plugin is asked once for all nodes with equal labels
         self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import GangschedError
 from gangsched.framework.config.profile import Profile
+from gangsched.framework.config.signing import Signing
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
@@ -49,12 +50,22 @@ def signature(settings: Settings, pod: Pod) -> Hashable:
     if not settings.profile.signed:
         return pod.uid
     try:  # with every pod event, so all plugins at once
-        parts = tuple([plugin.pod_signature(pod) for plugin in settings.profile.signers])
+        parts = _parts(settings.profile.signing, pod)
         hash(parts)
     except Exception:
         # one by one, to name the plugin that failed
         return _signature_by_plugin(settings, pod)
     return parts
+
+
+def _parts(signing: Signing, pod: Pod) -> tuple[Hashable, ...]:
+    """Return what each plugin reads of a pod. O(plugins that must be asked)."""
+    if signing.read is None or signing.read(pod) != signing.unset:
+        return tuple([plugin.pod_signature(pod) for plugin in signing.signers])
+    parts = list(signing.blank)
+    for n, plugin in signing.asked:
+        parts[n] = plugin.pod_signature(pod)
+    return tuple(parts)
 
 
 def _signature_by_plugin(settings: Settings, pod: Pod) -> tuple[Hashable, ...]:

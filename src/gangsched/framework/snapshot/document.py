@@ -32,6 +32,7 @@ from gangsched._forms import as_object
 from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
@@ -85,10 +86,10 @@ HELD: Final[Mapping[type, Held]] = {
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
-    PodClasses: Held(anew="by_signature labels latest watching"),
+    PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
     Reservations: Held(kept="nominations overdue backfill"),
-    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived"),
+    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused"),
     Member: Held(
         kept="pod seq state node attempt cycle reason bind_failures started_at",
         anew="entity group pod_class role requests is_counted",
@@ -102,7 +103,8 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     # counted again from the pods on nodes
     PodCounts: Held(
-        anew="_by_index _carried _carriers _counts _domains _filed _matchers _terms is_active"
+        anew="_by_index _carried _carriers _counts _domains _filed _matchers _of_labels _terms"
+        " _terms_of _unfiled is_active"
     ),
     MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
@@ -117,12 +119,15 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
     NodeClasses: Held(anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign"),
-    NodeClass: Held(anew="number sample nodes key after before endless"),
+    NodeClass: Held(anew="number sample scarce nodes key after before endless"),
     Snapshot: Held(anew="node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        anew="sample signature labels objects reads_pods watches_pods carried filters like users"
-        " pending fitted headroom answers asked _seen _epoch _nodes _judged _order _firsts"
+        anew="sample signature labels objects reads_pods watches_pods carried filters users"
+        " pending fitted judgements asked",
+    ),
+    Judgements: Held(
+        anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),

@@ -163,7 +163,14 @@ _MEMBER: Final = Record(
     bind_failures=_COUNT,
     started_at=_MAYBE_INSTANT,
 )
-_WAIT: Final = Record(WaitRow, uid=STR, attempt=_COUNT, since=_INSTANT, deadline=_INSTANT)
+_WAIT: Final = Record(
+    WaitRow,
+    uid=STR,
+    attempt=_COUNT,
+    since=_INSTANT,
+    deadline=_INSTANT,
+    plugins=_STRS,
+)
 _PART: Final[Form[Any]] = Form(
     lambda value: _CLASS.write(value), lambda value, path: _CLASS.read(value, path)
 )

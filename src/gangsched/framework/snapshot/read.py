@@ -29,7 +29,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
-from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
+from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow, WaitRow
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import ASSUMED, Member
@@ -178,7 +178,7 @@ def _read_members(reading: Reading) -> None:
         require(row.seq > last, f"{path}.seq", row.seq, "in ascending order")
         unique(reading.entities, row.seq, f"{path}.seq")
         last = row.seq
-        seen = prefetch.ask(state.settings, row.pod)
+        seen = prefetch.ask(state.settings, state.pod_classes, row.pod)
         member = _member(reading, row, seen, path, is_evicted=row.pod.uid in evicted)
         state.pods.members[row.pod.uid] = member
         state.pods.count_priority(row.pod.priority, 1)
@@ -302,7 +302,19 @@ def _read_waiting(reading: Reading) -> None:
         number = member.attempt if info is None else info.attempts
         require(row.attempt <= number, f"{path}.attempt", row.attempt, f"an int <= {number}")
         key = None if info is None else info.key
-        waiting.put(WaitingPod(row.uid, key, node, row.attempt, row.since, row.deadline))
+        _check_pending(reading, row, path)
+        waiting.put(
+            WaitingPod(row.uid, key, node, row.attempt, row.since, row.deadline, row.plugins)
+        )
+
+
+def _check_pending(reading: Reading, row: WaitRow, path: str) -> None:
+    """Require pending plugins of the profile."""
+    names = reading.state.settings.profile.permit_names
+    for n, name in enumerate(row.plugins):
+        expected = f"the name of a permit plugin; these are: {', '.join(names) or 'none'}"
+        require(name in names, f"{path}.plugins[{n}]", name, expected)
+    each_once(row.plugins, f"{path}.plugins")
 
 
 # Attempts -------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def _pod_class(reading: Reading, sample: PodUID | Pod, path: str) -> PodClass:
     """Return the class of a known pod, or a class of its own for a pod that is not known."""
     if isinstance(sample, str):
         return reading.member(sample, path).pod_class
-    return pod_class_of(prefetch.ask(reading.state.settings, sample))
+    return pod_class_of(prefetch.ask(reading.state.settings, reading.state.pod_classes, sample))
 
 
 def pod_class_of(seen: Seen) -> PodClass:

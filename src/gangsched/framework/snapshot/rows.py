@@ -143,12 +143,13 @@ class MemberRow:
 @final
 @frozen(kw_only=True)
 class WaitRow:
-    """The wait of a pod on permit."""
+    """The wait of a pod on permit; *plugins* are the pending plugins."""
 
     uid: PodUID
     attempt: int
     since: float
     deadline: float
+    plugins: tuple[str, ...] = ()
 
 
 @final

@@ -84,7 +84,13 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         entities=tuple(_entity(entity, uid) for entity, uid in _entities(pods)),
         members=tuple(_member(settings, member) for member in pods.members.values()),
         waiting=tuple(
-            WaitRow(uid=one.uid, attempt=one.attempt, since=one.since, deadline=one.deadline)
+            WaitRow(
+                uid=one.uid,
+                attempt=one.attempt,
+                since=one.since,
+                deadline=one.deadline,
+                plugins=one.pending_plugins,
+            )
             for one in pods.waiting
         ),
         active=tuple(entity.seq for entity in queue.active),

@@ -8,13 +8,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar, assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._waiting import WaitingPod
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
     BackingOff,
@@ -32,9 +33,11 @@ from gangsched.explain import (
 )
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
@@ -106,7 +109,8 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
         case MemberState.WAITING if group is None:
             waiting = state.pods.waiting.get(uid)
             assert waiting is not None
-            return OnPermit((uid,), waiting.since, 0, waiting.deadline)
+            pending = _pending_plugins(state.settings, [waiting])
+            return OnPermit((uid,), waiting.since, 0, waiting.deadline, plugins=pending)
         case MemberState.UNSCHEDULED if group is None:
             return _why_entity(state.queue, member.entity, ahead)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
@@ -137,6 +141,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             max(needed or 0, 0),
             min(pod.deadline for pod in waiting),
             None if entity is None else entity.unschedulable_member,
+            _pending_plugins(state.settings, waiting),
         )
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = equivalence.presence(state.settings, state.call, info)
@@ -147,6 +152,13 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     if entity is None or not len(entity):
         return Running(None, info.scheduled)
     return _why_entity(state.queue, entity, ahead)
+
+
+def _pending_plugins(settings: Settings, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:
+    """Return the plugins that have not allowed waiting pods yet, without the one for the quorum."""
+    rule = settings.profile.quorum
+    names = {name for entry in waiting for name in entry.pending_plugins}
+    return tuple(sorted(names - ({name_of(rule)} if rule is not None else set())))
 
 
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:

@@ -1,0 +1,91 @@
+"""Which plugins must be asked for the signature of a pod.
+
+Most pods state none of the constraints that most plugins are about. A plugin that declares which
+attributes of a pod it signs need not be asked about a pod that sets none of them. So the signature
+of a plain pod costs the look-up of these attributes, and the call of the few other plugins.
+
+Rules:
+  R1  an attribute is set if it differs from its default;
+  R2  a declaration counts only for the ``pod_signature`` that it was written for: if a subclass
+      overrides that method alone, the subclass has declared nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, cast, final
+
+from attrs import fields
+
+from gangsched.errors import ProfileError
+from gangsched.model import Pod
+from gangsched.protocols import PodSignature
+
+__all__ = ["Signing"]
+
+_PLAIN: Final = Pod(name="plain")
+_DEFAULTS: Final[dict[str, Any]] = {
+    each.name: getattr(_PLAIN, each.name)
+    for each in fields(Pod)
+    if each.name not in ("name", "uid")
+}
+"""The attributes of pods that have a default, which is the same for all pods."""
+
+
+@final
+class Signing:
+    """The plugins that sign pods; ``gangsched.framework.runtime.signatures`` asks them.
+
+    Args:
+        signers: The plugins, each with ``pod_signature``.
+
+    Attributes:
+        signers: The same.
+        read: Returns the declared attributes of a pod; None if no plugin declares any.
+        unset: What it returns for a pod that sets none of them.
+        asked: The plugins that are asked about such a pod, too, each with its position.
+        blank: The answers of the others.
+
+    Raises:
+        ProfileError: A plugin declares an attribute that a pod does not have.
+    """
+
+    __slots__ = ("asked", "blank", "read", "signers", "unset")
+
+    def __init__(self, signers: Sequence[PodSignature]) -> None:
+        self.signers: tuple[PodSignature, ...] = tuple(signers)
+        declared = [_declared(plugin) for plugin in self.signers]
+        names = sorted({name for each in declared for name in each or ()})
+        self.read: Callable[[Pod], object] | None = attrgetter(*names) if names else None
+        defaults = tuple(_DEFAULTS[name] for name in names)
+        self.unset: object = defaults if len(names) > 1 else next(iter(defaults), None)
+        self.asked: tuple[tuple[int, PodSignature], ...] = tuple(
+            (n, plugin) for n, plugin in enumerate(self.signers) if declared[n] is None
+        )
+        self.blank: tuple[Hashable, ...] = (None,) * len(self.signers)
+
+
+def _declared(plugin: Any) -> frozenset[str] | None:
+    """Return the attributes that a plugin declares; None if it must be asked about every pod."""
+    given: Any = getattr(plugin, "attributes_signed", None)
+    if given is None or not _is_of_the_same_class(plugin):
+        return None
+    expected = "a collection of attributes of Pod that have a default"
+    problem = f"{plugin.name!r} has {given!r}, expected {expected}"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ProfileError("attributes_signed", problem)
+    names = tuple(cast("Iterable[object]", given))
+    if not all(isinstance(name, str) and name in _DEFAULTS for name in names):
+        raise ProfileError("attributes_signed", problem)
+    return frozenset(map(str, names))
+
+
+def _is_of_the_same_class(plugin: object) -> bool:
+    """Return whether no subclass overrides ``pod_signature`` without a declaration of its own."""
+    for each in type(plugin).__mro__:
+        if "attributes_signed" in vars(each):
+            return True
+        if "pod_signature" in vars(each):
+            return False
+    return True  # both are attributes of the plugin itself
