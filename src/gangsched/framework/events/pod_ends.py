@@ -19,7 +19,9 @@ from gangsched.errors import GangschedError
 from gangsched.framework.events import move_entity
 from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import calls
+from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod, PodUID
 
 __all__ = ["Bound", "bound", "notify"]
@@ -41,11 +43,11 @@ class Bound:
     node: NodeName
 
 
-def bound(state: State, uid: PodUID) -> Bound | None:
+def bound(settings: Settings, pods: Pods, uid: PodUID) -> Bound | None:
     """Return a pod if it uses a node; None if not, or if no plugin asks. O(1)."""
-    if not state.settings.profile.end_listeners:
+    if not settings.profile.end_listeners:
         return None
-    member = state.pods.members.get(uid)
+    member = pods.members.get(uid)
     if member is None or member.state not in _ON_ITS_NODE or member.pod.node_name is None:
         return None
     return Bound(member.pod, member.pod.node_name)
@@ -66,14 +68,11 @@ def notify(state: State, before: Bound, *, now: float) -> None:
             wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
         except GangschedError as error:
             state.call.deferred.append(error)
-    if wakes:
-        _wake(state, now=now)
-
-
-def _wake(state: State, *, now: float) -> None:
+    if not wakes:
+        return
     for pod_class in state.pod_classes.by_signature.values():
         pod_class.judgements.forget()
-    requeue.plugin_changed(state, now=now)
+    requeue.objects_changed(state, None, now=now)
     for entity in state.queue.unschedulable:
         if state.queue.is_gated(entity):
             move_entity.move_if_needed(state, entity, now=now)

@@ -56,7 +56,6 @@ __all__ = [
     "gain",
     "may_fit",
     "objects_changed",
-    "plugin_changed",
     "pods_changed",
     "may_preempt_others",
     "reopen",
@@ -160,35 +159,21 @@ def _reads_pods(equivalence_class: Hashable) -> bool:
     )
 
 
-def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:
+def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: float) -> None:
     """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
+
+    With None for *kinds*, a plugin has said that it may accept any pod that it refused.
 
     Runtime complexity: O(parked classes x members of one entity of each).
     """
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
-        if _reads_objects(state.pods, entity, kinds):
+        if kinds is None or _reads_objects(state.pods, entity, kinds):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
-        reads = _reads_objects(state.pods, parked.sample, kinds)
+        reads = kinds is None or _reads_objects(state.pods, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
-
-
-def plugin_changed(state: State, *, now: float) -> None:
-    """Requeue the parked entities that fit, because a plugin may accept more than before.
-
-    Runtime complexity: O(parked classes x pod classes in each), also for those in backoff.
-    """
-    step = state.attempts.tick()
-    for entity in state.attempts.tried.values():
-        entity.event_step = step
-    for parked in state.queue.blocked_queues():
-        if may_fit(state, parked.equivalence_class, now=now):
-            state.queue.open(parked, step=step, now=now, helps=True)
-    for line in state.queue.open_queues_in_backoff():
-        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now):
-            state.queue.help(line, step=step)
 
 
 def _reads_objects(pods: Pods, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
