@@ -255,6 +255,8 @@ class Shell:
             await tasks.until(asyncio.shield(running), stop)
             if not running.done():
                 _log.info("stopping: binds under way are waited for")
+                if len(waits):
+                    _log.info("%d binds wait for volumes; the next leader takes over", len(waits))
                 driver.stop()
                 await asyncio.wait((running,), timeout=self._settings.drain)
         finally:

@@ -239,7 +239,10 @@ class Nodes:
                 if uid in shown:
                     continue
                 where, assumed = self.assumed.get(uid, (None, None))
-                if where == name and assumed is not None and assumed.requests is requests:
+                if where == name and assumed is not None:
+                    # like members share one object of requests, so it may be that of another pod
+                    if assumed.requests != requests:
+                        return None
                     shown[uid] = assumed
                 elif departed is None:
                     departed = uid

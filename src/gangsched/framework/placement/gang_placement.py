@@ -35,13 +35,14 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import sibling_search, topology
-from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
+from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable
 
@@ -57,7 +58,7 @@ def place(
     groups: Sequence[PodGroupInfo],
     members: Sequence[Member],
     cycles: Mapping[int, CycleState],
-    asks: Sequence[Ask],
+    asks: Sequence[RoleCount],
     *,
     now: float,
     budget: int | None = None,
@@ -299,6 +300,7 @@ def _place_anew(
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
             closest, group = (number, answer.fits), task.asks[number].group
+            assert group is not None  # a task is about members of groups
             found = _unschedulable(task, *task.first_of(group), answer, domains[group])
     return found
 
@@ -351,7 +353,7 @@ def _unschedulable(
             ask.count,
             found.fits,
             found.exact,
-            ask.role,
+            ask.role or "",
             found.resource,
             found.in_pieces,
             group=group,

@@ -30,7 +30,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
-from gangsched.model import GroupKey
+from gangsched.framework.state.role_count import RoleCount
 
 __all__ = ["Domain", "Plan"]
 
@@ -114,12 +114,10 @@ class Plan:
         """Return the class of a touched node after its planned members. O(1)."""
         return self._at[index]
 
-    def count(self, group: GroupKey, role: str) -> int:
-        """Return how many members of a group are planned: of a role, or in all. O(members)."""
+    def count(self, ask: RoleCount) -> int:
+        """Return how many planned members count for a number that is asked for. O(members)."""
         return sum(
-            member.group is not None
-            and member.group.key == group
-            and (not role or member.role == role)
+            member.group is not None and ask.covers(member.group.key, member.role)
             for member, _index in self.placed
         )
 

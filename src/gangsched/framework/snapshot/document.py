@@ -130,7 +130,9 @@ HELD: Final[Mapping[type, Held]] = {
         anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
         " _by_max_pods _reasons",
     ),
-    EquivalenceClass: Held(kept="needed runs floor quotas roles topology parts reach affected"),
+    EquivalenceClass: Held(
+        kept="needed runs floor role_counts roles topology parts reach affected"
+    ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
     SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),

@@ -23,6 +23,7 @@ from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.model import (
     GroupKey,
     Node,
@@ -164,7 +165,7 @@ class EquivalenceClassRow:
     needed: int
     runs: tuple[tuple[PodUID | Pod, int], ...] = ()
     floor: Resources = NOTHING
-    quotas: tuple[tuple[str, int], ...] = ()
+    role_counts: tuple[RoleCount, ...] = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
     parts: tuple[EquivalenceClassRow, ...] = ()
@@ -211,7 +212,7 @@ class NominationRow:
     entity: int
     priority: int
     pods: tuple[NominatedPodRow, ...] = ()
-    required: tuple[tuple[GroupKey | None, str, int], ...] = ()
+    required: tuple[RoleCount, ...] = ()
     specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
     awaited: tuple[PodUID, ...] = ()
     deadline: float

@@ -306,7 +306,7 @@ def _equivalence_class(asked: EquivalenceClass, samples: _Samples) -> Equivalenc
         needed=asked.needed,
         runs=tuple((_sample(each, samples), count) for each, count in asked.runs),
         floor=asked.floor,
-        quotas=asked.quotas,
+        role_counts=asked.role_counts,
         roles=asked.roles,
         topology=asked.topology,
         parts=tuple(_equivalence_class(part, samples) for part in asked.parts),
