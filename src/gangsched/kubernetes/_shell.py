@@ -210,8 +210,6 @@ class Shell:
             requests,
             owner.cache,
             effects.is_victim,
-            binder.ended,
-            owner.spare,
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
