@@ -27,8 +27,8 @@ Theory of operation
     A node is not a candidate if a filter refuses the preemptor there with ``resolvable=False``:
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
-    so every node is a candidate; but a single pod is not placed where a plugin that reads pods has
-    refused it with ``resolvable=False``. So no pod is evicted for the sake of an affinity to it.
+    so every node is a candidate. But a single pod is not placed where a plugin that reads pods has
+    refused it with ``resolvable=False``: an affinity is not met by the eviction of its objects.
 
 Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
