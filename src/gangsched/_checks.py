@@ -20,6 +20,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -45,6 +47,17 @@ _CARRIED: Final[dict[type, tuple[tuple[str, type, str], ...]]] = {
     Bound: (("uid", str, "a string"), ("node", str, "a string"), ("attempt", int, "an int")),
     BindFailed: (
         ("uid", str, "a string"),
+        ("attempt", int, "an int"),
+        ("reason", str, "a string"),
+    ),
+    PermitAllowed: (
+        ("uid", str, "a string"),
+        ("plugin", str, "a string"),
+        ("attempt", int, "an int"),
+    ),
+    PermitRejected: (
+        ("uid", str, "a string"),
+        ("plugin", str, "a string"),
         ("attempt", int, "an int"),
         ("reason", str, "a string"),
     ),

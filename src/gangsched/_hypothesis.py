@@ -20,6 +20,8 @@ from gangsched.events import (
     Bound,
     NodeDeleted,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodDeleted,
     PodGroupDeleted,
 )
@@ -52,6 +54,7 @@ __all__ = ["TYPES", "register_types"]
 TYPES: Final[tuple[type[Any], ...]] = (
     *(Resources, Pod, PodGroup, Node, InMemoryCluster),
     *(PodDeleted, NodeDeleted, PodGroupDeleted, Bound, BindFailed),
+    *(PermitAllowed, PermitRejected),
     *(FrozenMap, Taint, Toleration, Topology),
     *(NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm),
     *(LabelSelector, LabelSelectorRequirement, PodAffinityTerm, WeightedPodAffinityTerm),

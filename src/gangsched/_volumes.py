@@ -30,6 +30,7 @@ __all__ = [
     "claim_key",
     "claims_of",
     "matching_volume",
+    "may_take",
     "may_provision",
     "pod_part",
     "problem_with",
@@ -148,15 +149,26 @@ def matching_volume(
         reached = volume.is_reached_from(node.labels)
         if volume.is_for(claim) or taken.get(volume.name) == claim.key:
             return volume if reached else None
-        if not volume.available or volume.storage_class != claim.storage_class or not reached:
-            continue
-        if claim.selector is not None and not claim.selector.matches(volume.labels):
-            continue
-        if not set(claim.access_modes) <= set(volume.access_modes):
+        if not reached or not _is_offered(volume, claim):
             continue
         if best is None or _size(volume.capacity) < _size(best.capacity):
             best = volume
     return best
+
+
+def may_take(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a claim can be bound to a volume, wherever its pod goes. O(labels)."""
+    reserved = volume.is_for(claim) or _is_offered(volume, claim)
+    return reserved and _may_take(volume, claim, None)
+
+
+def _is_offered(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a volume that no claim has is what a claim asks for."""
+    if not volume.available or volume.storage_class != claim.storage_class:
+        return False
+    if claim.selector is not None and not claim.selector.matches(volume.labels):
+        return False
+    return set(claim.access_modes) <= set(volume.access_modes)
 
 
 def _may_take(volume: PersistentVolume, claim: PersistentVolumeClaim, taken_by: str | None) -> bool:

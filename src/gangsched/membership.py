@@ -85,6 +85,19 @@ ROLE_SPELLINGS: Final = (
 )
 
 
+_KEYS: Final = {
+    source: frozenset(
+        key
+        for spelling in SPELLINGS
+        if spelling.source is source
+        for key in (spelling.name, spelling.minimum)
+        if key is not None
+    )
+    for source in (Source.LABEL, Source.ANNOTATION)
+}
+"""The keys that state a group or a minimum, by where they are written."""
+
+
 @final
 @frozen
 class Membership:
@@ -117,7 +130,17 @@ def membership(pod: Pod) -> Membership | None:
     if pod.pod_group is None and not pod.labels and not pod.annotations:
         return None
     claim: Membership | None = None
+    # With every event of a pod: most spellings are not there, which two intersections tell.
+    written = {
+        Source.LABEL: _KEYS[Source.LABEL].intersection(pod.labels),
+        Source.ANNOTATION: _KEYS[Source.ANNOTATION].intersection(pod.annotations),
+    }
+    if pod.pod_group is None and not any(written.values()):
+        return None
     for spelling in SPELLINGS:
+        keys = written.get(spelling.source)
+        if keys is not None and spelling.name not in keys and spelling.minimum not in keys:
+            continue
         found = _read(pod, spelling)
         if found is None:
             continue

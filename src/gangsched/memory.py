@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import TypeVar, assert_never
 
-from attrs import evolve
-
 from gangsched._checks import check_event
 from gangsched.cluster_objects import KINDS, ObjectStore
 from gangsched.errors import ClusterStateError, InternalError
@@ -24,6 +22,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -31,7 +31,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, _with_fields
 from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]
@@ -97,8 +97,8 @@ class InMemoryCluster:
                 if known.node_name not in (None, name):
                     problem = f"is bound to {known.node_name} and cannot be bound to {name}"
                     raise ClusterStateError(known.key, problem)
-                self._put(evolve(known, node_name=name))
-            case BindFailed():
+                self._put(_with_fields(known, node_name=name))
+            case BindFailed() | PermitAllowed() | PermitRejected():
                 pass
             case _:
                 assert_never(given)

@@ -42,6 +42,7 @@ __all__ = [
     "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
+    "MinimaFirst",
     "NamesNodes",
     "NodeLabelsRead",
     "NodeSignature",
@@ -477,6 +478,16 @@ class CycleView(Protocol):
         """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
         ...
 
+    @property
+    def bind_failures(self) -> int:
+        """In ``unreserve`` after a failed bind: how many binds of the pod in a row have failed."""
+        ...
+
+    @property
+    def can_evict(self) -> bool:
+        """In ``unreserve`` after a failed bind: whether the host performs evictions."""
+        ...
+
     def read(self, key: StateKey[T]) -> T | None:
         """Return what was written under *key* in this cycle; None when nothing was."""
         ...
@@ -814,6 +825,21 @@ class GroupRequests(Protocol):
         ...
 
 
+class MinimaFirst(Protocol):
+    """Optional for a plugin with a quorum rule: whether elastic members wait for minima.
+
+    Then the cycle of a whole gang places no more members than the gang needs. The others are queued
+    anew, where ``queue_sort`` puts them. See ``gangsched.coscheduling.Coscheduling``.
+
+    Source: KAI Scheduler and Volcano, which give each gang its minimum before any gang gets more.
+    """
+
+    @property
+    def minima_first(self) -> bool:
+        """Whether a cycle places the minimum only."""
+        ...
+
+
 class GroupWide(Protocol):
     """Optional for a plugin that decides about groups: at which points one answer holds for all.
 
@@ -999,9 +1025,15 @@ class PermitPlugin(Plugin, Protocol):
     """The last decision before binding."""
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success`` to release the pod and its waiting siblings, ``Wait`` to wait.
+        """Return ``Success`` to allow the pod, ``Wait`` to let it wait.
 
-        The pod counts as assumed already. ``Unschedulable`` undoes its placement.
+        The pod counts as assumed already. ``Unschedulable`` undoes its placement. A pod is released
+        when each plugin has allowed it; the members of a gang are released together, when a quorum
+        of them is allowed.
+
+        After ``Wait`` the plugin is asked again when an event concerns the pod, its group, or an
+        object that is read for it. The host may answer in its place with ``PermitAllowed`` and
+        ``PermitRejected``. No answer makes the wait longer: it ends after the shortest timeout.
         """
         ...
 

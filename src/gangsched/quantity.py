@@ -166,6 +166,8 @@ def format_quantity(thousandths: int, *, binary: bool = False) -> str:
 
 def is_seconds(value: object) -> TypeGuard[float]:
     """Return whether a value is a finite int or float, as every instant and every duration is."""
+    if type(value) is float:  # with every call
+        return -_MOST_SECONDS <= value <= _MOST_SECONDS
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -_MOST_SECONDS <= value <= _MOST_SECONDS

@@ -44,6 +44,8 @@ from gangsched import (
     NominationLapsed,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     Pod,
     PodAdded,
     PodDeleted,
@@ -131,6 +133,8 @@ class LawOracle:
                 self._see_bound(uid, name)
             case BindFailed(uid, attempt):
                 self._see_failed(uid, attempt)
+            case PermitAllowed() | PermitRejected():
+                pass  # an answer is not in the cluster: the effects show what follows from it
             case ObjectChanged() | ObjectDeleted():
                 pass  # the profiles that the oracle knows read no such objects
             case _:
@@ -160,6 +164,7 @@ class LawOracle:
         hold = record.hold
         shown = record.gone or record.pod.is_finished or record.bound is not None
         if not shown and hold and hold.deadline is None and hold.attempt == attempt:
+            record.leaving = False
             self._let(record, None)
             self._see_pod(uid, record.pod)
 

@@ -13,8 +13,10 @@ from gangsched import (
     ContainerImage,
     Disk,
     Evict,
+    GroupBound,
     GroupIncomplete,
     GroupKey,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     HostPort,
@@ -27,6 +29,8 @@ from gangsched import (
     NodeUpdated,
     Nominated,
     NominationLapsed,
+    PermitAllowed,
+    PermitRejected,
     Pod,
     PodAdded,
     PodAffinityTerm,
@@ -170,6 +174,8 @@ events = st.one_of(
     st.builds(PodGroupDeleted, _keys),
     st.builds(Bound, _uids, _names, _wholes),
     st.builds(BindFailed, _uids, _wholes, _strings),
+    st.builds(PermitAllowed, _uids, _strings, _wholes),
+    st.builds(PermitRejected, _uids, _strings, _wholes, _strings),
 )
 _roles = _few(st.tuples(_strings, _wholes, _wholes))
 effects = st.one_of(
@@ -180,10 +186,12 @@ effects = st.one_of(
     st.builds(PodNotAdmitted, _uids, _strings),
     st.builds(GroupIncomplete, _keys, _wholes, st.none() | _wholes, _roles),
     st.builds(PodUnschedulable, _uids, _strings),
-    st.builds(PodWaiting, _uids, _names, _endless, _wholes),
+    st.builds(PodWaiting, _uids, _names, _endless, _wholes, _wholes, _few(_strings)),
     st.builds(PodRejected, _uids, _names, _strings),
     st.builds(GroupRejected, _keys, _wholes, _strings, _endless),
     st.builds(GroupScheduled, _keys, _wholes, _wholes, _endless),
+    st.builds(GroupBound, _keys, _wholes, _wholes),
+    st.builds(GroupPartlyBound, _keys, _wholes, _wholes, _uids, _strings),
     st.builds(PodScheduled, _uids, _names),
     st.builds(
         Nominated,

@@ -215,8 +215,10 @@ def perform(effect: Effect) -> Event | None:
         case Release(group, members):
             assert_type(group, GroupKey)
             assert_type(members, tuple[PodUID, ...])
-        case PodWaiting(uid, node, deadline, remaining):
+        case PodWaiting(uid, node, deadline, remaining, attempt, plugins):
             print(uid, node, deadline, remaining)
+            assert_type(attempt, int)
+            assert_type(plugins, tuple[str, ...])
         case GroupScheduled(group, attempt, scheduled, waited):
             print(group, attempt, scheduled, waited)
         case GroupRejected(group, attempt, reason, retry_after):

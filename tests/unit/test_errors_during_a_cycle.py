@@ -22,6 +22,7 @@ from gangsched import (
     Profile,
     Scheduler,
     Unschedulable,
+    Wait,
 )
 from gangsched.coscheduling import Coscheduling
 from gangsched.errors import PluginError
@@ -141,10 +142,15 @@ AT_RELEASE = ("permit", "pre_bind", "bind")
 
 
 def two_of_three_wait() -> Host:
-    """Return a gang of three of which two hold a node, while nothing is left for the third."""
+    """Return a gang of three of which two hold a node, while nothing is left for the third.
+
+    The plugin let both wait, so it is asked again.
+    """
     waiting = host(*AT_RELEASE, minimum=3, size=3)
+    waiting[2].answers["permit"] = Wait(60.0)
     assert finish(waiting) == []
     assert len(waiting[1].waiting) == 2
+    waiting[2].answers.clear()
     return waiting
 
 
@@ -169,7 +175,7 @@ def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -
         need_two(broken)
     error = caught.value
     assert (error.plugin, error.point, error.subject) == ("FaultyPlugin", point, "default/w-0")
-    refused[2].answers["permit"] = Unschedulable("not now")
+    refused[2].answers["permit"] = Wait(60.0)
     need_two(refused)
     for each in (broken, refused):
         each[2].answers.clear()

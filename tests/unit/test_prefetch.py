@@ -11,6 +11,7 @@ from attrs import evolve
 from gangsched import (
     Bound,
     Event,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -63,7 +64,7 @@ def looks(state: State) -> tuple[set[str], set[str]]:
     "survey",
     [
         lambda state: prefetch.pod(state, A.uid),
-        lambda state: prefetch.group(state, [A.uid]),
+        lambda state: prefetch.group(state, GroupKey("default/g")),
     ],
     ids=["the-pod", "its-group"],
 )
@@ -109,7 +110,7 @@ def test_other_members_are_reread_when_a_refused_one_may_join(
 
 def test_claim_that_is_well_formed_has_no_problem() -> None:
     _cluster, state = a_state(A)
-    seen = prefetch.look(state.settings, state.call, A.uid)
+    seen = prefetch.look(state.settings, state.pod_classes, state.call, A.uid)
     assert seen is not None
     assert (seen.pod, seen.problem) == (A, None)
 

@@ -201,7 +201,7 @@ def test_what_if_fails_a_bind_of_a_pod_bound_elsewhere() -> None:
     cluster.apply(Bound(pod.uid, other.name, 1))
     assert scheduler.what_if().effects == (
         Bind(pod.uid, ONE.name, 1),
-        PodRejected(pod.uid, ONE.name, "pod p is assigned"),
+        PodRejected(pod.uid, ONE.name, "pod p was bound to other"),
     )
 
 
@@ -300,7 +300,7 @@ def test_smallest_change_reports_that_most_is_too_few() -> None:
     assert isinstance(found, Insufficient)
     assert (found.most, found.until, found.refusal) == (2, 100.0, "")
     assert str(found).startswith(
-        "no number of nodes up to 2 of cpu=1 would start pod group default/small by t=100: "
+        "no number of nodes up to 2 of cpu=1 would start pod group default/small by t=100s: "
     )
     # of its last try: two nodes are known to be too few, and it is not tried
     assert "at most 1 of 4 members fit" in str(found)
@@ -415,7 +415,7 @@ def test_smallest_change_ends_early_for_an_incomplete_group() -> None:
     why = NotEnoughMembers(SMALL, 1, 3)
     assert found == Insufficient(SMALL, ONE, 0, 100.0, why)
     assert str(found) == (
-        "no number of nodes would start pod group default/small by t=100:"
+        "no number of nodes would start pod group default/small by t=100s:"
         " waiting for 2 more members: 1 of 3 exist"
     )
 

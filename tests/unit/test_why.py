@@ -300,7 +300,9 @@ def test_why_of_a_pod_without_group_that_waits_on_permit() -> None:
     driver.tell(node("n"))
     driver.add(make_pod("p", cpu=1))
     driver.drain()
-    assert ask(driver, "default/p") == explain.OnPermit((PodUID("default/p"),), 0.0, 0, 5.0)
+    waits = explain.OnPermit((PodUID("default/p"),), 0.0, 0, 5.0, plugins=("Waiter",))
+    assert ask(driver, "default/p") == waits
+    assert str(waits).endswith("until 5, not allowed yet by Waiter")
 
 
 def test_why_of_a_pod_refused_by_pre_enqueue_has_its_reason() -> None:

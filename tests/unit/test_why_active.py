@@ -25,5 +25,5 @@ def test_why_of_a_gang_held_by_another_plugin_has_no_missing_member() -> None:
     faulty.answers["permit"] = Wait(9.0)
     scheduler.schedule_one(now=NOW)
     uids = tuple(PodUID(f"default/w-{number}") for number in range(3))
-    expected = explain.OnPermit(uids, NOW, 0, NOW + 9.0)
+    expected = explain.OnPermit(uids, NOW, 0, NOW + 9.0, plugins=("FaultyPlugin",))
     assert scheduler.why(GroupKey("default/w")) == scheduler.why(uids[0]) == expected

@@ -15,7 +15,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from attrs import field, frozen
@@ -30,6 +30,13 @@ from gangsched.quantity import is_seconds
 __all__ = ["WaitingMap", "WaitingPod"]
 
 
+def _check_plugins(_owner: object, _attribute: object, value: Any) -> None:
+    given: object = value
+    names: list[Any] = [*value] if isinstance(given, tuple) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidValueError("pending_plugins", value, "a tuple of names of plugins")
+
+
 @final
 @frozen
 class WaitingPod:
@@ -42,6 +49,7 @@ class WaitingPod:
         attempt: The attempt of the group that the pod belongs to.
         since: When the wait began.
         deadline: When the wait ends: the pod has expired if ``now == deadline``.
+        pending_plugins: The names of the permit plugins that have not allowed the pod yet.
     """
 
     uid: PodUID = field(validator=check_string)
@@ -50,6 +58,7 @@ class WaitingPod:
     attempt: int = field(validator=check_count)
     since: float = field(validator=check_instant)
     deadline: float = field(validator=check_instant)
+    pending_plugins: tuple[str, ...] = field(default=(), validator=_check_plugins)
 
 
 class WaitingMap:
@@ -75,6 +84,7 @@ class WaitingMap:
         now: float,
         group: GroupKey | None = None,
         attempt: int = 1,
+        plugins: Iterable[str] = (),
     ) -> WaitingPod:
         """Add a waiting pod and return its entry.
 
@@ -87,6 +97,7 @@ class WaitingMap:
             now: The current instant.
             group: The group of the pod.
             attempt: The attempt of the group that the pod belongs to; >= 0.
+            plugins: The names of the permit plugins that have to allow the pod.
 
         Raises:
             InvalidValueError: An argument is invalid, the deadline is not a finite number, or
@@ -99,7 +110,7 @@ class WaitingMap:
             raise InvalidValueError(
                 "timeout", timeout, f"a number of seconds whose sum with now={now!r} is finite"
             )
-        pod = WaitingPod(uid, group, node, attempt, now, now + timeout)
+        pod = WaitingPod(uid, group, node, attempt, now, now + timeout, tuple(plugins))
         self.put(pod)
         return pod
 
@@ -119,6 +130,26 @@ class WaitingMap:
         self._deadlines[(pod.deadline, self._arrivals)] = uid
         if pod.group is not None:
             self._groups.setdefault(pod.group, {})[uid] = None
+
+    def replace(self, pod: WaitingPod) -> None:
+        """Replace the entry of a pod, such as by one with fewer pending plugins. O(log waiting).
+
+        The pod keeps its place in the order of arrival.
+
+        Raises:
+            InvalidValueError: *pod* is not a ``WaitingPod``, its UID is not waiting, or it has
+                another group.
+        """
+        if not isinstance(pod, WaitingPod):
+            raise InvalidValueError("pod", pod, "a WaitingPod")
+        if pod.uid not in self._pods:
+            raise InvalidValueError("uid", pod.uid, "the UID of a pod that is waiting")
+        before, arrival = self._pods[pod.uid]
+        if pod.group != before.group:
+            raise InvalidValueError("group", pod.group, f"{before.group!r}, as before")
+        del self._deadlines[(before.deadline, arrival)]
+        self._pods[pod.uid] = (pod, arrival)
+        self._deadlines[(pod.deadline, arrival)] = pod.uid
 
     def allow(self, group: GroupKey) -> tuple[WaitingPod, ...]:
         """Remove and return the waiting members of *group*, in order of arrival.

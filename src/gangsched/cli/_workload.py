@@ -21,6 +21,7 @@ from attrs import frozen
 
 from gangsched.cli._files import BadInputError, opened, read
 from gangsched.cli._options import seconds
+from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, PodAdded
 from gangsched.model import Node
@@ -142,10 +143,11 @@ def read_source(options: argparse.Namespace) -> Source:
     if nodes:
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
     files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
-    classes = PriorityClasses()
+    classes, runtime_classes = PriorityClasses(), dict[str, RuntimeClass]()
     for _at, file in files:
         classes = file.priority_classes(classes)
-    parts += [file.workload(classes, at=at) for at, file in files]
+        runtime_classes |= file.runtime_classes()
+    parts += [file.workload(classes, at=at, runtime_classes=runtime_classes) for at, file in files]
     _refuse_twins(parts)
     return Source(Workload().merge(*parts), trace)
 

@@ -30,6 +30,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -133,7 +135,9 @@ def _subject(event: Event) -> tuple[Hashable, bool]:
     match event:
         case PodAdded(pod) | PodUpdated(pod):
             return ("pod", pod.uid), True
-        case PodDeleted(uid) | Bound(uid) | BindFailed(uid):
+        case PodDeleted(uid) | Bound(uid) | BindFailed(uid) | PermitAllowed(uid):
+            return ("pod", uid), False
+        case PermitRejected(uid):
             return ("pod", uid), False
         case NodeAdded(node) | NodeUpdated(node):
             return ("node", node.name), True

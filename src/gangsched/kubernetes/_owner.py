@@ -38,7 +38,6 @@ from gangsched.kubernetes._facts import (
     PriorityClassFacts,
 )
 from gangsched.kubernetes._reflector import Delta
-from gangsched.model import PodUID
 
 __all__ = ["Owner"]
 
@@ -61,6 +60,7 @@ class Owner:
         self.cache: Final = cache
         self._clock = clock
         self.driver: Driver | None = None
+        self._binder: Binder | None = None
 
     def begin(
         self,
@@ -73,6 +73,7 @@ class Owner:
         observers: Sequence[Any] = (),
     ) -> Driver:
         """Begin to schedule; return the driver, which is to be run."""
+        self._binder = bind
         self.driver = Driver(
             driven,
             apply=self.cache.apply,
@@ -91,18 +92,10 @@ class Owner:
         if event is not None and self.driver is not None:
             self.driver.tell(event)
 
-    def spare(self, uid: PodUID) -> None:
-        """Let the scheduler see a pod as a new one: it was to be evicted, and was never bound.
-
-        For the scheduler a pod that it has asked to evict is terminating until it is gone.
-        """
-        if self.driver is not None:
-            for event in self.cache.renew(uid):
-                self.driver.tell(event)
-
-    def binds_waiting(self) -> int:
-        """Return how many binds wait for a connection."""
-        return 0 if self.driver is None else self.driver.binds_waiting
+    def binds(self) -> int:
+        """Return how many binds wait for a connection or are under way."""
+        waiting = 0 if self.driver is None else self.driver.binds_waiting
+        return waiting + (0 if self._binder is None else len(self._binder))
 
     # What the reflectors call ---------------------------------------------------------------
 

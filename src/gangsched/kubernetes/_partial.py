@@ -27,11 +27,12 @@ from gangsched.events import Evict
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
+from gangsched.kubernetes._group_status import WHOLE_PHASES
 from gangsched.model import GroupKey, PodUID
 
 __all__ = ["PartialGangs"]
 
-_WHOLE_PHASES: Final = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+_WHOLE_PHASES: Final = WHOLE_PHASES | {"Finished", "Failed", "Completed"}
 _LOOKS: Final = 4
 """How often partial gangs are looked for, within the bound."""
 
@@ -71,18 +72,10 @@ class PartialGangs:
         if key not in self._whole:
             self._begun.add(key)
 
-    def is_whole(self, key: GroupKey) -> bool:
-        """Return whether a gang that this process released has become whole since the last call."""
-        info = self._scheduler.registry.get(key)
-        if info is None or key not in self._begun or not _is_whole(info):
-            return False
+    def whole(self, key: GroupKey) -> None:
+        """Note that a gang is bound as a whole."""
         self._begun.discard(key)
         self._whole.add(key)
-        return True
-
-    def is_starting(self) -> bool:
-        """Return whether any gang was released and is not whole yet. O(1)."""
-        return bool(self._begun)
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -126,8 +126,7 @@ class WaitsForVolumes:
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
-        if isinstance(event, BindFailed) and (event.uid, event.attempt) in self._refused:
-            self._refused.discard((event.uid, event.attempt))
+        if self._refused and isinstance(event, BindFailed) and self._was_refused(event):
             key = self._waiting(event.uid)
             if key is None or self._gangs[key].binds[event.uid].attempt != event.attempt:
                 return ()  # its claims were bound all the same, or its gang failed before
@@ -203,11 +202,18 @@ class WaitsForVolumes:
                     gang.add(bind)
                     if bind.volumes:
                         self._write(bind)
-        return tuple(effect for effect in effects if effect not in waiting)
+        return tuple(e for e in effects if not (isinstance(e, Bind) and e in waiting))
 
     def _key(self, bind: Bind) -> GroupKey | PodUID:
         pod = self._cluster.pod(bind.uid)
         return bind.uid if pod is None else self._group(pod) or bind.uid
+
+    def _was_refused(self, event: BindFailed) -> bool:
+        """Return whether a report comes from ``refused``; it does so once."""
+        bind = (event.uid, event.attempt)
+        found = bind in self._refused
+        self._refused.discard(bind)
+        return found
 
     def _waiting(self, uid: PodUID) -> GroupKey | PodUID | None:
         return next((key for key, gang in self._gangs.items() if uid in gang.binds), None)

@@ -6,7 +6,8 @@ Rules:
   R2  an object is read before it is patched, and the patch names the version that was read. If it
       has changed meanwhile, it is read again. A choice that was written already, also by a request
       whose answer was lost, is done;
-  R3  a choice is refused if the object is gone, the volume has another claim, or the claim has
+  R3  a request is given up after half a minute, so that no worker is stuck;
+  R4  a choice is refused if the object is gone, the volume has another claim, or the claim has
       another volume or node.
 """
 
@@ -33,6 +34,8 @@ T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 
 _LANE: Final = "volumes"
 _LOOK: Final = 0.1
+_PATIENCE: Final = 30.0
+"""Seconds of pauses after which a request that the API server does not answer is given up."""
 _TRIES: Final = 8
 """How often an object may change between reading and patching before its write is given up."""
 
@@ -123,7 +126,9 @@ class VolumeWriter:
 
     async def _read(self, kind: type[T], key: str) -> tuple[T, str]:
         """Return an object as it is now, and its version."""
-        response = await self._requests.send("GET", _path(kind, key), lane=_LANE)
+        response = await self._requests.send(
+            "GET", _path(kind, key), lane=_LANE, patience=_PATIENCE
+        )
         if response.status >= 300:
             raise VolumeRefusedError(f"{kind.__name__} {key} cannot be read: {said(response)}")
         facts = self._decoders[kind.__name__](response.body)
@@ -134,7 +139,12 @@ class VolumeWriter:
     async def _patched(self, path: str, patch: dict[str, Any]) -> bool:
         """Patch an object; return False if it has changed meanwhile."""
         response = await self._requests.send(
-            "PATCH", path, body=to_json(patch), content_type=MERGE_PATCH, lane=_LANE
+            "PATCH",
+            path,
+            body=to_json(patch),
+            content_type=MERGE_PATCH,
+            lane=_LANE,
+            patience=_PATIENCE,
         )
         if response.status == 409:
             return False

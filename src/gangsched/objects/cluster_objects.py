@@ -207,11 +207,14 @@ def _attachment(manifest: Manifest) -> VolumeAttachment:
 def _budget(manifest: Manifest) -> PodDisruptionBudget:
     document = manifest.document
     disrupted = document["status"]["disruptedPods"].entries()
+    allowed = document["status"]["disruptionsAllowed"]
+    if not allowed.given:
+        manifest.note("it allows no disruption: status.disruptionsAllowed is absent")
     return PodDisruptionBudget(
         name=manifest.name,
         namespace=manifest.namespace,
         selector=read_label_selector(document["spec"]["selector"]),
-        disruptions_allowed=document["status"]["disruptionsAllowed"].whole(0, least=0),
+        disruptions_allowed=allowed.whole(0, least=0),
         disrupted_pods=[name for name, _at in disrupted],
     )
 

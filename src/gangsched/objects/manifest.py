@@ -8,11 +8,12 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
 from gangsched.objects.fields import Field
 from gangsched.objects.notes import Note, NoteKind
@@ -44,6 +45,8 @@ class Manifest:
             such as ``spec.resourceClaims``, or a field that contains them.
         scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled; None for
             all.
+        runtime_classes: The runtime classes that are known, by name; None if the API server has
+            put what they say into the pods already.
     """
 
     document: Field
@@ -54,6 +57,7 @@ class Manifest:
     classes: PriorityClasses
     ignore: frozenset[str] = frozenset()
     scheduler_names: frozenset[str] | None = None
+    runtime_classes: Mapping[str, RuntimeClass] | None = None
 
     def note(self, sentence: str, *, path: str = "", kind: NoteKind = NoteKind.REMARK) -> None:
         """Add a note about something in it that is not read as it stands."""
@@ -80,6 +84,7 @@ def read_manifest(
     classes: PriorityClasses,
     ignore: Collection[str] = (),
     scheduler_names: Collection[str] | None = None,
+    runtime_classes: Mapping[str, RuntimeClass] | None = None,
 ) -> Manifest:
     """Return the object at the root of a document.
 
@@ -90,6 +95,8 @@ def read_manifest(
         ignore: Constraints that are not modelled and shall be ignored; see ``Manifest``.
         scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled; None for
             all.
+        runtime_classes: The runtime classes that are known, by name; None if the API server has
+            put what they say into the pods already.
 
     Raises:
         ManifestError: The object has no kind, or its name is malformed.
@@ -109,6 +116,7 @@ def read_manifest(
         scheduler_names=(
             None if scheduler_names is None else _names("scheduler_names", scheduler_names)
         ),
+        runtime_classes=runtime_classes,
     )
 
 

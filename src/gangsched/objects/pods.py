@@ -41,6 +41,7 @@ from gangsched.objects.pod_volumes import (
     read_required_features,
 )
 from gangsched.objects.podresources import pod_limits, pod_requests
+from gangsched.objects.runtime_classes import with_runtime_class
 from gangsched.objects.selectors import EFFECTS, read_node_selector, read_toleration
 from gangsched.resources import EMPTY
 
@@ -74,7 +75,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         raise spec["containers"].refuse("at least one container")
     restriction = _reader_of_restrictions(manifest, spec)
     preference = _leniently(manifest, "it is only a preference")
-    return Pod(
+    pod = Pod(
         name=manifest.name,
         uid=PodUID(metadata["uid"].text(f"{manifest.namespace}/{manifest.name}")),
         namespace=manifest.namespace,
@@ -120,6 +121,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         disks=restriction(lambda: tuple(read_disks(spec["volumes"])), ()),
         unmodelled=restriction(lambda: tuple(_held(manifest, spec, metadata)), ()),
     )
+    return with_runtime_class(manifest, spec, pod)
 
 
 class _ReadRestriction(Protocol):

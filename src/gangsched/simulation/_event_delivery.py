@@ -61,6 +61,9 @@ class EventDelivery:
 
     def send(self, event: Event, now: float) -> None:
         """Send an event that the cluster shows already; its faults decide when it is delivered."""
+        if self._injector.is_spent and not self._held_back:
+            self._deliver(event)
+            return
         before = tuple(self._held_back)
         delivered, again = True, list[float]()
         for fault in self._injector.on_event(now):

@@ -56,6 +56,11 @@ class FaultInjector:
                     self._jumps.append(fault)
         self._jumps.sort(key=lambda jump: jump.at, reverse=True)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no fault is left that a bind, an assignment, an event or a call could have."""
+        return not self._at
+
     def on_bind(self, group: GroupKey | None, now: float) -> list[Fault]:
         """Count a bind; return its faults."""
         return self._take("bind", group, now)
@@ -90,6 +95,8 @@ class FaultInjector:
 
     def _take(self, what: str, group: GroupKey | None, now: float) -> list[Fault]:
         found: list[Fault] = []
+        if not self._at:
+            return found  # no fault is left that could apply, so nothing needs to be counted
         for counted in (None,) if group is None else (None, group):
             self._counts[what, counted] += 1
             found += self._at.pop((what, counted, self._counts[what, counted]), [])

@@ -10,11 +10,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gangsched.constraints import NodeSelectorTerm
 from gangsched.events import PodAdded
-from gangsched.model import FrozenMap, Pod
+from gangsched.model import FrozenMap, Pod, PodUID, _with_fields
 from gangsched.resources import EMPTY, Resources
 from gangsched.simulation.workload import (
     JOB,
@@ -70,15 +71,29 @@ def arrivals(job: TraceJob) -> Iterator[Arrival]:
     else:
         annotations |= {JOB: name, JOB_PODS: "1"}
     shared = FrozenMap(annotations)
+    first = _template(job.namespace, job.requests, job.priority, job.affinity)
     for index in range(job.workers):
-        pod = Pod(
-            name=f"{name}-{index}",
-            namespace=job.namespace,
-            requests=job.requests,
+        pod_name = f"{name}-{index}"
+        pod = _with_fields(
+            first,
+            name=pod_name,
+            uid=PodUID(f"{job.namespace}/{pod_name}"),
             labels=labels,
             annotations=shared,
             created_at=job.submitted_at,
-            priority=job.priority,
-            affinity=job.affinity,
         )
         yield Arrival(job.submitted_at, PodAdded(pod))
+
+
+@lru_cache(maxsize=4096)
+def _template(
+    namespace: str, requests: Resources, priority: int, affinity: tuple[NodeSelectorTerm, ...]
+) -> Pod:
+    """Return a pod of which those of a trace are copies: the readers have checked the rest."""
+    return Pod(
+        name="template",
+        namespace=namespace,
+        requests=requests,
+        priority=priority,
+        affinity=affinity,
+    )

@@ -22,6 +22,8 @@ from gangsched.events import (
     Nominated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -65,7 +67,7 @@ class UsageTracker:
                 return self._pod(pod.uid, now)
             case PodDeleted(uid) | Bound(uid):
                 return self._pod(uid, now)
-            case ObjectChanged() | ObjectDeleted():
+            case ObjectChanged() | ObjectDeleted() | PermitAllowed() | PermitRejected():
                 pass
             case BindFailed(uid, attempt):
                 shown = self._cluster.pod(uid)

@@ -18,6 +18,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -68,7 +70,7 @@ class WatchCache:
                 self._show_object(type(value), value.key)
             case ObjectDeleted(kind, key):
                 self._show_object(KINDS[kind], key)
-            case BindFailed():
+            case BindFailed() | PermitAllowed() | PermitRejected():
                 pass
 
     def relist(self) -> None:

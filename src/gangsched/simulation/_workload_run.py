@@ -50,6 +50,7 @@ from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming
 from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._volume_controller import VolumeController
 from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
     BindAnswerLost,
@@ -99,8 +100,9 @@ class WorkloadRun:
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
+        self._volumes = VolumeController(self.cluster)
         self._make = make
-        self._calls = make(self._cache.cluster)
+        self._calls = self._new_scheduler()
         self._generation = 0
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
@@ -114,6 +116,14 @@ class WorkloadRun:
         """The scheduler itself, for reading."""
         calls = self._calls
         return calls.scheduler if isinstance(calls, RecordedScheduler) else calls
+
+    def _new_scheduler(self) -> Scheduler | RecordedScheduler:
+        """Return a new scheduler, whose evictions are performed."""
+        made = self._make(self._cache.cluster)
+        allow = getattr(made, "allow_evictions", None)  # a wrapper need not have it
+        if callable(allow):
+            allow()
+        return made
 
     def next(self) -> float | None:
         """Return the next instant at which something happens; None if nothing will."""
@@ -164,6 +174,8 @@ class WorkloadRun:
         self.cluster.apply(event)
         self._book(event)
         self._delivery.send(event, self.now)
+        for bound in self._volumes.after(event):
+            self._happen(bound)
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
@@ -209,10 +221,12 @@ class WorkloadRun:
         for observer in self._observers:
             observer.effects(effects, self.now)
         given = self.usage.record_effects(effects, self.now)
+        if self.injector.is_spent:
+            given = []
         vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
-            if isinstance(effect, PodWaiting | Bind):
+            if vanishing and isinstance(effect, PodWaiting | Bind):
                 self._vanish(effect.node, vanishing.pop(effect.uid, ()))
             if generation != self._generation:
                 return
@@ -250,7 +264,8 @@ class WorkloadRun:
     def _bind(self, bind: Bind) -> None:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
-        for fault in self.injector.on_bind(self._group(bind.uid), self.now):
+        group = None if self.injector.is_spent else self._group(bind.uid)
+        for fault in self.injector.on_bind(group, self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):
@@ -271,6 +286,8 @@ class WorkloadRun:
                 self._book(failed)
                 self._tell(failed)
             return
+        for change in self._volumes.chosen(bind):
+            self._happen(change)
         bound = Bound(bind.uid, bind.node, bind.attempt)
         self.cluster.apply(bound)
         self._book(bound)
@@ -320,7 +337,7 @@ class WorkloadRun:
         self._generation += 1
         self._delivery.clear()
         self.usage.record_restart(self.now)
-        self._calls = self._make(self._cache.cluster)
+        self._calls = self._new_scheduler()
         self._list()
 
     def _tell_later(self, seconds: float, event: Event | None) -> None:

@@ -20,13 +20,17 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBound,
     GroupIncomplete,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     NodeAdded,
     NodeDeleted,
     Nominated,
     NominationLapsed,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodNotAdmitted,
@@ -179,6 +183,12 @@ class EventLog:
             case BindFailed(uid, _attempt, reason):
                 text = f"Binding rejected: {reason}"
                 self._say(now, _WARNING, "FailedBinding", self._pod(uid), text)
+            case PermitAllowed(uid, plugin):
+                text = f"Allowed by {plugin}"
+                self._say(now, _NORMAL, "PermitAllowed", self._pod(uid), text)
+            case PermitRejected(uid, plugin, _attempt, reason):
+                text = f"Rejected by {plugin}: {reason}"
+                self._say(now, _WARNING, "PermitRejected", self._pod(uid), text)
             case Bound() | _:
                 pass
 
@@ -198,9 +208,10 @@ class EventLog:
                 self._say(now, _NORMAL, "Scheduled", self._pod(uid), text)
             case PodUnschedulable(uid, reason):
                 self._say(now, _WARNING, "FailedScheduling", self._pod(uid), reason)
-            case PodWaiting(uid, node, deadline, remaining):
+            case PodWaiting(uid, node, deadline, remaining, _attempt, plugins):
+                awaited = _more_members(remaining) if remaining else ", ".join(plugins)
                 text = (
-                    f"Waiting on permit on {node} for {_more_members(remaining)},"
+                    f"Waiting on permit on {node} for {awaited or 'its siblings'},"
                     f" until {_instant(deadline)} at the latest"
                 )
                 self._say(now, _NORMAL, "WaitingOnPermit", self._pod(uid), text)
@@ -225,6 +236,15 @@ class EventLog:
                     f" after {format_span(waited)}"
                 )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
+            case GroupBound(group, attempt, bound):
+                text = f"Attempt {attempt}: {_members(bound)} bound, it runs"
+                self._say(now, _NORMAL, "Bound", f"podgroup/{group}", text)
+            case GroupPartlyBound(group, scheduled, minimum, uid, reason):
+                text = (
+                    f"Runs in part: {_members(scheduled)} of {minimum} on nodes,"
+                    f" {self._pod(uid)} is not bound: {reason}"
+                )
+                self._say(now, _WARNING, "PartlyBound", f"podgroup/{group}", text)
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
                 self._say(now, _WARNING, "Evicted", self._pod(uid), text)

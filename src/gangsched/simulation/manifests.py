@@ -12,12 +12,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, final
 
+from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
-from gangsched.events import NodeAdded, PodAdded, PodGroupAdded
+from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
 from gangsched.model import GroupKey
+from gangsched.objects.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.objects.fields import Field, Source
 from gangsched.objects.manifest import Manifest, read_manifest
 from gangsched.objects.podgroups import read_core_group, read_group
@@ -36,7 +38,7 @@ from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
 __all__ = ["ParsedManifests", "PriorityClasses", "load_manifests"]
 
-_Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded
+_Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded | ObjectChanged
 _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
 
 _READERS: Final[dict[tuple[str, str], _Reader]] = {
@@ -57,6 +59,10 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
     },
     # Kubernetes has had several versions of its own groups; the fields read here are in all.
     ("scheduling.k8s.io", "PodGroup"): lambda manifest: (PodGroupAdded(read_core_group(manifest)),),
+    **{
+        (group, kind): lambda manifest: (ObjectChanged(read_object(manifest)),)
+        for group, kind in OBJECT_KINDS
+    },
     ("scheduling.k8s.io", "PriorityClass"): lambda _manifest: (),
 }
 
@@ -100,7 +106,27 @@ class ParsedManifests:
             ),
         )
 
-    def workload(self, classes: PriorityClasses, *, at: float = 0.0) -> Workload:
+    def runtime_classes(self) -> dict[str, RuntimeClass]:
+        """Return the runtime classes of these documents, by name.
+
+        Raises:
+            ManifestError: A runtime class is malformed.
+        """
+        found: dict[str, RuntimeClass] = {}
+        for root in self._roots:
+            if root["kind"].name() == "RuntimeClass" and _reader(root) is not None:
+                value = read_object(read_manifest(root, at=0.0, classes=PriorityClasses()))
+                assert isinstance(value, RuntimeClass)
+                found[value.name] = value
+        return found
+
+    def workload(
+        self,
+        classes: PriorityClasses,
+        *,
+        at: float = 0.0,
+        runtime_classes: Mapping[str, RuntimeClass] | None = None,
+    ) -> Workload:
         """Return the objects of these documents as arrivals.
 
         Runtime complexity: O(documents + pods).
@@ -108,6 +134,8 @@ class ParsedManifests:
         Args:
             classes: Every priority class that a pod may name.
             at: When all objects arrive; instants in the documents are of another clock.
+            runtime_classes: Every runtime class that a pod may name; None for those of these
+                documents.
 
         Raises:
             ManifestError: A document is malformed.
@@ -115,6 +143,8 @@ class ParsedManifests:
         """
         if not is_seconds(at):
             raise InvalidValueError("at", at, "a finite number of seconds")
+        if runtime_classes is None:
+            runtime_classes = self.runtime_classes()
         del self._notes[:]
         arrived: list[tuple[_Object, bool]] = []
         seen: dict[tuple[str, str], int] = {}
@@ -124,7 +154,7 @@ class ParsedManifests:
             if reader is None:
                 root.source.note(f"{_name_of(root)} is of an unknown kind and was skipped")
                 continue
-            manifest = read_manifest(root, at=at, classes=classes)
+            manifest = read_manifest(root, at=at, classes=classes, runtime_classes=runtime_classes)
             for event in reader(manifest):
                 implied = isinstance(event, PodGroupAdded) and manifest.kind != "PodGroup"
                 if not implied:
@@ -150,7 +180,8 @@ def load_manifests(
     """Return the objects of a manifest as arrivals.
 
     Known are ``Node``, ``Pod``, ``Job``, ``TFJob``, ``PyTorchJob``, ``MPIJob``, ``PodGroup`` in
-    the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, and ``List``.
+    the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, ``RuntimeClass``,
+    the kinds of ``gangsched.cluster_objects``, and ``List``.
 
     Runtime complexity: O(text + pods).
 
@@ -197,6 +228,8 @@ def _version(root: Field) -> str:
 def _reader(root: Field) -> _Reader | None:
     version, kind = _version(root), root["kind"].name()
     group, _, _ = version.rpartition("/")
+    if group == "" and version != "v1":
+        return None
     return _READERS.get((version, kind)) or _READERS.get((group, kind))
 
 
@@ -217,6 +250,8 @@ def _refuse_repeated(manifest: Manifest, event: _Object, seen: dict[tuple[str, s
             keys = [("Node", node.name)]
         case PodGroupAdded(group):
             keys = [("PodGroup", group.key)]
+        case ObjectChanged(value):
+            keys = [(type(value).__name__, value.key)]
     for key in keys:
         if key in seen:
             name = manifest.document["metadata"]["name"]

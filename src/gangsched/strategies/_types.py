@@ -12,6 +12,8 @@ from gangsched.events import (
     Bound,
     NodeDeleted,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodDeleted,
     PodGroupDeleted,
 )
@@ -52,6 +54,7 @@ def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
     """Return the strategy of each type in ``gangsched._hypothesis.TYPES``."""
     uids, names = some_pods().map(lambda pod: pod.uid), some_nodes().map(lambda node: node.name)
     keys, attempts = some_groups().map(lambda group: group.key), st.integers(1, 3)
+    plugins = st.just("Coscheduling")
     return {
         Resources: resources(),
         Pod: some_pods(),
@@ -65,6 +68,8 @@ def strategies_of_types() -> dict[type[Any], st.SearchStrategy[Any]]:
         **objects_by_type(),
         Bound: st.builds(Bound, uids, names, attempts),
         BindFailed: st.builds(BindFailed, uids, attempts, st.just("no answer")),
+        PermitAllowed: st.builds(PermitAllowed, uids, plugins, attempts),
+        PermitRejected: st.builds(PermitRejected, uids, plugins, attempts, st.just("no licence")),
         **_of_constraints(),
     }
 

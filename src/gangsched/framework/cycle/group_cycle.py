@@ -19,10 +19,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.events import PodUnschedulable
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.lifecycle import assume, group_attempt, release
+from gangsched.framework.lifecycle import assume, group_attempt, notices, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,
     Outcome,
@@ -35,11 +34,12 @@ from gangsched.framework.placement.gang_layout import unschedulable
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["schedule"]
 
@@ -83,9 +83,7 @@ def _take(
     others = [group for group in groups if group is not None and group is not info]
     begun = [other for other in others if group_attempt.begin(other, now=now)]
     try:
-        answer = _reserve_and_permit(state.settings, state.call, together, now=now)
-        if isinstance(answer, Wait) and others:
-            answer = unschedulable(members[0], "the groups of a bundle do not wait on permit")
+        answer, waits = _reserve_and_permit(state.settings, state.call, together, now=now)
     except GangschedError:
         for member in reversed(members):
             extension_points.unreserve(state.settings, state.call, member, "refused", now)
@@ -93,12 +91,16 @@ def _take(
         for other in begun:
             group_attempt.abandon(other)
         raise
-    if isinstance(answer, PermitGranted):
+    if not waits and isinstance(answer, PermitGranted):
         return answer
-    if isinstance(answer, Wait):
+    if not isinstance(answer, UnschedulableMember):
+        released = set[int]() if answer is None else {m.seq for m in answer.parties[0].members}
+        longest = max((_timeout(each) for each in waits.values()), default=0.0)
         for member in members:
-            assume.wait(state, member, answer, now=now)
-        return CycleEnded()
+            if member.seq not in released:
+                own = waits.get(member.seq, ())
+                assume.wait(state, member, own, now=now, timeout=longest)
+        return answer or CycleEnded()
     verdict: RejectGroup | EvictGroup | None = None
     for member in reversed(members):
         found = assume.give_back(
@@ -112,16 +114,40 @@ def _take(
     return _fail(state, entity, info, answer, cycles, now=now, verdict=verdict)
 
 
+def _timeout(waits: Waits) -> float:
+    return min(seconds for _name, seconds in waits)
+
+
 def _reserve_and_permit(
     settings: Settings, call: CurrentCall, together: list[list[Member]], *, now: float
-) -> PermitGranted | UnschedulableMember | Wait:
-    """Ask Reserve and Permit for one group after the other, then PreBind and Bind for all."""
+) -> tuple[PermitGranted | UnschedulableMember | None, Mapping[int, Waits]]:
+    """Ask Reserve and Permit for one group after the other, then PreBind and Bind for all.
+
+    Returns:
+        The release, the member that is refused, or None if too few may go for a quorum; and the
+        plugins that let a member wait, by its number. Members of a bundle do not wait.
+    """
+    waits: dict[int, Waits] = {}
     for party in together:
-        problem = _reserve(settings, party, now=now) or _permit(settings, party, now=now)
-        if problem is not None:
-            return problem
+        refused = _reserve(settings, party, now=now)
+        if refused is not None:
+            return refused, {}
+        found = _permit(settings, party, now=now)
+        if isinstance(found, UnschedulableMember):
+            return found, {}
+        if found and len(together) > 1:
+            why = "the groups of a bundle do not wait on permit"
+            return unschedulable(together[0][0], why), {}
+        waits |= found
+    kept: list[Member] = []
+    if waits:
+        kept = [member for member in together[0] if member.seq in waits]
+        together = [[member for member in together[0] if member.seq not in waits]]
+        if not (together[0] and release.is_quorum_without(settings, call, together[0], kept)):
+            return None, waits
     last = together[-1][-1]
-    return release.prepare(settings, call, *together, now=now) or unschedulable(last, last.reason)
+    granted = release.prepare(settings, call, *together, now=now, kept=kept)
+    return (granted, waits) if granted else (unschedulable(last, last.reason), {})
 
 
 def _reserve(
@@ -148,19 +174,26 @@ def _reserve(
 
 def _permit(
     settings: Settings, members: list[Member], *, now: float
-) -> UnschedulableMember | Wait | None:
-    """Ask Permit for one group; return the first member that is refused, or the shortest wait."""
+) -> UnschedulableMember | dict[int, Waits]:
+    """Ask Permit for one group.
+
+    Returns:
+        The first member that is refused; otherwise the plugins that let members wait, by the number
+        of the member.
+    """
+    for_all = settings.profile.group_wide["permit"]
+    shared = extension_points.permit(settings, members[0], now, for_all)
+    if isinstance(shared, Unschedulable):
+        return unschedulable(members[0], shared.reason)
+    waits = {member.seq: shared for member in members} if shared else {}
     for_each = settings.profile.per_member["permit"]
-    asked = [(members[0], settings.profile.group_wide["permit"])]
-    asked += [(member, for_each) for member in members if for_each]
-    wait: Wait | None = None
-    for member, plugins in asked:
-        outcome = extension_points.permit(settings, member, now, plugins)
-        if isinstance(outcome, Unschedulable):
-            return unschedulable(member, outcome.reason)
-        if isinstance(outcome, Wait) and (wait is None or outcome.timeout < wait.timeout):
-            wait = outcome
-    return wait
+    for member in members if for_each else ():
+        own = extension_points.permit(settings, member, now, for_each)
+        if isinstance(own, Unschedulable):
+            return unschedulable(member, own.reason)
+        if own:
+            waits[member.seq] = (*shared, *own)
+    return waits
 
 
 def _fail(
@@ -179,9 +212,8 @@ def _fail(
     answer = verdict or extension_points.post_filter(
         state.settings, cycles[member.seq], member.pod, reason, now
     )
-    member.reason = reason
     entity.unschedulable_member = unschedulable
-    state.call.out.append(PodUnschedulable(unschedulable.uid, reason))
+    notices.tell_unschedulable(state.call, member, reason)
     diagnosis = unschedulable.diagnosis
     lacks_capacity = diagnosis is not None and not diagnosis.refusal
     if diagnosis is not None:

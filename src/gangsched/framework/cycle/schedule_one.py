@@ -26,13 +26,12 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.events import PodUnschedulable
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
-from gangsched.framework.lifecycle import assume, group_attempt, permit_recheck, release
+from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,
     KeepsWaiting,
@@ -50,13 +49,14 @@ from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
-from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable, Wait
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["run"]
 
@@ -92,6 +92,7 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
         if nomination is not None:
             nominator.withhold_again(state.nodes, nomination)
         requeue.undo_try(state.attempts, entity, before)
+        state.call.refused.clear()
         if gang is not None and begun:
             group_attempt.abandon(gang)
         raise
@@ -181,12 +182,12 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
     missing = equivalence.missing(state, info)
     if not missing:
         return None
-    member.reason = f"resource gap: {missing}"
+    reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None
     member.entity.mark_tried(member.pod.uid)
     member.entity.failed_step = state.attempts.step
-    state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
-    return Rejected(member.reason, lacks_capacity=True)
+    notices.tell_unschedulable(state.call, member, reason)
+    return Rejected(reason, lacks_capacity=True)
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
@@ -231,11 +232,14 @@ def _place(
         if info is not None:
             group_attempt.restart_clock(info, before)
         raise
-    if isinstance(outcome, Wait):
-        assume.wait(state, member, outcome, now=now)
-        return CycleEnded()
     if isinstance(outcome, PermitGranted):
         return outcome
+    if not isinstance(outcome, Unschedulable):
+        longest = now
+        if not outcome and info is not None:
+            longest = max(sibling.deadline for sibling in state.pods.waiting.of(info.key))
+        assume.wait(state, member, outcome, now=now, timeout=longest - now)
+        return CycleEnded()
     verdict = assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
     member.entity.mark_ready(member.pod.uid)
     return _fail(state, member, cycle, outcome.reason, now=now, verdict=verdict)
@@ -243,16 +247,23 @@ def _place(
 
 def _reserve_and_permit(
     settings: Settings, pods: Pods, call: CurrentCall, member: Member, *, now: float
-) -> PermitGranted | Unschedulable | Wait:
+) -> PermitGranted | Unschedulable | Waits:
+    """Return the release, a refusal, or the plugins that let the pod wait.
+
+    Without any such plugin, the pod waits for siblings that a plugin lets wait.
+    """
     outcome = extension_points.reserve(settings, member, now)
-    if not isinstance(outcome, Unschedulable):
-        outcome = extension_points.permit(settings, member, now)
-    if isinstance(outcome, Unschedulable | Wait):
+    if isinstance(outcome, Unschedulable):
         return outcome
-    info = member.group
-    siblings = () if info is None else pods.waiting.of(info.key)
-    together = [*(pods.members[waiting.uid] for waiting in siblings), member]
-    return release.prepare(settings, call, together, now=now) or Unschedulable(member.reason)
+    waits = extension_points.permit(settings, member, now)
+    if waits:
+        return waits
+    siblings, kept = permit_recheck.ask_siblings(settings, pods, call, member, now=now)
+    together = [*siblings, member]
+    if kept and not release.is_quorum_without(settings, call, together, kept):
+        return ()
+    granted = release.prepare(settings, call, together, now=now, kept=kept)
+    return granted or Unschedulable(member.reason)
 
 
 def _fail(
@@ -284,7 +295,6 @@ def _fail(
     except GangschedError:
         entity.mark_ready(uid)
         raise
-    member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
     if (
         diagnosis is not None
@@ -297,7 +307,7 @@ def _fail(
         _mark_like_members(state.pods, state.call, member, reason)
     if diagnosis is not None:
         entity.failed_step = state.attempts.step
-    state.call.out.append(PodUnschedulable(uid, reason))
+    notices.tell_unschedulable(state.call, member, reason)
     if not isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
         return CycleEnded()
     if info is None or answer.group != info.key:
@@ -329,6 +339,5 @@ def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: st
         like = pods.members[pod.uid]
         if like.pod_class is member.pod_class and like is not member:
             entity.mark_tried(pod.uid)
-            if like.reason != reason:
-                like.reason = reason
-                call.out.append(PodUnschedulable(pod.uid, reason))
+            if like.told != reason:
+                notices.tell_unschedulable(call, like, reason)

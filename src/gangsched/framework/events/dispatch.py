@@ -23,6 +23,8 @@ from gangsched.events import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     PodAdded,
     PodDeleted,
     PodGroupAdded,
@@ -30,10 +32,10 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.framework.events import prefetch, reconcile
+from gangsched.framework.events import permit_answers, prefetch, reconcile
 from gangsched.framework.placement import nominator
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import GroupKey, Pod
+from gangsched.model import Pod
 
 __all__ = ["listing", "survey", "take_in"]
 
@@ -45,6 +47,7 @@ def survey(state: State, event: Event) -> None:
 
     Raises:
         ClusterStateError: The cluster state shows a pod on a node that it does not say so of.
+        InvalidValueError: The plugin that is said to allow or reject a pod cannot do so.
         PluginError: ``membership`` or a plugin raised.
     """
     match event:
@@ -57,20 +60,16 @@ def survey(state: State, event: Event) -> None:
         case NodeDeleted(name):
             prefetch.node(state, name)
         case PodGroupAdded(group) | PodGroupUpdated(group):
-            _survey_group(state, group.key)
+            prefetch.group(state, group.key)
         case PodGroupDeleted(key):
-            _survey_group(state, key)
+            prefetch.group(state, key)
+        case PermitAllowed(uid) | PermitRejected(uid):
+            permit_answers.check(state.settings.profile, event)
+            prefetch.pod(state, uid)
         case ObjectChanged() | ObjectDeleted():
             pass  # plugins read objects in the cycles of the pods that are requeued
         case _:
             assert_never(event)
-
-
-def _survey_group(state: State, key: GroupKey) -> None:
-    prefetch.spec(state.settings, state.call, key)
-    info = state.pods.registry.get(key)
-    if info is not None:
-        prefetch.group(state, info.members)
 
 
 def take_in(state: State, event: Event, *, now: float) -> None:
@@ -96,6 +95,8 @@ def take_in(state: State, event: Event, *, now: float) -> None:
             reconcile.bound(state, event, now=now)
         case BindFailed():
             reconcile.bind_failed(state, event, now=now)
+        case PermitAllowed() | PermitRejected():
+            permit_answers.answered(state, event, now=now)
         case _:
             assert_never(event)
 

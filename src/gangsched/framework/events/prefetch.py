@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any, final
 
 from attrs import field, frozen
@@ -106,9 +106,11 @@ def node(state: State, name: NodeName | None) -> None:
                 look(state.settings, state.pod_classes, state.call, uid)
 
 
-def group(state: State, members: Iterable[PodUID]) -> None:
-    """Read every member of a group. O(members)."""
-    for uid in members:
+def group(state: State, key: GroupKey) -> None:
+    """Read the specification of a group, and every member. O(members)."""
+    spec(state.settings, state.call, key)
+    info = state.pods.registry.get(key)
+    for uid in () if info is None else info.members:
         _pod_alone(state, uid)
 
 

@@ -10,6 +10,8 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
@@ -19,16 +21,16 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
     Bound,
+    GroupPartlyBound,
     PodNotAdmitted,
     PodRefused,
     PodScheduled,
-    PodUnschedulable,
     PriorityOverruled,
 )
 from gangsched.framework.events import move_entity, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, group_attempt
+from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_end
 from gangsched.framework.lifecycle.entity_outcomes import CHANGED, Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
@@ -61,7 +63,7 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
-    _look_at_node(state, name, now=now)
+    _look_at_nodes(state, name, now=now)
     if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
@@ -116,6 +118,15 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
+    for member in _waiting_readers(state.pods, changed) if readers else ():
+        permit_end.ask_again(state, member, now=now)
+
+
+def _waiting_readers(pods: Pods, changed: frozenset[type[ClusterObject]]) -> Iterable[Member]:
+    """Return waiting pods for which changed objects are read, one of each group. O(waiting)."""
+    waiting = (pods.members[entry.uid] for entry in pods.waiting)
+    concerned = (each for each in waiting if not changed.isdisjoint(each.pod_class.objects))
+    return {member.entity.seq: member for member in concerned}.values()
 
 
 def _read_labels(
@@ -150,6 +161,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
+    due = member if member is not None and member.node and uid in state.pods.evicted else None
+    reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
     wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
@@ -177,6 +190,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             move_entity.move(state, member.entity, now=now)
+    if due is not None:
+        assume.post_evict(state.call, pod, reason)
 
 
 def has_left(
@@ -212,22 +227,44 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         return
     node, evicted = member.node, event.uid in state.pods.evicted
     has_started = group_attempt.is_started(member.entity)
-    to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
-    verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
-    member.reason = f"binding rejected: {event.reason}"
-    state.call.out.append(PodUnschedulable(event.uid, member.reason))
+    # it was never bound, so there is nothing to evict
+    state.pods.evicted.discard(event.uid)
+    assert member.cycle is not None
+    member.cycle.bind_failures = member.bind_failures + 1
+    member.cycle.can_evict = state.settings.can_evict
+    verdict = assume.give_back(
+        state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now
+    )
+    notices.tell_unschedulable(state.call, member, f"binding rejected: {event.reason}")
     group_attempt.forget_start(member.group)
-    if not evicted and isinstance(verdict, EvictGroup):
+    # a release resets the failures, but a pod whose bind fails again had no success
+    member.entity.failures = max(member.entity.failures, member.bind_failures)
+    member.bind_failures += 1
+    if evicted and member.group is not None:
+        # its group was rejected when it was evicted, and backs off since
+        move_entity.move(state, member.entity, now=now)
+    elif isinstance(verdict, EvictGroup) and not evicted:
         apply_verdict(state, verdict, now=now)
-    elif not evicted:
-        # a release resets the failures, but a pod whose bind fails again had no success
-        member.entity.failures = max(member.entity.failures, member.bind_failures)
-        member.bind_failures += 1
+    else:
         transition(state, member.entity, Failed(), now=now)
+        _tell_partly_bound(state.settings, state.call, member, event.reason)
+    group_attempt.note_bound(state.call, member.group)
     requeue.gain(state, (node,), now=now)
     if has_started and not group_attempt.is_started(member.entity):
         move_entity.move_siblings(state, member.entity, now=now)
     pod_changed(state, event.uid, now=now)
+
+
+def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
+    """Post that a group does not run although members of it hold nodes."""
+    info = member.group
+    if info is None or not info.scheduled or not group_attempt.lacks_members(info):
+        return
+    if not settings.can_evict:
+        reason += "; the other members stay on their nodes, since the host evicts no pods"
+    assert info.min_available is not None
+    notice = GroupPartlyBound(info.key, info.scheduled, info.min_available, member.pod.uid, reason)
+    call.out.append(notice)
 
 
 # The state that a pod should be in ------------------------------------------------------------
@@ -333,7 +370,7 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_node(state, pod.node_name, now=now)
+    _look_at_nodes(state, pod.node_name, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -366,9 +403,13 @@ def _update(
             _confirm(state, member, now=now)
         elif wanted is MemberState.UNSCHEDULED:
             state.nodes.replace_pod(pod)
+            if changed and before is MemberState.WAITING:
+                permit_end.ask_again(state, member, now=now)
             return
         else:
-            reason = f"pod {pod.name} is {wanted.name.lower()}"
+            reason = (
+                f"pod {pod.name} {_what_happened(state.settings, state.pods, member, pod, problem)}"
+            )
             _put_down(state, member, reason, cause="changed", to=wanted, now=now)
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
@@ -379,6 +420,26 @@ def _update(
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, left, pod.node_name, now=now)
     move_entity.move(state, member.entity, now=now)
+
+
+def _what_happened(
+    settings: Settings,
+    pods: Pods,
+    member: Member,
+    pod: Pod,
+    problem: InvalidPodGroupError | None,
+) -> str:
+    """Return why a pod can no longer hold the node that it was assumed on."""
+    if problem is not None and pod.node_name is None:
+        return f"contradicts its group: {problem}"
+    if pod.is_finished:
+        return "has succeeded" if pod.phase is PodPhase.SUCCEEDED else "has failed"
+    if pod.deleted_at is not None:
+        return "is terminating"
+    if pod.node_name is not None:
+        return f"was bound to {pod.node_name}"
+    group = None if member.group is None else member.group.key
+    return "; ".join(gates(settings, pods, pod, group))
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -403,7 +464,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_node(state, member.pod.node_name, now=now)
+    _look_at_nodes(state, member.pod.node_name, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -466,7 +527,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     member.bind_failures = 0
     member.started_at = now
     assume.note_permit_ended(state.attempts, member.group)
-    member.reason = ""
+    member.reason = member.told = ""
     state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state.settings, state.call, member, node, now)
 
@@ -530,29 +591,20 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_node(state: State, name: NodeName | None, *, now: float) -> None:
-    if name is None:
-        return
-    pods_version = state.nodes.pods_version
-    if state.nodes.refresh(name):
-        requeue.gain(state, (name,), now=now, ends_backoff=True)
-    elif state.nodes.pods_version != pods_version:
-        requeue.pods_changed(state, now=now)
-    if state.call.arrived:
-        _look_at_arrived(state, name, now=now)
-
-
-def _look_at_arrived(state: State, name: NodeName, *, now: float) -> None:
-    """Look at pending pods that the cluster state shows on a node before their own event.
-
-    Another scheduler has bound them. Until they are known as assigned, they would be placed a
-    second time, and counted twice. O(pods on the node).
-    """
-    for uid in state.call.arrived.pop(name, ()):
-        pod_changed(state, uid, now=now)
-
-
 def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
-    """Read the node that a pod has left, if any, and the node that it is on."""
+    """Read nodes again, such as the one that a pod has left and the one that it is on.
+
+    Pending pods that the cluster state shows on such a node, before their own event, are read too:
+    another scheduler has bound them. Until they are known as assigned, they would be placed a
+    second time, and counted twice. Runtime complexity: O(pods on the nodes).
+    """
     for name in dict.fromkeys(names):
-        _look_at_node(state, name, now=now)
+        if name is None:
+            continue
+        pods_version = state.nodes.pods_version
+        if state.nodes.refresh(name):
+            requeue.gain(state, (name,), now=now, ends_backoff=True)
+        elif state.nodes.pods_version != pods_version:
+            requeue.pods_changed(state, now=now)
+        for uid in state.call.arrived.pop(name, ()):
+            pod_changed(state, uid, now=now)

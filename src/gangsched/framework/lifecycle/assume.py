@@ -17,13 +17,14 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import NodeName
-from gangsched.outcomes import EvictGroup, RejectGroup, Wait
+from gangsched.model import NodeName, Pod
+from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = [
     "assume",
@@ -31,6 +32,7 @@ __all__ = [
     "evict",
     "give_back",
     "note_permit_ended",
+    "post_evict",
     "report_rejected",
     "unassume",
     "wait",
@@ -86,23 +88,36 @@ def unassume(nodes: Nodes, pods: Pods, member: Member) -> None:
     member.entity.mark_ready(member.pod.uid)
 
 
-def wait(state: State, member: Member, outcome: Wait, *, now: float) -> None:
-    """Let an assumed pod wait on permit, and post ``PodWaiting``. O(log n)."""
+def wait(
+    state: State, member: Member, waits: Waits, *, now: float, timeout: float | None = None
+) -> None:
+    """Let an assumed pod wait on permit, and post ``PodWaiting``. O(log n).
+
+    Args:
+        state: The scheduler's state.
+        member: The pod.
+        waits: The plugins that let it wait; none if it waits for its siblings only.
+        now: The current instant.
+        timeout: For a pod that waits for its siblings only, how long they wait in seconds.
+    """
     info, node, uid = member.group, member.node, member.pod.uid
+    plugins = tuple([name for name, _seconds in waits])
     assert node is not None
     waiting = state.pods.waiting.wait(
         uid,
         node=node,
-        timeout=outcome.timeout,
+        timeout=min((seconds for _name, seconds in waits), default=timeout or 0.0),
         now=now,
         group=None if info is None else info.key,
         attempt=member.attempt if info is None else info.attempts,
+        plugins=plugins,
     )
     remaining = 0
     if info is not None:
         state.attempts.waiting_since.setdefault(info.key, state.attempts.step)
         remaining = max(extension_points.members_needed(state.settings, state.call, info) or 0, 0)
-    state.call.out.append(PodWaiting(uid, node, waiting.deadline, remaining))
+    notice = PodWaiting(uid, node, waiting.deadline, remaining, member.attempt, plugins)
+    state.call.out.append(notice)
 
 
 def give_back(
@@ -144,11 +159,22 @@ def note_permit_ended(attempts: Attempts, info: PodGroupInfo | None) -> None:
 
 
 def evict(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
-    """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1)."""
+    """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1).
+
+    While its bind is under way, nothing is there to evict, and an eviction may overtake the bind.
+    Then ``Evict`` is posted when the bind is reported as done; see ``post_evict``.
+    """
     node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
     if node is None or member.state is MemberState.WAITING or member.pod.uid in pods.evicted:
         return
     pods.evicted.add(member.pod.uid)
     pods.put(member, MemberState.TERMINATING)
     member.reason = reason
-    call.out.append(Evict(member.pod.uid, node, reason))
+    if member.node is None:
+        call.out.append(Evict(member.pod.uid, node, reason))
+
+
+def post_evict(call: CurrentCall, pod: Pod, reason: str) -> None:
+    """Post the eviction that was put off until the bind of a pod ended. O(1)."""
+    if pod.node_name is not None and pod.deleted_at is None and not pod.is_finished:
+        call.out.append(Evict(pod.uid, pod.node_name, reason))

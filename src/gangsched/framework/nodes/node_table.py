@@ -162,6 +162,10 @@ class Nodes:
                 self.pods_version += self.watches_pods
                 self._touch()
             return False
+        if before is not None:
+            may_take_more = self._refresh_one_pod(before, node, on_it)
+            if may_take_more is not None:
+                return may_take_more
         if before is None:
             self._indices += 1
         info = NodeInfo(node, self._indices if before is None else before.index)
@@ -208,6 +212,52 @@ class Nodes:
             or len(before.holders) > len(info.holders)
             or any(amount > before.free.get(n, 0) for n, amount in info.free.items())
         )
+
+    def _refresh_one_pod(self, before: NodeInfo, node: Node, on_it: list[Pod]) -> bool | None:
+        """Read a node that is as before, except that one pod may have left it.
+
+        Most events are about one pod: it was bound where it was assumed, or it has ended. Building
+        the node anew for these costs as much as the rest of the event.
+
+        Returns:
+            Whether the node may take more than before; None if more has changed, and nothing has
+            been done.
+        """
+        if before.node is not node or before.nominated or before.expected:
+            return None
+        if self.watches_pods or self.counts.is_active or self.ledger.expecting:
+            return None
+        holders, name = before.holders, node.name
+        shown: dict[PodUID, Pod] = {}
+        for pod in on_it:
+            if holders.get(pod.uid) is not pod.requests:
+                return None
+            shown[pod.uid] = pod
+        departed: PodUID | None = None
+        if len(shown) < len(holders):
+            for uid, requests in holders.items():
+                if uid in shown:
+                    continue
+                where, assumed = self.assumed.get(uid, (None, None))
+                if where == name and assumed is not None:
+                    # like members share one object of requests, so it may be that of another pod
+                    if assumed.requests != requests:
+                        return None
+                    shown[uid] = assumed
+                elif departed is None:
+                    departed = uid
+                else:
+                    return None
+        info = before.copy()
+        self.infos[name] = self.by_index[info.index] = info
+        if departed is not None:
+            self.classes.give_back(info.index, holders[departed])
+            info.give_back(departed, self._total)
+            self._touch()
+        info.pods_by_uid = shown
+        # in the order in which a node that is built anew has them
+        info.holders = {uid: holders[uid] for uid in shown}
+        return departed is not None
 
     def _recount(self, before: NodeInfo | None, info: NodeInfo | None) -> None:
         """Count the pods of a node that was read again. O(pods on the node)."""

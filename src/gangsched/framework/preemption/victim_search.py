@@ -37,7 +37,8 @@ Rules:
       with few gangs, then few pods. No victim of a plan can be spared;
   R3  a plan that violates no disruption budget goes before all others, and units that violate one
       are spared first. Which unit uses up a budget is decided by the order of taking, so a plan
-      without a violation may be missed where units differ;
+      without a violation may be missed where units differ. For a single pod, each node is then
+      searched by itself, and the fewest violations decide, as in kube-scheduler;
   R4  terminating pods are counted on before any pod is evicted;
   R5  no gang is ended where elastic members and nominations of these priorities are enough, as
       far as steps 1 to 3 find them.
@@ -61,21 +62,20 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain
-from gangsched.framework.preemption import eviction_units
+from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
+from gangsched.framework.preemption.choices import Choices
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import PodUID
 
-__all__ = ["Preemptor", "Required", "Shortfall", "VictimPlan", "find"]
+__all__ = ["Preemptor", "Shortfall", "VictimPlan", "find"]
 
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
-
-Required: TypeAlias = tuple[tuple[GroupKey | None, str, int], ...]
-"""The number of pods that need capacity: group, role (empty for any), number."""
 
 
 @final
@@ -92,7 +92,7 @@ class Preemptor(Protocol):
     """A pod or a gang that needs capacity."""
 
     @property
-    def required(self) -> Required:
+    def required(self) -> tuple[RoleCount, ...]:
         """The number of its pods that need capacity."""
         ...
 
@@ -188,10 +188,11 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
             without = VictimPlan(places)
             return _with_awaited(view, preemptor, ending, without) if depends else without
         limits = budgets(state.settings, state.pods) if units else None
-        domains = _by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
-        for keeps in (True, False) if limits is not None else (False,):
+        domains = choices.by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
+
+        def plans(given: Choices, *, keeps: bool, enough: int | None) -> list[VictimPlan]:
             found: list[VictimPlan] = []
-            for domain, within in domains:
+            for domain, within in given:
                 search = _Search(
                     state.nodes,
                     state.pods,
@@ -209,11 +210,22 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                 search.undo()
                 if plan is not None:
                     found.append(plan)
-                if len(found) == _ENOUGH_PLANS:
+                if len(found) == enough:
                     break
-            if found:
-                return min(found, key=lambda plan: (plan.violations, *plan.cost))
-        return None
+            return found
+
+        found = plans(domains, keeps=limits is not None, enough=_ENOUGH_PLANS)
+        if not found and limits is not None:
+            if _is_one_pod(preemptor):
+                nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
+                for keeps in (True, False):
+                    found += plans(nodes, keeps=keeps, enough=None)
+            found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
+        if not found and depends and _is_one_pod(preemptor):
+            # with victims on all nodes, a pod that it has affinity to may be among them
+            nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
+            found = plans(nodes, keeps=False, enough=None)
+        return min(found, key=lambda plan: (plan.violations, *plan.cost), default=None)
     finally:
         view.discard()
 
@@ -244,35 +256,9 @@ def _with_awaited(
     return evolve(plan, places=places, awaited=[holder.uid for holder in needed])
 
 
-def _by_domain(
-    nodes: Nodes,
-    pods: Pods,
-    domains: Sequence[Domain | None],
-    units: Sequence[EvictionUnit],
-    is_candidate: IsCandidate,
-) -> list[tuple[Domain | None, list[EvictionUnit]]]:
-    """Return each domain with the units that hold capacity there, the fullest domain first."""
-    if not units:
-        return []
-    values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
-    classes = nodes.classes
-    for key in {domain.key for domain in domains if domain is not None}:
-        for unit in units:
-            for holder in unit.holders(nodes, pods, is_candidate):
-                value = classes.of(holder.at).sample.node.labels.get(key)
-                held = values.setdefault((key, value), {})
-                held[unit] = held.get(unit, 0) + 1
-    found: list[tuple[int, Domain | None, list[EvictionUnit]]] = []
-    for domain in domains:
-        if domain is None:
-            found.append((0, None, list(units)))
-            continue
-        here: dict[EvictionUnit, int] = {}
-        for value in sorted(domain.values):
-            here.update(values.get((domain.key, value), {}))
-        found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
-    found.sort(key=lambda each: each[0])
-    return [(domain, within) for _held, domain, within in found]
+def _is_one_pod(preemptor: Preemptor) -> bool:
+    """Return whether a preemptor needs one node, which may be any."""
+    return list(preemptor.domains) == [None] and sum(ask.count for ask in preemptor.required) == 1
 
 
 _Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]
@@ -314,11 +300,23 @@ class _Search:
             up_to = below + here
             if self._take_enough(here):
                 if below:
-                    self.undo()
-                    self._take_enough(up_to)
+                    self._choose_again(up_to)
                 return self._spare()
             below = up_to
         return None
+
+    def _choose_again(self, units: list[EvictionUnit]) -> None:
+        """Take other units that are enough, if there are any; otherwise the same ones again.
+
+        In another order, units that help may be refused: a budget is used up by others.
+        """
+        before = [unit for unit, _holders in self.taken]
+        self.undo()
+        if not self._take_enough(units):
+            self.undo()
+            for unit in before:
+                self._take(unit)
+            self._fits()
 
     def undo(self, down_to: int = 0) -> None:
         """Put back all units that were taken, except the first *down_to*."""

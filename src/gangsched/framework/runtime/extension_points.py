@@ -18,6 +18,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
@@ -37,7 +38,6 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,
-    SUCCESS,
     EvictGroup,
     HoldGroup,
     Outcome,
@@ -51,6 +51,7 @@ from gangsched.outcomes import (
 from gangsched.protocols import EntityView, GroupView, QueueSortKey
 
 __all__ = [
+    "Waits",
     "bind",
     "concerned",
     "group_requests",
@@ -70,6 +71,9 @@ __all__ = [
 ]
 
 _Plugins: TypeAlias = tuple[Any, ...]
+
+Waits: TypeAlias = tuple[tuple[str, float], ...]
+"""The names of the permit plugins that let a pod wait, each with its timeout in seconds."""
 
 _POST_FILTER: Final = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
 _PERMIT: Final = (Success, Skip, Wait, Unschedulable)
@@ -221,21 +225,28 @@ def unreserve(
 
 def permit(
     settings: Settings, member: Member, now: float, plugins: _Plugins | None = None
-) -> Outcome:
+) -> Waits | Unschedulable:
     """Ask whether a pod may be released: of all plugins, or of *plugins*.
 
     Returns:
-        The first ``Unschedulable``; else the shortest ``Wait``; else ``Success``.
+        The first ``Unschedulable``; otherwise the names of the plugins that let the pod wait, each
+        with its timeout in seconds. No name means that every plugin allows the release.
     """
-    wait: Wait | None = None
+    waits: list[tuple[str, float]] = []
     args = (member.cycle, member.pod, member.node)
     for plugin in settings.profile.permit if plugins is None else plugins:
         answer = calls.call(plugin, "permit", member.pod, _PERMIT, *args, now=now)
         if isinstance(answer, Unschedulable):
             return answer
-        if isinstance(answer, Wait) and (wait is None or answer.timeout < wait.timeout):
-            wait = answer
-    return wait or SUCCESS
+        if isinstance(answer, Wait):
+            if not math.isfinite(now + answer.timeout):
+                expected = f"a Wait whose timeout added to now={now!r} is finite"
+                raise calls.returned(plugin, "permit", member.pod, answer, expected)
+            profile = settings.profile
+            for other, name in zip(profile.permit, profile.permit_names, strict=True):
+                if other is plugin:
+                    waits.append((name, answer.timeout))
+    return tuple(waits)
 
 
 def pre_bind(settings: Settings, member: Member, now: float) -> Outcome:
@@ -283,6 +294,8 @@ def _with_volumes(settings: Settings, bind: Bind, pod: Pod) -> Bind:
     found: list[VolumeChoice] = []
     for plugin in choosers:
         answer = calls.call(plugin, "volume_choices", pod, Iterable, pod, bind.node)
+        if isinstance(answer, str | bytes):  # empty, it would pass for no choice
+            raise calls.returned(plugin, "volume_choices", pod, answer)
         try:
             choices: tuple[Any, ...] = tuple(answer)
         except Exception as error:

@@ -29,7 +29,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
-from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow
+from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow, WaitRow
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import ASSUMED, Member
@@ -111,6 +111,7 @@ def _read_groups(reading: Reading) -> None:
             backoff_until=row.backoff_until,
             complete_at=row.complete_at,
             was_scheduled=row.was_scheduled,
+            is_binding=row.is_binding,
         )
         if row.spec is not None and row.spec.topology is not None:
             reading.state.pod_classes.labels.add((row.spec.topology.key,))
@@ -208,7 +209,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     member.pod_class.pending += member.is_counted
     if member.is_counted and member.pod_class.pending == 1:
         state.pod_classes.labels.add(member.pod_class.labels)
-    member.reason, member.bind_failures = row.reason, row.bind_failures
+    member.reason, member.told, member.bind_failures = row.reason, row.told, row.bind_failures
     now, at = reading.rows.now, row.started_at
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
     is_started = row.pod.node_name is not None
@@ -302,7 +303,19 @@ def _read_waiting(reading: Reading) -> None:
         number = member.attempt if info is None else info.attempts
         require(row.attempt <= number, f"{path}.attempt", row.attempt, f"an int <= {number}")
         key = None if info is None else info.key
-        waiting.put(WaitingPod(row.uid, key, node, row.attempt, row.since, row.deadline))
+        _check_pending(reading, row, path)
+        waiting.put(
+            WaitingPod(row.uid, key, node, row.attempt, row.since, row.deadline, row.plugins)
+        )
+
+
+def _check_pending(reading: Reading, row: WaitRow, path: str) -> None:
+    """Require pending plugins of the profile."""
+    names = reading.state.settings.profile.permit_names
+    for n, name in enumerate(row.plugins):
+        expected = f"the name of a permit plugin; these are: {', '.join(names) or 'none'}"
+        require(name in names, f"{path}.plugins[{n}]", name, expected)
+    each_once(row.plugins, f"{path}.plugins")
 
 
 # Attempts -------------------------------------------------------------------------------------

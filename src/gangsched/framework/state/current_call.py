@@ -31,6 +31,8 @@ class CurrentCall:
         seen: The pods that the call has read, with their claims and signatures.
         seen_specs: The specifications that the call has read.
         arrived: Pending pods that the call found on a node, by node.
+        refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
+            They give their nodes back at the end of the call.
     """
 
     out: list[Effect] = field(factory=list[Effect])
@@ -38,6 +40,7 @@ class CurrentCall:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
+    refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
 
     def take(self) -> tuple[Effect, ...]:
         """Remove and return the effects; a notice that repeats is left out. O(effects).
@@ -45,6 +48,8 @@ class CurrentCall:
         A group is asked more than once in a call whether it is complete, if its members or its
         specification change one after another. It is told again only if the answer differs.
         """
+        if not self.out:
+            return ()
         if len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2:
             effects = tuple(self.out)
         else:

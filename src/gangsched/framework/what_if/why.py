@@ -8,13 +8,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar, assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._waiting import WaitingPod
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
     BackingOff,
@@ -24,17 +25,21 @@ from gangsched.explain import (
     NotAdmitted,
     NotEnoughMembers,
     OnPermit,
+    PartlyRunning,
     Queued,
     Refused,
     Running,
     Terminating,
     Why,
 )
+from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
@@ -106,7 +111,8 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
         case MemberState.WAITING if group is None:
             waiting = state.pods.waiting.get(uid)
             assert waiting is not None
-            return OnPermit((uid,), waiting.since, 0, waiting.deadline)
+            pending = _pending_plugins(state.settings, [waiting])
+            return OnPermit((uid,), waiting.since, 0, waiting.deadline, plugins=pending)
         case MemberState.UNSCHEDULED if group is None:
             return _why_entity(state.queue, member.entity, ahead)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
@@ -137,6 +143,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             max(needed or 0, 0),
             min(pod.deadline for pod in waiting),
             None if entity is None else entity.unschedulable_member,
+            _pending_plugins(state.settings, waiting),
         )
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = equivalence.presence(state.settings, state.call, info)
@@ -144,9 +151,21 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         return NotEnoughMembers(
             info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
-    if entity is None or not len(entity):
-        return Running(None, info.scheduled)
-    return _why_entity(state.queue, entity, ahead)
+    is_pending = entity is not None and len(entity) > 0
+    rest = _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
+    if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
+        assert info.min_available is not None
+        counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+        roles = tuple(each for each in counts if each[2] < each[1])
+        return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
+    return rest or Running(None, info.scheduled)
+
+
+def _pending_plugins(settings: Settings, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:
+    """Return the plugins that have not allowed waiting pods yet, without the one for the quorum."""
+    rule = settings.profile.quorum
+    names = {name for entry in waiting for name in entry.pending_plugins}
+    return tuple(sorted(names - ({name_of(rule)} if rule is not None else set())))
 
 
 def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:

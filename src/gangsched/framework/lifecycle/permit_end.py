@@ -1,51 +1,88 @@
-"""The end of waits on permit.
+"""The end of waits on permit: a release, a rejection, or the deadline.
 
 Rules:
-  R1  a group of which members timed out is rejected once, however many of its waits end at once.
+  R1  a group of which members timed out is rejected once, however many of its waits end at once;
+  R2  a member that is rejected gives its node back. Its group is rejected only if too few members
+      are left for the quorum, or a plugin says so in ``unreserve``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._waiting import WaitingPod
 from gangsched._seconds import format_duration
-from gangsched.framework.lifecycle import assume
+from gangsched.framework.lifecycle import assume, permit_recheck
 from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, NodeName
 from gangsched.outcomes import EvictGroup, RejectGroup
 
-__all__ = ["expire"]
+__all__ = ["ask_again", "expire", "refused", "reject"]
 
 
 def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
     """End the waits whose deadline has come. O(k log n) for k of them, plus what follows.
-
-    All members give their nodes back before any group is rejected, so that ``unreserve`` of one
-    member cannot run in the middle of the rejection of another group.
 
     Args:
         state: The scheduler's state.
         now: The current instant.
         begun_before: Only waits that began before this instant.
     """
+    due = state.pods.waiting.expire(now=now, begun_before=begun_before)
+    reasons = (
+        f"timed out after waiting {format_duration(now - entry.since)}s on permit" for entry in due
+    )
+    reject(state, zip(due, reasons, strict=True), cause="timeout", now=now)
+
+
+def ask_again(state: State, member: Member, *, now: float) -> None:
+    """Ask the pending plugins about a waiting pod and its siblings; release what may go."""
+    found = permit_recheck.recheck(
+        state.settings,
+        state.pods,
+        state.call,
+        permit_recheck.waiting_with(state.pods, member),
+        now=now,
+    )
+    if found is not None:
+        transition(state, member.entity, found, now=now)
+
+
+def reject(
+    state: State,
+    ended: Iterable[tuple[WaitingPod, str]],
+    *,
+    now: float,
+    cause: str = "refused",
+) -> None:
+    """Take waiting pods off their nodes, and reject or requeue what they belong to.
+
+    All of them give their nodes back before any group is rejected, so that ``unreserve`` of one
+    member cannot run in the middle of the rejection of another group.
+
+    Args:
+        state: The scheduler's state.
+        ended: The waits, each with the reason.
+        now: The current instant.
+        cause: The cause that ``unreserve`` is told.
+    """
     verdicts: dict[GroupKey, RejectGroup | EvictGroup] = {}
     freed: dict[GroupKey, list[NodeName]] = {}
     failed: dict[int, tuple[QueuedEntity, list[NodeName]]] = {}
-    for waiting in state.pods.waiting.expire(now=now, begun_before=begun_before):
+    for waiting, reason in ended:
         member = state.pods.members[waiting.uid]
-        verdict = assume.give_back(
-            state, member, cause="timeout", to=MemberState.UNSCHEDULED, now=now
-        )
-        reason = f"timed out after waiting {format_duration(now - waiting.since)}s on permit"
+        verdict = assume.give_back(state, member, cause=cause, to=MemberState.UNSCHEDULED, now=now)
         assume.report_rejected(state.call, member, waiting.node, reason)
         verdict = verdict or _implied(state.settings, state.call, member.group, reason)
         if verdict is not None:
@@ -63,6 +100,13 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         requeue.gain(state, nodes, now=now)
     for key, verdict in verdicts.items():
         apply_verdict(state, verdict, now=now, freed=tuple(freed[key]))
+
+
+def refused(pods: Pods, call: CurrentCall) -> list[tuple[WaitingPod, str]]:
+    """Take out the waiting pods that a plugin refused when it was asked again, with the reason."""
+    found = [(pods.waiting.get(uid), reason) for uid, reason in call.refused.items()]
+    call.refused.clear()
+    return [(entry, reason) for entry, reason in found if entry is not None]
 
 
 def _implied(
