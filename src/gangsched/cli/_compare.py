@@ -92,7 +92,7 @@ def _compare(options: argparse.Namespace) -> int:
             print(f"skipped: {sentence}")
         print(table_text(("", *(name for name, _report in reports)), _rows(reports)))
     if drawn:
-        draw(options.picture, drawn)
+        draw(str(options.picture), drawn)
     return code
 
 

@@ -63,7 +63,7 @@ def _simulate(options: argparse.Namespace) -> int:
     )
     print_as(result, options.output)
     if timeline is not None:
-        draw(options.picture, [(_name_of(settings), result, timeline)])
+        draw(str(options.picture), [(_name_of(settings), result, timeline)])
     if is_whole:
         return 0
     at = f"t={format_span(result.summary.end)}"
