@@ -2,7 +2,10 @@
 
 One contestant runs at a time, since the machine is shared. Each round has a namespace of its own.
 Pods are created first, then the pod groups at once: the clock runs from the first group to the last
-bind, as a watch sees it. Plain pods are bound as they come, so their clock runs from the first pod.
+bind, as a watch sees it. Where plain pods accompany gangs, they have to be there already, too: the
+contestant stands still (``SIGSTOP``) while they are created, and goes on when the clock starts.
+Plain pods alone are bound as they come, so their clock runs from the first pod.
+Processor time is counted until the contestant has posted its events, which is after the last bind.
 Both contestants have the token of a service account: the API server limits their requests.
 """
 
@@ -23,7 +26,9 @@ from typing import Any, Final, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.control_plane import Account, ControlPlane, Process, Rule
+from support.control_plane.cluster import GANG_FEATURES
 from support.control_plane.processes import free_ports
+from support.control_plane.programs import programs
 
 __all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Cluster", "Figures", "Shape"]
 
@@ -35,6 +40,9 @@ _THREADS: Final = 8
 _PATIENCE: Final = 300.0
 _EVERYTHING: Final = Rule(["*"], ["*"], "*")
 _GIB: Final = 1 << 30
+_QUIET: Final = 1.5
+"""Seconds without a new event after which all are taken to be posted."""
+_LOOK: Final = 0.25
 
 
 class Shape(NamedTuple):
@@ -63,10 +71,12 @@ class Figures(NamedTuple):
 
     Attributes:
         pods_per_s: Pods bound a second of the clock.
-        cpu_ms: Processor time of the scheduler a pod, in milliseconds.
+        cpu_ms: Processor time of the scheduler a pod, in milliseconds, events included.
         spread_ms: The median time between the first and the last bind of a gang, in milliseconds.
         partial: Gangs of which some members were bound and some not, at the end.
         resident_mb: Memory of the scheduler at the end.
+        events: The events about these pods that were posted.
+        posted_s: From the start of the clock to the last of them, in seconds; to half a second.
     """
 
     pods_per_s: float
@@ -74,6 +84,8 @@ class Figures(NamedTuple):
     spread_ms: float
     partial: int
     resident_mb: float
+    events: int
+    posted_s: float
 
 
 class Cluster:
@@ -82,14 +94,18 @@ class Cluster:
     Args:
         control_plane: The running control plane.
         uneven: Whether the memory of each node differs by some KiB, as in real clusters.
+
+    Attributes:
+        uneven: The same, of nodes that are created from now on.
     """
 
     def __init__(self, control_plane: ControlPlane, *, uneven: bool = False) -> None:
         self._plane: Final = control_plane
         self._admin: Final = control_plane.admin
-        self._uneven: Final = uneven
+        self.uneven = uneven
         self._pool: Final = ThreadPoolExecutor(_THREADS)
         self._numbers: Final = itertools.count(1)
+        self._ports: Final[dict[str, tuple[str, int]]] = {}
         self._tokens: Final = {
             name: Account.create(self._admin, name, [_EVERYTHING]).token for name in CONTESTANTS
         }
@@ -104,29 +120,49 @@ class Cluster:
 
     def start(self, contestant: str) -> Process:
         """Start a contestant, and return it once it is ready."""
+        process = self.launch(contestant)
+        scheme, port = self._ports[contestant]
+        with type(self._admin)(f"{scheme}://127.0.0.1:{port}") as probe:
+            process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
+        return process
+
+    def launch(self, contestant: str, *, lease: str = "") -> Process:
+        """Start a contestant, and return it at once.
+
+        Args:
+            contestant: Which one.
+            lease: The name of the Lease by which it becomes the leader; empty for no election.
+        """
+        election: dict[str, Any] = {"leaderElect": bool(lease)}
+        if lease:
+            election |= {"resourceName": lease, "resourceNamespace": "kube-system"}
         kubeconfig = self._plane.kubeconfig(contestant, self._tokens[contestant])
+        connection: dict[str, Any] = {"kubeconfig": str(kubeconfig)}
         if contestant == IN_TREE:
-            connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000}
-            profiles = [{"schedulerName": IN_TREE}]
-            return self._plane.start_scheduler(
-                {"clientConnection": connection, "profiles": profiles}
-            )
-        folder = self._plane.folder
-        (port,) = free_ports(1)
-        configuration = folder / "gangsched.json"
+            connection |= {"qps": 5000, "burst": 5000}
+        configuration = self._plane.folder / f"{contestant}.json"
         content = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False},
-            "profiles": [{"schedulerName": OURS}],
+            "clientConnection": connection,
+            "leaderElection": election,
+            "profiles": [{"schedulerName": contestant}],
         }
         configuration.write_text(json.dumps(content), encoding="utf-8")
-        command = ["-m", "gangsched.cli", "run", f"--kubeconfig={kubeconfig}"]
-        command += [f"--config={configuration}", f"--serve=127.0.0.1:{port}", "-v", "0"]
-        process = Process(Path(sys.executable), command, folder / "gangsched.log")
-        with type(self._admin)(f"http://127.0.0.1:{port}") as probe:
-            process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
-        return process
+        (port,) = free_ports(1)
+        log = self._plane.folder / f"{contestant}.log"
+        self._ports[contestant] = ("https" if contestant == IN_TREE else "http", port)
+        if contestant == IN_TREE:
+            (program,) = programs(["kube-scheduler"]).values()
+            gates = ",".join(f"{name}=true" for name in GANG_FEATURES)
+            command = [f"--config={configuration}", "--bind-address=127.0.0.1"]
+            command += [f"--secure-port={port}", f"--feature-gates={gates}", "--v=0"]
+            command += [f"--authentication-kubeconfig={kubeconfig}"]
+            command += [f"--authorization-kubeconfig={kubeconfig}"]
+            return Process(program, command, log)
+        command = ["-m", "gangsched.cli", "run", f"--config={configuration}"]
+        command += [f"--serve=127.0.0.1:{port}", "-v", "0"]
+        return Process(Path(sys.executable), command, log)
 
     def round(self, contestant: str, shape: Shape) -> Figures:
         """Start a contestant, let it place one shape, and stop it."""
@@ -138,9 +174,10 @@ class Cluster:
         finally:
             process.stop()
 
-    def add_running(self, count: int, nodes: int) -> None:
+    def add_running(self, count: int, nodes: int, first: int = 0) -> None:
         """Create pods that run already, spread over the nodes that ``add_nodes`` created."""
-        self._admin.create("/api/v1/namespaces", {"metadata": {"name": "running"}})
+        if not first:
+            self._admin.create("/api/v1/namespaces", {"metadata": {"name": "running"}})
         pods = "/api/v1/namespaces/running/pods"
 
         def add(number: int) -> None:
@@ -152,7 +189,7 @@ class Cluster:
             }
             self._admin.create(pods, {"metadata": {"name": f"r{number}"}, "spec": spec})
 
-        self._all(add, range(count))
+        self._all(add, range(first, first + count))
 
     def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
         """Let a running contestant place one shape, and return what that took."""
@@ -165,18 +202,24 @@ class Cluster:
         binds = _Binds(self._plane, pods, shape.pods)
         self._all(lambda member: self._add_pod(pods, contestant, *member), members)
         time.sleep(1.0 if members else 0.0)
-        cpu, began = process.cpu_seconds(), time.perf_counter()
-        created: list[Callable[[], object]] = [
-            *((lambda name=name: self._add_group(groups, name, shape.size)) for name in names),
-            *(
-                (lambda number=number: self._add_pod(pods, contestant, f"p{number}", None))
-                for number in range(shape.plain)
-            ),
-        ]
-        # plain pods and groups are created in turn, not the ones before the others
-        share = max(len(created) // max(len(names), 1), 1)
-        self._all(lambda create: create(), [c for n in range(share) for c in created[n::share]])
+
+        def add_plain() -> None:
+            self._all(
+                lambda number: self._add_pod(pods, contestant, f"p{number}", None),
+                range(shape.plain),
+            )
+
+        cpu = process.cpu_seconds()
+        if names:
+            process.pause()
+            add_plain()
+        began = time.perf_counter()
+        process.resume()
+        self._all(lambda name: self._add_group(groups, name, shape.size), names)
+        if not names:
+            add_plain()
         finished = binds.wait()
+        events, posted = self._wait_for_events(namespace)
         cpu = process.cpu_seconds() - cpu
         figures = Figures(
             pods_per_s=len(binds.at) / max(finished - began, 1e-9),
@@ -184,6 +227,8 @@ class Cluster:
             spread_ms=1000 * binds.spread(),
             partial=binds.partial(shape.size),
             resident_mb=process.resident_bytes() / 1e6,
+            events=events,
+            posted_s=posted - began,
         )
         if len(binds.at) < shape.pods:
             raise RuntimeError(f"{contestant} bound {len(binds.at)} of {shape.pods} pods")
@@ -192,11 +237,24 @@ class Cluster:
             self._admin.delete(groups)
         return figures
 
+    def _wait_for_events(self, namespace: str) -> tuple[int, float]:
+        """Return how many events there are once no more come, and when the last one came."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        count, changed = -1, time.perf_counter()
+        while time.perf_counter() - changed < _QUIET:
+            # one event and the number of the others: decoding them all would take as long
+            page = self._admin.get(path, limit=1)
+            known = len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
+            if known != count:
+                count, changed = known, time.perf_counter()
+            time.sleep(_LOOK)
+        return count, changed
+
     def _all(self, call: Callable[[Any], object], given: Iterable[Any]) -> None:
         list(self._pool.map(call, given))
 
     def _add_node(self, number: int) -> None:
-        memory = 256 * _GIB + (number << 12 if self._uneven else 0)
+        memory = 256 * _GIB + (number << 12 if self.uneven else 0)
         offers = {"cpu": "32", "memory": str(memory), "pods": "110", "nvidia.com/gpu": "8"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
         name = f"n{number}"
@@ -231,9 +289,11 @@ class _Binds:
         self.at: Final[dict[str, float]] = {}
         self._expected: Final = expected
         self._done: Final = threading.Event()
+        self._lines: Final = lambda version: plane.admin.lines(
+            path, resourceVersion=version, timeout=_PATIENCE
+        )
         version = plane.admin.get(path, limit=1)["metadata"]["resourceVersion"]
-        lines = plane.admin.lines(path, resourceVersion=version, timeout=_PATIENCE)
-        threading.Thread(target=self._follow, args=(lines,), daemon=True).start()
+        threading.Thread(target=self._follow, args=(version,), daemon=True).start()
 
     def wait(self) -> float:
         """Return when the last pod was bound; gives up after some minutes."""
@@ -257,13 +317,18 @@ class _Binds:
                 gangs[gang].append(at)
         return gangs
 
-    def _follow(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            if b'"nodeName"' not in line:
-                continue  # not decoded: this process must not take the schedulers' time
-            given = json.loads(line)["object"]
-            if given["spec"].get("nodeName"):
-                self.at.setdefault(given["metadata"]["name"], time.perf_counter())
-                if len(self.at) == self._expected:
+    def _follow(self, version: str) -> None:
+        while len(self.at) < self._expected:
+            line = b""
+            for line in self._lines(version):
+                # others are not decoded: this process must not take the schedulers' time
+                if b'"nodeName"' in line and self._is_last(json.loads(line)["object"]):
                     break
+            if line:  # a watch that is too slow is ended by the server
+                version = json.loads(line)["object"]["metadata"]["resourceVersion"]
         self._done.set()
+
+    def _is_last(self, pod: dict[str, Any]) -> bool:
+        if pod["spec"].get("nodeName"):
+            self.at.setdefault(pod["metadata"]["name"], time.perf_counter())
+        return len(self.at) == self._expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,11 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NODES_OF_A_STORY = ("lost", "failed", "full", "small")
+LABELS = {
+    "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
+    "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
+}
 SHIPPED = "podgroups.scheduling.x-k8s.io"
 Object = dict[str, Any]
 
@@ -191,20 +196,21 @@ def test_plain_manifest_is_applied_and_applying_it_again_changes_nothing(
     plane: ControlPlane,
 ) -> None:
     objects = [each for each in yaml.safe_load_all(MANIFEST.read_text("utf-8")) if each]
-    first = [server_side(plane, each) for each in objects]
-    second = [server_side(plane, each) for each in objects]
-    versions = [
-        [each["metadata"]["resourceVersion"] for each in found] for found in (first, second)
-    ]
-    assert versions[0] == versions[1]
-    for each in reversed(objects[1:]):
-        plane.admin.delete(path_of(each))
+    try:
+        first = [server_side(plane, each)["metadata"] for each in objects]
+        second = [server_side(plane, each)["metadata"] for each in objects]
+    finally:
+        for each in reversed(objects[1:]):
+            plane.admin.delete(path_of(each))
+    # the API server itself changes the namespace, when it publishes what each namespace has
+    for before, after in zip(first[1:], second[1:], strict=True):
+        assert before["resourceVersion"] == after["resourceVersion"]
 
 
 def definition(group: str, version: str, kind: str, plural: str) -> Object:
     """Return a definition that takes any object."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True}
+    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}}}
     return {
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
@@ -273,17 +279,19 @@ class Story:
     def begin(self) -> None:
         """Create everything: three gangs and a node for each, and victims."""
         self.admin.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
-        for kind in ("lost", "failed", "full", "small"):
+        for kind in NODES_OF_A_STORY:
             node = node_json(f"{self.name}-{kind}", gpu=2)
             node["metadata"]["labels"]["story"] = f"{self.name}-{kind}"
             self.admin.create("/api/v1/nodes", node)
         for n in range(2):
-            on = {"scheduler": "other", "nodeName": f"{self.name}-full"}
+            on: Object = {"scheduler": "other", "nodeName": f"{self.name}-full"}
             self._pod(f"victim-{n}", "full", **on, terminationGracePeriodSeconds=0)
         self._gang("lost", "lost")
         self._gang("failed", "failed", terminationGracePeriodSeconds=0)
         self._gang("strong", "full", priorityClassName="system-cluster-critical")
         self._gang("large", "small", cpu=30)
+        for group in LABELS:
+            self._foreign_gang(group)
         self._add_claims()
 
     def _add_claims(self) -> None:
@@ -307,8 +315,25 @@ class Story:
         path = f"{GROUPS}/namespaces/{self.name}/podgroups"
         self.admin.create(path, group_json(group, 2, namespace=self.name))
 
-    def _pod(self, name: str, node: str, **pod: Any) -> None:
+    def _foreign_gang(self, group: str) -> None:
+        """Create a gang of another API, if it is served: its status is written."""
+        name = group.split(".")[1]
+        body = {"apiVersion": f"{group}/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 2}}
+        body["metadata"] = {"name": name}
+        path = f"/apis/{group}/v1alpha1/namespaces/{self.name}/podgroups"
+        try:
+            self.admin.create(path, body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return
+        self._pod(f"{name}-0", "small", labels={LABELS[group]: name})
+
+    def _pod(
+        self, name: str, node: str, labels: Mapping[str, str] | None = None, **pod: Any
+    ) -> None:
         spec = pod_json(name, namespace=self.name, **pod)
+        spec["metadata"]["labels"] = dict(labels or {})
         spec["spec"]["nodeSelector"] = {"story": f"{self.name}-{node}"}
         del spec["status"]
         self.admin.create(f"/api/v1/namespaces/{self.name}/pods", spec)
@@ -322,7 +347,7 @@ class Story:
         pods = f"/api/v1/namespaces/{self.name}/pods"
         self.admin.delete(pods, gracePeriodSeconds=0)
         self.admin.delete(f"{GROUPS}/namespaces/{self.name}/podgroups")
-        for kind in ("lost", "failed", "full", "small"):
+        for kind in NODES_OF_A_STORY:
             self.admin.delete(f"/api/v1/nodes/{self.name}-{kind}")
         self.admin.delete(f"/api/v1/namespaces/{self.name}/persistentvolumeclaims")
         for kind in ("static", "dynamic"):

@@ -2,40 +2,39 @@
 
 A story follows from its seed: the nodes, the gangs, how likely faults are, and what happens in
 between: connections are severed, the scheduler is killed and started again, members are deleted and
-come back, a node goes and returns, etcd stands still, the API server is killed. Then the faults
-stop, and every gang that fits has to start. The oracle checks all the while that no node is
-oversubscribed and no gang partial for longer than ``BOUND``.
+come back, a node goes and returns, etcd stands still, the API server is killed, the wall clock of a
+scheduler jumps by up to an hour. Then the faults stop, and every gang that fits has to start. The
+oracle checks all the while that no node is oversubscribed and no gang partial for longer than
+``BOUND``.
 
-Profile ``fast`` plays 2 stories, ``ci`` 30, ``deep`` 1,000. ``STORY=17`` plays that one.
+Profile ``fast`` plays 2 stories, ``ci`` 30, ``deep`` 1,000. ``STORY=17`` plays that one, and
+``STORY=100:200`` a hundred.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from support.cluster_actors import Actors
 from support.cluster_oracle import ClusterOracle
-from support.control_plane import Account, ControlPlane, Process, Rule
-from support.control_plane.processes import free_ports
+from support.control_plane import Account, ControlPlane, Rule
 from support.fault_proxy import FaultProxy, Rates
+from support.scheduler_replicas import Replicas
 
 BOUND: Final = 15.0
 _SETTLES: Final = 60.0
 _STARTS: Final = 20.0
-_WATCHED: Final = {"/api/v1/nodes", "/api/v1/pods"}
 _COUNTS: Final = {"fast": 2, "ci": 30, "deep": 1000}
 _NAME: Final = "gangsched"
 _CPUS: Final = 4
+_HOUR: Final = 3600.0
 _RULES: Final = (
     Rule(["get", "list", "watch"], ["nodes", "pods", "namespaces"]),
     Rule(["delete"], ["pods"]),
@@ -55,61 +54,9 @@ _RULES: Final = (
 
 def _seeds() -> list[int]:
     if given := os.environ.get("STORY"):
-        return [int(given)]
+        first, _colon, end = given.partition(":")
+        return list(range(int(first), int(end or int(first) + 1)))
     return list(range(_COUNTS[os.environ.get("HYPOTHESIS_PROFILE", "fast")]))
-
-
-class Replicas:
-    """Schedulers as processes of their own, which are killed and started again."""
-
-    def __init__(self, folder: Path, kubeconfig: Path, count: int) -> None:
-        self._folder: Final = folder
-        self._kubeconfig: Final = kubeconfig
-        election = {
-            "leaderElect": count > 1,
-            "leaseDuration": "3s",
-            "renewDeadline": "2s",
-            "retryPeriod": "300ms",
-        }
-        configuration = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "leaderElection": election,
-            "profiles": [{"schedulerName": _NAME}],
-        }
-        self._configuration: Final = folder / f"{kubeconfig.stem}.json"
-        self._configuration.write_text(json.dumps(configuration), encoding="utf-8")
-        self.running: Final = [self._start(number) for number in range(count)]
-
-    def wait_until_watching(self, proxy: FaultProxy) -> None:
-        """Return once one of them watches; not after long, as faults may keep it from that."""
-        until = time.monotonic() + _STARTS
-        while time.monotonic() < until and not proxy.plan.watched >= _WATCHED:
-            self.revive()
-            time.sleep(0.05)
-
-    def kill(self, number: int) -> None:
-        """Kill one, and start another in its place."""
-        self.running[number].kill()
-        self.running[number] = self._start(number)
-
-    def stop(self) -> None:
-        """Stop all."""
-        for process in self.running:
-            process.stop()
-
-    def revive(self) -> None:
-        """Start again what ended by itself, as a supervisor does."""
-        for number, process in enumerate(self.running):
-            if not process.is_running:
-                self.running[number] = self._start(number)
-
-    def _start(self, number: int) -> Process:
-        (port,) = free_ports(1)
-        command = ["-m", "gangsched.cli", "run", f"--kubeconfig={self._kubeconfig}"]
-        command += [f"--config={self._configuration}", f"--serve=127.0.0.1:{port}"]
-        log = self._folder / f"{self._kubeconfig.stem}-{number}.log"
-        return Process(Path(sys.executable), command, log)
 
 
 class Story:
@@ -144,9 +91,10 @@ class Story:
         ):
             name = f"story-{self._seed}"
             kubeconfig = self._plane.kubeconfig(name, token, url=proxy.url)
-            replicas = Replicas(self._plane.folder, kubeconfig, chance.choice((1, 1, 1, 2)))
+            count = chance.choice((1, 1, 1, 2))
+            replicas = Replicas(self._plane.folder, [kubeconfig] * count, _NAME)
             try:
-                replicas.wait_until_watching(proxy)
+                replicas.wait_until_watching(proxy, _STARTS)
                 gangs = self._act(proxy, actors, replicas)
                 proxy.calm()
                 proxy.heal()
@@ -168,6 +116,7 @@ class Story:
             (2, lambda: self._partition(proxy)),
             (1, lambda: self._without_node(chance.randrange(self._nodes))),
             (1, self._pause_etcd),
+            (2, lambda: self._jump(replicas)),
             (1 if chance.random() < 0.1 else 0, self._restart_apiserver),
         ]
         weights = [weight for weight, _deed in deeds]
@@ -218,6 +167,12 @@ class Story:
         self._plane.admin.delete(f"/api/v1/nodes/n{number}")
         time.sleep(self._chance.uniform(0, 0.5))
         self._add_node(number)
+
+    def _jump(self, replicas: Replicas) -> None:
+        number = self._chance.randrange(len(replicas.running))
+        replicas.set_clock(
+            number, self._chance.choice((1.0, 30.0, _HOUR)) * self._chance.uniform(-1, 1)
+        )
 
     def _pause_etcd(self) -> None:
         self._plane.etcd.pause()

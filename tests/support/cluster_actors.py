@@ -101,6 +101,12 @@ class Actors:
             del self._wanted[member]
             self._surely(partial(self._status, member, "Succeeded"))
 
+    def delete_gang(self, name: str) -> None:
+        """Delete every member of a gang, and want it no longer."""
+        for member in [member for member in self._wanted if member.startswith(f"{name}-")]:
+            del self._wanted[member]
+            self._surely(partial(self._client.delete, f"{self._pods}/{member}", _NOW))
+
     def _status(self, name: str, phase: str) -> None:
         self._client.patch(f"{self._pods}/{name}/status", {"status": {"phase": phase}})
 

@@ -83,7 +83,10 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("events"),),
     (_one("_checks"),),
     (_one("protocols"), _one("membership"), _one("_values"), _one("what_if"), _one("listings")),
-    (_one("memory"), _one("status"), _one("run_times"), _one("gangs"), _one("_volumes")),
+    (
+        *(_one("memory"), _one("status"), _one("run_times"), _one("gangs"), _one("_volumes")),
+        _one("_node_kinds"),
+    ),
     (_CORE, _one("overlay")),
     (
         _one("coscheduling"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from typing import Any, Final
 
 from attrs import evolve
 
+from gangsched._node_kinds import kinds_of_nodes
 from gangsched.cli._demo import example
 from gangsched.cli._explanation import Explanation, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
@@ -17,8 +17,7 @@ from gangsched.cli._workload import Source, add_source, read_source
 from gangsched.errors import InvalidValueError, UnknownPodError
 from gangsched.events import Event, NodeAdded
 from gangsched.framework import Scheduler
-from gangsched.memory import InMemoryCluster
-from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Resources
+from gangsched.model import GroupKey, Node, NodeName, Resources
 from gangsched.simulation import EventLog, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
 
@@ -26,7 +25,6 @@ __all__ = ["add_explain"]
 
 _MOST: Final = 64
 _KINDS: Final = 4
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def add_explain(commands: Any) -> None:
@@ -123,7 +121,7 @@ def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> 
         raise InvalidValueError("--most", most, "an int >= 0")
     if scheduler.registry.get(key) is None:
         raise BadInputError(f"GROUP: {UnknownPodError(str(key))}; {_known(scheduler)}")
-    kinds = [shape] if shape is not None else _kinds(simulator.cluster)
+    kinds = [shape] if shape is not None else kinds_of_nodes(simulator.cluster.nodes())
     changes = tuple(
         scheduler.smallest_change(key, kind, most=most, now=now) for kind in kinds[:_KINDS]
     )
@@ -134,18 +132,6 @@ def _known(scheduler: Scheduler) -> str:
     keys = [str(info.key) for info in scheduler.registry]
     more = ", ..." if len(keys) > 5 else ""
     return f"known groups: {', '.join(keys[:5])}{more}" if keys else "there is no group"
-
-
-def _kinds(cluster: InMemoryCluster) -> list[Node]:
-    """Return one node of each kind in the cluster, the most frequent kind first."""
-    kinds: Counter[Node] = Counter()
-    first: dict[Node, NodeName] = {}
-    for node in cluster.nodes():
-        labels = {name: value for name, value in node.labels.items() if name != _HOSTNAME}
-        kind = evolve(node, name=NodeName("node"), labels=FrozenMap(labels), unschedulable=False)
-        first.setdefault(kind, node.name)
-        kinds[kind] += 1
-    return [evolve(kind, name=NodeName(f"{first[kind]}-more")) for kind, _n in kinds.most_common()]
 
 
 def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:

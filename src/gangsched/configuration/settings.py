@@ -134,6 +134,8 @@ class Settings:
         respect_budgets: Whether PodDisruptionBudgets may delay the eviction of the rest of a gang
             that failed to start.
         partial_bound: Seconds for which a gang may be partly on nodes before it is released.
+        write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` are
+            written; False if another controller writes them.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -144,6 +146,7 @@ class Settings:
     drain: float = 20.0
     respect_budgets: bool = False
     partial_bound: float = 10.0
+    write_group_status: bool = True
 
 
 def read_settings(document: object) -> Settings:
@@ -167,6 +170,7 @@ def read_settings(document: object) -> Settings:
         drain=root.seconds("drainSeconds", 20.0, least=0.0),
         partial_bound=root.seconds("partialGangSeconds", 10.0),
         respect_budgets=root.flag("respectDisruptionBudgets", False),
+        write_group_status=root.flag("writePodGroupStatus", True),
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:

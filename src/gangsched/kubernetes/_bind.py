@@ -101,6 +101,10 @@ class Binder:
             self._under_way.pop(bind.uid, None)
             ended.set_result(done)
 
+    def __len__(self) -> int:
+        """Return how many binds are under way."""
+        return len(self._under_way)
+
     async def ended(self, uid: PodUID) -> bool:
         """Wait for the end of a bind that is under way; return whether the pod is bound."""
         under_way = self._under_way.get(uid)

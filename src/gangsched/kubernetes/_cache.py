@@ -25,11 +25,13 @@ Everything here runs in the task that owns the scheduler, between two calls of i
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from contextlib import suppress
 from typing import Any, Final, cast, final
 
 from attrs import evolve
 
 from gangsched.cluster_objects import KINDS
+from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
     Bound,
     Event,
@@ -45,6 +47,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
+from gangsched.kubernetes._copies import in_phase, on_node
 from gangsched.kubernetes._facts import (
     GroupFacts,
     NodeFacts,
@@ -72,20 +75,24 @@ class Cache:
     """The cluster state, fed by reflectors.
 
     Args:
-        scheduler_names: The values of ``spec.schedulerName`` that are ours.
+        scheduler_names: The values of ``spec.schedulerName`` that are ours; None for all values.
         dialects: The API groups of PodGroups, the first has the highest precedence.
 
     Attributes:
         cluster: What the scheduler reads.
         conditions: By pending pod of ours, the message of its condition ``PodScheduled=False``.
         nominated: By pending pod of ours, its ``status.nominatedNodeName``.
+        touched: The groups of which an object or a member has changed. Readers take keys out.
     """
 
-    def __init__(self, scheduler_names: Collection[str], dialects: Collection[str] = ()) -> None:
+    def __init__(
+        self, scheduler_names: Collection[str] | None, dialects: Collection[str] = ()
+    ) -> None:
         self.cluster: Final = InMemoryCluster()
         self.conditions: Final[dict[PodUID, str]] = {}
         self.nominated: Final[dict[PodUID, str]] = {}
-        self._names = frozenset(scheduler_names)
+        self.touched: Final[set[GroupKey]] = set()
+        self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
@@ -125,8 +132,11 @@ class Cache:
             self.conditions.pop(event.uid, None)
             self.nominated.pop(event.uid, None)
             pod = self.cluster.pod(event.uid)
-            if pod is None or pod.node_name != event.node:  # otherwise the echo came first
+            if pod is not None and pod.node_name is None:
+                self.cluster.apply(PodUpdated(on_node(pod, event.node)))
+            elif pod is None or pod.node_name != event.node:  # otherwise the echo came first
                 self.cluster.apply(event)
+                self._touch(pod)
         elif isinstance(event, PodDeleted) and event.uid in self._renewed:
             self.cluster.apply(event)
         elif isinstance(event, PodAdded) and event.pod.uid in self._renewed:
@@ -172,12 +182,12 @@ class Cache:
     def _show(self, facts: PodFacts) -> Event | None:
         pod = facts.pod
         known = self.cluster.pod(pod.uid)
-        if facts.scheduler_name not in self._names:
+        if self._names is not None and facts.scheduler_name not in self._names:
             if pod.is_finished or (pod.node_name is None and known is None):
                 return None if known is None else self._forget(pod.uid)
             self._foreign.add(pod.uid)
         if pod.node_name is None and known is not None and known.node_name is not None:
-            pod = evolve(pod, node_name=known.node_name)
+            pod = on_node(pod, known.node_name)
         elif pod.node_name is None:
             pod = self._held(pod) if self._unreadable else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
@@ -190,20 +200,32 @@ class Cache:
             if known is None:
                 return None
         if known is None:
+            self._touch(pod)
             return self.cluster.apply(PodAdded(pod))
         if known == pod:
             return None
+        self._touch(known)  # its labels may have named another group
+        self._touch(pod)
         self.cluster.apply(PodUpdated(pod))
         return None if _runs_on(known, pod) else PodUpdated(pod)
 
     def _forget(self, uid: PodUID) -> Event | None:
         known = self.cluster.pod(uid)
+        self._touch(known)
         self._foreign.discard(uid)
         self._newer.pop(uid, None)
         self._renewed.pop(uid, None)
         self.conditions.pop(uid, None)
         self.nominated.pop(uid, None)
         return None if known is None else self.cluster.apply(PodDeleted(uid))
+
+    def _touch(self, pod: Pod | None) -> None:
+        """Note that the group of a pod may have another status."""
+        if pod is not None:
+            with suppress(InvalidPodGroupError):
+                claim = self.membership(pod)
+                if claim is not None:
+                    self.touched.add(claim.group)
 
     @staticmethod
     def _note(notes: dict[PodUID, str], uid: PodUID, text: str) -> None:
@@ -247,6 +269,7 @@ class Cache:
                 self._of_class.setdefault(delta.value.priority_class, set()).add(key)
         if not known:
             del self._groups[key]
+        self.touched.add(key)
         return self._restate(key)
 
     def priority_class(self, delta: Delta[PriorityClassFacts]) -> list[Event]:
@@ -327,7 +350,7 @@ def _runs_on(before: Pod, after: Pod) -> bool:
     """Return whether a bound pod has changed nothing but its phase, and has not finished."""
     if before.phase is after.phase or before.node_name is None or after.is_finished:
         return False
-    return not before.is_finished and evolve(before, phase=after.phase) == after
+    return not before.is_finished and in_phase(before, after.phase) == after
 
 
 def _version(facts: PodFacts) -> int:

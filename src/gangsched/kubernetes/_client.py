@@ -35,7 +35,7 @@ from gangsched.kubernetes._configuration import (
 )
 from gangsched.kubernetes._transport import DEFAULT_LANES, Transport, proxy_of
 
-__all__ = ["Client", "TransportName", "connect"]
+__all__ = ["Client", "TransportName", "connect", "connect_client"]
 
 TransportName: TypeAlias = Literal["auto", "aiohttp", "httptools"]
 
@@ -84,6 +84,11 @@ class Client:
     def keep_current(self, *, interval: float = 10.0) -> None:
         """Start the task that reads changed credentials, until ``aclose``."""
         self._start(self._credentials.keep_current(interval=interval))
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context, or of the ServiceAccount; ``default`` if it names none."""
+        return self._access.namespace
 
     async def request(
         self,
@@ -217,6 +222,24 @@ async def connect(
     lanes: Mapping[str, int] = DEFAULT_LANES,
     on_problem: Callable[[Exception], None] = lambda _error: None,
 ) -> Api:
+    """Return one API server; see ``connect_client``."""
+    return await connect_client(
+        kubeconfig=kubeconfig,
+        context=context,
+        transport=transport,
+        lanes=lanes,
+        on_problem=on_problem,
+    )
+
+
+async def connect_client(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    transport: TransportName = "auto",
+    lanes: Mapping[str, int] = DEFAULT_LANES,
+    on_problem: Callable[[Exception], None] = lambda _error: None,
+) -> Client:
     """Return one API server, with credentials that are kept current until it is closed.
 
     Args:

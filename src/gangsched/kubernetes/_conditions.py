@@ -7,16 +7,19 @@ Rules:
   R1  a pod is patched only if the text differs from what it has;
   R2  of one object only the latest status waits. So what waits is bounded by what exists;
   R3  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
-  R4  a patch never delays a bind: it has connections of its own, and waits while binds do.
+  R4  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 from urllib.parse import quote
+
+from attrs import define
 
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
@@ -37,6 +40,8 @@ _SCHEDULED: Final = "PodGroupScheduled"
 _LONGEST_MESSAGE: Final = 32_768
 _PATIENCE: Final = 60.0
 
+K = TypeVar("K")
+
 _log = logging.getLogger("gangsched.kubernetes.status")
 
 
@@ -46,13 +51,20 @@ def status_patch(pod: Pod, status: Mapping[str, object]) -> bytes:
 
 
 @final
+@define(eq=False)
+class _Waiting:
+    status: dict[str, Any]
+    queued_at: float
+
+
+@final
 class StatusWriter:
     """Writes the status of pods and groups, by *workers* tasks at once.
 
     Args:
         requests: Sends requests.
         cache: The cluster state.
-        give_way: Waits while binds have to go first.
+        give_way: Waits while binds have to go first; called with the instant of queueing.
         workers: How many patches are under way at most.
     """
 
@@ -60,7 +72,7 @@ class StatusWriter:
         self,
         requests: Requests,
         cache: Cache,
-        give_way: Callable[[], Awaitable[object]],
+        give_way: Callable[[float], Awaitable[object]],
         *,
         workers: int = 4,
     ) -> None:
@@ -68,10 +80,10 @@ class StatusWriter:
         self._cache = cache
         self._give_way = give_way
         self._workers = workers
-        self._pods: dict[PodUID, dict[str, Any]] = {}
-        self._groups: dict[GroupKey, dict[str, Any]] = {}
+        self._pods: dict[PodUID, _Waiting] = {}
+        self._groups: dict[GroupKey, _Waiting] = {}
         self._said: dict[GroupKey, tuple[str, str]] = {}
-        self._wake = asyncio.Event()
+        self._queued = asyncio.Semaphore(0)
 
     # For the owner of the scheduler ---------------------------------------------------------
 
@@ -118,8 +130,7 @@ class StatusWriter:
             return
         self._said[key] = known
         condition["lastTransitionTime"] = whole_seconds()
-        self._groups[key] = condition
-        self._wake.set()
+        self._queue(self._groups, key, condition)
 
     def forget_group(self, key: GroupKey) -> None:
         """Forget a group that was deleted."""
@@ -140,22 +151,20 @@ class StatusWriter:
 
     async def _work(self) -> None:
         while True:
-            while not (self._pods or self._groups):
-                self._wake.clear()
-                await self._wake.wait()
-            await self._give_way()
+            await self._queued.acquire()
+            waiting: dict[Any, _Waiting] = self._groups or self._pods
+            if not waiting:
+                continue  # the group was forgotten
+            await self._give_way(next(iter(waiting.values())).queued_at)
             try:
                 if self._groups:
-                    await self._write_group(*self._pop(self._groups))
+                    key, waited = _first_of(self._groups)
+                    await self._write_group(key, waited.status)
                 elif self._pods:
-                    await self._write_pod(*self._pop(self._pods))
+                    uid, waited = _first_of(self._pods)
+                    await self._write_pod(uid, waited.status)
             except GangschedError as error:
                 _log.warning("status not written: %s", error)
-
-    @staticmethod
-    def _pop(waiting: dict[Any, dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
-        key = next(iter(waiting))
-        return key, waiting.pop(key)
 
     async def _write_pod(self, uid: PodUID, status: dict[str, Any]) -> None:
         pod = self._cache.cluster.pod(uid)
@@ -184,12 +193,25 @@ class StatusWriter:
             _log.warning("status not written: PATCH %s: %s", path, said(response))
 
     def _put(self, uid: PodUID, status: dict[str, Any]) -> None:
-        self._pods[uid] = {**self._pods.get(uid, {}), **status}
-        self._wake.set()
+        known = self._pods.get(uid)
+        self._queue(self._pods, uid, status if known is None else {**known.status, **status})
+
+    def _queue(self, waiting: dict[K, _Waiting], key: K, status: dict[str, Any]) -> None:
+        known = waiting.get(key)
+        if known is not None:
+            known.status = status
+            return
+        waiting[key] = _Waiting(status, time.monotonic())
+        self._queued.release()  # wakes one worker, not all
 
     def _is_pending(self, uid: PodUID) -> bool:
         pod = self._cache.cluster.pod(uid)
         return pod is not None and pod.node_name is None and pod.deleted_at is None
+
+
+def _first_of(waiting: dict[K, _Waiting]) -> tuple[K, _Waiting]:
+    key = next(iter(waiting))
+    return key, waiting.pop(key)
 
 
 def is_scheduled(facts: GroupFacts) -> bool:

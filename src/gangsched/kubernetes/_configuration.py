@@ -75,6 +75,7 @@ class Access:
         proxy: The URL of the proxy; None for none.
         expires_at: When the credential expires, in seconds since 1970; None if that is unknown.
         files: The files that the access was read from.
+        namespace: The namespace of the context, or of the ServiceAccount.
     """
 
     server: str
@@ -87,6 +88,7 @@ class Access:
     proxy: str | None = None
     expires_at: float | None = None
     files: tuple[str, ...] = ()
+    namespace: str = "default"
 
     @property
     def connection(self) -> tuple[object, ...]:

@@ -163,6 +163,12 @@ class GroupDecoder:
             priority_class=priority_class,
             conditions=conditions_in(document),
             phase=text_in(status, "phase"),
+            counts=(
+                whole_in(status, "running"),
+                whole_in(status, "succeeded"),
+                whole_in(status, "failed"),
+            ),
+            occupied_by=text_in(status, "occupiedBy"),
             generation=whole_in(metadata, "generation"),
             notes=notes,
         )

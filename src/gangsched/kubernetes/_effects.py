@@ -21,7 +21,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from gangsched.events import (
@@ -65,6 +65,7 @@ class Effects:
         events: Creates events.
         scheduler: The scheduler that is observed.
         partial: Knows which gangs are whole.
+        first_settled: Called once, when there is nothing left to decide for the first time.
     """
 
     def __init__(
@@ -74,12 +75,14 @@ class Effects:
         events: EventRecorder,
         scheduler: Scheduler,
         partial: PartialGangs,
+        first_settled: Callable[[], object] | None = None,
     ) -> None:
         self._cache = cache
         self._status = status
         self._events = events
         self._scheduler = scheduler
         self._partial = partial
+        self._first_settled = first_settled
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
 
@@ -104,7 +107,10 @@ class Effects:
             self._forget_timer(event.key)
 
     def settled(self, now: float) -> None:
-        """Do nothing: conditions do not depend on whether more is to come."""
+        """Say so, the first time. Conditions do not depend on whether more is to come."""
+        if self._first_settled is not None:
+            first, self._first_settled = self._first_settled, None
+            first()
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""

@@ -116,6 +116,8 @@ class GroupFacts:
         priority_class: ``spec.priorityClassName``; empty if it is absent.
         conditions: The conditions of its status.
         phase: ``status.phase``; empty if it is absent.
+        counts: ``status.running``, ``.succeeded`` and ``.failed``; 0 if they are absent.
+        occupied_by: ``status.occupiedBy``; empty if it is absent.
         generation: ``metadata.generation``; 0 if it is absent.
         notes: What of it could not be represented.
     """
@@ -126,6 +128,8 @@ class GroupFacts:
     priority_class: str = ""
     conditions: tuple[Condition, ...] = ()
     phase: str = ""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    occupied_by: str = ""
     generation: int = 0
     notes: tuple[str, ...] = ()
 

@@ -1,38 +1,45 @@
-"""Whatever is not a bind gives way to binds.
+"""What is not a bind gives way to binds.
 
 Rules:
-  R1  while binds wait for a connection, events and conditions wait too, each for at most *longest*
-      seconds. So a burst of binds is not slowed down, and events are late but not lost.
+  R1  while binds wait or are under way, an event or a condition waits, until *longest* seconds
+      after it was queued. So a burst of binds has the API server for itself, and what is posted is
+      late but not lost;
+  R2  the limit counts from the instant of queueing. If it counted from the turn of each post, a
+      queue behind a constant stream of binds would grow without end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final, final
 
 __all__ = ["GiveWay"]
 
 _LOOK: Final = 0.02
-"""Seconds between two looks at the binds. Only while there are some does anything look."""
+"""Seconds between two looks at the binds. Nothing looks while nothing is to be posted."""
 
 
 @final
 class GiveWay:
-    """Waits while binds wait for a connection.
+    """Waits while binds wait or are under way.
 
     Args:
-        waiting: Returns how many binds wait.
-        longest: How many seconds one wait takes at most.
+        binds: Returns how many binds wait or are under way.
+        longest: How many seconds a post waits at most, from the instant at which it was queued.
     """
 
-    def __init__(self, waiting: Callable[[], int], *, longest: float = 1.0) -> None:
-        self._waiting = waiting
+    def __init__(self, binds: Callable[[], int], *, longest: float = 1.0) -> None:
+        self._binds = binds
         self._longest = longest
 
-    async def __call__(self) -> None:
-        """Return when no bind waits, or after the longest wait."""
-        looks = int(self._longest / _LOOK)
-        while self._waiting() and looks > 0:
-            looks -= 1
-            await asyncio.sleep(_LOOK)
+    async def __call__(self, queued_at: float) -> None:
+        """Return when there is no bind, or when the post has waited for long enough.
+
+        Args:
+            queued_at: When the post was queued, on ``time.monotonic``.
+        """
+        until = queued_at + self._longest
+        while self._binds() and (left := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(_LOOK, left))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from functools import lru_cache
 
 __all__ = ["micro_time", "whole_seconds"]
 
@@ -23,4 +23,11 @@ def micro_time(at: float) -> str:
     Args:
         at: Seconds since 1970.
     """
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    microseconds = round(at * 1_000_000)
+    return f"{_second(microseconds // 1_000_000)}.{microseconds % 1_000_000:06d}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(at: int) -> str:
+    """Return a whole second; a burst of events shares it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))

@@ -33,8 +33,9 @@ async def _read(asked: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="gangsched-") as directory:
         if asked["kubeconfig"] is None:
             files, expires_at = _in_cluster(configuration, asked["service_account"]), None
+            namespace = _namespace_of_pod(asked["service_account"])
         else:
-            files, expires_at = await _kubeconfig(configuration, asked, directory)
+            files, expires_at, namespace = await _kubeconfig(configuration, asked, directory)
         return {
             "server": configuration.host,
             "verify": bool(configuration.verify_ssl),
@@ -47,6 +48,7 @@ async def _read(asked: dict[str, Any]) -> dict[str, Any]:
             "proxy": configuration.proxy,
             "expires_at": expires_at,
             "files": files,
+            "namespace": namespace or "default",
         }
 
 
@@ -64,7 +66,7 @@ def _in_cluster(configuration: Any, service_account: str | None) -> list[str]:
 
 async def _kubeconfig(
     configuration: Any, asked: dict[str, Any], directory: str
-) -> tuple[list[str], float | None]:
+) -> tuple[list[str], float | None, str]:
     from kubernetes_asyncio.config import kube_config as module
 
     kube_config: Any = module
@@ -87,7 +89,19 @@ async def _kubeconfig(
             files += [os.path.normpath(Path(base, str(node[n]))) for n in names if n in node]
     _prefer_token_file(configuration, loader)
     expiry = getattr(loader, "exec_plugin_expiry", None)
-    return files, expiry.timestamp() if expiry is not None else None
+    expires_at = expiry.timestamp() if expiry is not None else None
+    return files, expires_at, _namespace_of_context(loader)
+
+
+def _namespace_of_context(loader: Any) -> str:
+    context: Any = loader.current_context
+    named: Any = context.get("context")
+    return str(named.get("namespace") or "") if named else ""
+
+
+def _namespace_of_pod(service_account: str | None) -> str:
+    file = Path(service_account or _SERVICE_ACCOUNT, "namespace")
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
 
 
 def _prefer_token_file(configuration: Any, loader: Any) -> None:

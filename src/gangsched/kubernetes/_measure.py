@@ -33,6 +33,7 @@ class Measures:
         self._registry: Any = None
         self._metrics: Metrics | None = None
         self._requests: Any = None
+        self._of_request: dict[tuple[str, int], Any] = {}
         self._master: Any = None
         self._dropped: Any = None
         try:
@@ -74,8 +75,13 @@ class Measures:
 
     def request(self, method: str, status: int) -> None:
         """Count a request to the API server."""
-        if self._requests is not None:
-            self._requests.labels(method, str(status or "<error>")).inc()
+        if self._requests is None:
+            return
+        counter = self._of_request.get((method, status))
+        if counter is None:
+            counter = self._requests.labels(method, str(status or "<error>"))
+            self._of_request[method, status] = counter
+        counter.inc()
 
     def dropped(self, read: Callable[[], float]) -> None:
         """Read from now on how many events were dropped."""

@@ -61,6 +61,7 @@ class Owner:
         self.cache: Final = cache
         self._clock = clock
         self.driver: Driver | None = None
+        self._binder: Binder | None = None
 
     def begin(
         self,
@@ -73,6 +74,7 @@ class Owner:
         observers: Sequence[Any] = (),
     ) -> Driver:
         """Begin to schedule; return the driver, which is to be run."""
+        self._binder = bind
         self.driver = Driver(
             driven,
             apply=self.cache.apply,
@@ -100,9 +102,10 @@ class Owner:
             for event in self.cache.renew(uid):
                 self.driver.tell(event)
 
-    def binds_waiting(self) -> int:
-        """Return how many binds wait for a connection."""
-        return 0 if self.driver is None else self.driver.binds_waiting
+    def binds(self) -> int:
+        """Return how many binds wait for a connection or are under way."""
+        waiting = 0 if self.driver is None else self.driver.binds_waiting
+        return waiting + (0 if self._binder is None else len(self._binder))
 
     # What the reflectors call ---------------------------------------------------------------
 

@@ -27,11 +27,12 @@ from gangsched.events import Evict
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
+from gangsched.kubernetes._group_status import WHOLE_PHASES
 from gangsched.model import GroupKey, PodUID
 
 __all__ = ["PartialGangs"]
 
-_WHOLE_PHASES: Final = frozenset({"Scheduled", "Running", "Finished", "Failed", "Completed"})
+_WHOLE_PHASES: Final = WHOLE_PHASES | {"Finished", "Failed", "Completed"}
 _LOOKS: Final = 4
 """How often partial gangs are looked for, within the bound."""
 

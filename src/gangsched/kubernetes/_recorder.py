@@ -4,7 +4,7 @@ Rules:
   R1  the same event about the same object within 6 minutes is one Event with a series. Its count is
       patched after the first repeat, and then at most once a minute;
   R2  at most *limit* events wait. Then the oldest is dropped, and counted;
-  R3  an event never delays a bind: it has connections of its own, and waits while binds do;
+  R3  an event never delays a bind: it has connections of its own, and gives way, see ``_give_way``;
   R4  an event that the API server refuses is dropped. Events inform; nothing depends on them.
 """
 
@@ -14,8 +14,10 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, final
 from urllib.parse import quote
 
@@ -68,6 +70,7 @@ class _Series:
     path: str
     body: dict[str, Any]
     last_at: float
+    queued_at: float = 0.0
     count: int = 1
     written_at: float | None = None  # None: the Event itself is still to be created
     waits: bool = True
@@ -79,7 +82,7 @@ class EventRecorder:
 
     Args:
         requests: Sends requests.
-        give_way: Waits while binds have to go first.
+        give_way: Waits while binds have to go first; called with the instant of queueing.
         controller: The ``reportingController``: the scheduler's name.
         clock: Seconds since 1970.
         limit: How many events wait at most.
@@ -92,7 +95,7 @@ class EventRecorder:
     def __init__(
         self,
         requests: Requests,
-        give_way: Callable[[], Awaitable[object]],
+        give_way: Callable[[float], Awaitable[object]],
         *,
         controller: str,
         clock: Callable[[], float],
@@ -108,7 +111,7 @@ class EventRecorder:
         self._workers = workers
         self._waiting: deque[_Series] = deque()
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
-        self._wake = asyncio.Event()
+        self._queued = asyncio.Semaphore(0)
         self._number = 0
         self.dropped = 0
 
@@ -137,7 +140,6 @@ class EventRecorder:
             return
         self._number += 1
         namespace = regarding.namespace or "default"
-        path = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
         name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
         body = {
             "apiVersion": "events.k8s.io/v1",
@@ -152,7 +154,7 @@ class EventRecorder:
             "note": note,
             "type": kind,
         }
-        series = _Series(path, body, now)
+        series = _Series(_path(namespace), body, now)
         self._series[key] = series
         while len(self._series) > _MOST_SERIES:
             self._series.popitem(last=False)
@@ -160,11 +162,12 @@ class EventRecorder:
 
     def _put(self, series: _Series) -> None:
         series.waits = True
+        series.queued_at = time.monotonic()
         self._waiting.append(series)
         while len(self._waiting) > self._limit:
             self._waiting.popleft().waits = False
             self.dropped += 1
-        self._wake.set()
+        self._queued.release()  # wakes one worker, not all
 
     def __len__(self) -> int:
         """Return how many events wait."""
@@ -178,12 +181,11 @@ class EventRecorder:
 
     async def _work(self) -> None:
         while True:
-            while not self._waiting:
-                self._wake.clear()
-                await self._wake.wait()
-            await self._give_way()
+            await self._queued.acquire()
+            if self._waiting:
+                await self._give_way(self._waiting[0].queued_at)
             if not self._waiting:
-                continue
+                continue  # it was dropped
             series = self._waiting.popleft()
             series.waits = False
             try:
@@ -222,3 +224,8 @@ class EventRecorder:
             self.dropped += 1
             _log.warning("event not recorded: %s %s: %s", method, path, said(response))
         return status
+
+
+@lru_cache(maxsize=256)
+def _path(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"

@@ -22,6 +22,12 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
+from gangsched.kubernetes._extra import missing
+
+try:
+    import msgspec
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 __all__ = ["Pauses", "RequestError", "Requests", "said", "to_json"]
 
@@ -29,6 +35,8 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _LONGEST_RETRY_AFTER: Final = 60.0
 _REFUSED_FOR_A_MOMENT: Final = frozenset({401, 403})
+
+_encode: Final = msgspec.json.Encoder().encode
 
 _log = logging.getLogger("gangsched.kubernetes.requests")
 
@@ -203,7 +211,7 @@ class Pauses:
 
 def to_json(value: object) -> bytes:
     """Return plain data as the body of a request."""
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _encode(value)
 
 
 def said(response: Response) -> str:

@@ -51,6 +51,7 @@ async def run(
     plugins: Iterable[object] = (),
     factories: Mapping[str, Callable[..., object]] | None = None,
     serve: tuple[str, int] | None = None,
+    first_settled: Callable[[], object] | None = None,
 ) -> None:
     """Schedule the pods of a cluster, until *stop* is set.
 
@@ -63,6 +64,8 @@ async def run(
             enables it.
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
             nothing.
+        first_settled: Called when a term of a leader has read the cluster and has nothing left to
+            decide. The command line freezes the garbage collector's generations then.
 
     Raises:
         GangschedError: The configuration is malformed, or the scheduler raised.
@@ -71,7 +74,9 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
-    replica = _Replica(settings, stop, tuple(plugins), factories or {}, Measures(settings))
+    replica = _Replica(
+        settings, stop, tuple(plugins), factories or {}, Measures(settings), first_settled
+    )
     server = Server(replica.measures.pages(replica.problems))
     if serve is not None:
         port = await server.start(*serve)
@@ -118,6 +123,7 @@ class _Replica:
     plugins: tuple[object, ...]
     factories: Mapping[str, Callable[..., object]]
     measures: Measures
+    first_settled: Callable[[], object] | None
     election: Election | None = None
     shell: Shell | None = None
 
@@ -169,6 +175,7 @@ class _Replica:
             measures=self.measures,
             clock=epoch_seconds,
             may_write=lambda: may_write is None or may_write.is_leading,
+            first_settled=self.first_settled,
         )
         work = asyncio.create_task(self.shell.run(self.stop))
         others = () if lost is None else (lost,)

@@ -11,8 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+)
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
 
 from gangsched.configuration import Settings, make_scheduler
@@ -37,6 +44,7 @@ from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
+from gangsched.kubernetes._group_status import GroupStatusWriter
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import WATCHED, ObjectDecoder, Watched
 from gangsched.kubernetes._owner import Owner
@@ -73,6 +81,11 @@ class Shell:
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
+        first_settled: Called once, when there is nothing left to decide for the first time.
+
+    Attributes:
+        owner: Owns the scheduler, once ``run`` has begun.
+        troubles: By kind, the last problem of its watch.
     """
 
     def __init__(
@@ -85,6 +98,7 @@ class Shell:
         measures: Measures,
         clock: Callable[[], float],
         may_write: Callable[[], bool],
+        first_settled: Callable[[], object] | None = None,
     ) -> None:
         self._api = api
         self._settings = settings
@@ -93,11 +107,13 @@ class Shell:
         self._measures = measures
         self._clock = clock
         self._may_write = may_write
+        self._first_settled = first_settled
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._optional: dict[str, str] = {}
         self._decode_pod = PodDecoder()
         self._all_synced = asyncio.Event()
         self.owner: Owner | None = None
+        self.troubles: dict[str, GangschedError] = {}
 
     def problems(self) -> list[str]:
         """Return why it is not ready: the resources that are not listed yet."""
@@ -126,7 +142,7 @@ class Shell:
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
         owner = self.owner = Owner(cache, self._clock)
         self._scheduler(cache)  # a wrong profile fails before listing
-        give_way = GiveWay(owner.binds_waiting)
+        give_way = GiveWay(owner.binds)
         connections = self._settings.client.event_connections
         status = StatusWriter(requests, cache, give_way, workers=connections)
         events = EventRecorder(
@@ -154,6 +170,16 @@ class Shell:
         finally:
             await tasks.cancel()
 
+    @asynccontextmanager
+    async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
+        """Watch everything for *owner* without scheduling; yields whether all is listed."""
+        tasks = _Tasks()
+        try:
+            await self._reflect(tasks, owner, Requests(self._api).pauses())
+            yield self._all_synced.is_set
+        finally:
+            await tasks.cancel()
+
     async def _schedule(
         self,
         tasks: _Tasks,
@@ -177,7 +203,7 @@ class Shell:
         partial = PartialGangs(
             owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
         )
-        effects = Effects(owner.cache, status, events, scheduler, partial)
+        effects = Effects(owner.cache, status, events, scheduler, partial, self._first_settled)
         binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
         evictor = Evictor(
             requests,
@@ -188,6 +214,15 @@ class Shell:
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
+        if self._settings.write_group_status:
+            groups = GroupStatusWriter(
+                requests,
+                owner.cache,
+                scheduler,
+                events,
+                workers=self._settings.client.event_connections,
+            )
+            tasks.start(groups.run())
 
         def not_written(bind: Bind, reason: str) -> None:
             owner.tell(waits.refused(bind, reason))
@@ -319,6 +354,7 @@ class Shell:
 
         def noted(state: Any) -> None:
             if state.problem is not None:
+                self.troubles[resource.kind] = state.problem
                 _log.warning("%s: %s; again in %.1f s", resource.kind, state.problem, state.delay)
                 look()
 

@@ -87,11 +87,13 @@ class HttptoolsTransport:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         pool = self._lane(lane)
-        try:
-            async with asyncio.timeout_at(until):
-                connection = await self._take(pool)
-        except (OSError, Dropped) as error:
-            raise ConnectionLost(method, path, _text(error), sent=False) from error
+        connection = None if self._is_closed else self._take_idle(pool)
+        if connection is None:  # the timer costs as much as the rest of this function
+            try:
+                async with asyncio.timeout_at(until):
+                    connection = await self._take(pool)
+            except (OSError, Dropped) as error:
+                raise ConnectionLost(method, path, _text(error), sent=False) from error
         data = self._data(method, path, headers, body)
         try:
             return await connection.request(data, max(until - loop.time(), 0.001))
@@ -148,13 +150,9 @@ class HttptoolsTransport:
         while True:
             if self._is_closed:
                 raise Dropped("the transport was closed")
-            oldest = loop.time() - IDLE_SECONDS
-            while pool.idle:
-                connection = pool.idle.pop()
-                if connection.is_open and connection.idle_since > oldest:
-                    return connection
-                pool.open -= 1
-                self._close(connection)
+            connection = self._take_idle(pool)
+            if connection is not None:
+                return connection
             if pool.open < pool.most:
                 pool.open += 1
                 try:
@@ -176,6 +174,16 @@ class HttptoolsTransport:
                 return given
             if given is not None:
                 pool.open -= 1
+
+    def _take_idle(self, pool: _Lane) -> Connection | None:
+        oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
+        while pool.idle:
+            connection = pool.idle.pop()
+            if connection.is_open and connection.idle_since > oldest:
+                return connection
+            pool.open -= 1
+            self._close(connection)
+        return None
 
     def _give_back(self, pool: _Lane, connection: Connection) -> None:
         if self._is_closed or not connection.is_open:

@@ -224,6 +224,10 @@ class ControlPlane:
         ]
         return self._start_beside(program, arguments, f"http://{_LOOPBACK}:{port}", "/readyz")
 
+    def beside(self, process: Process) -> None:
+        """Stop a program with the control plane, before what it depends on."""
+        self._beside.append(process)
+
     def _start_beside(
         self, program: Path, arguments: list[str], url: str, ready_path: str
     ) -> Process:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["PROGRAMS", "NoToolchain", "cache_folder", "programs"]
+__all__ = ["PROGRAMS", "NoToolchain", "cache_folder", "module_folder", "programs"]
 
 MODULES: Final = Path(__file__).parent / "modules"
 _KUBERNETES: Final = re.compile(
@@ -87,6 +88,16 @@ def programs(names: Iterable[str]) -> dict[str, Path]:
                 _build(module, folder, [n for n in missing if not (folder / n).is_file()])
         found.update((name, folder / name) for name in wanted)
     return found
+
+
+def module_folder(module: str, path: str) -> Path:
+    """Return where the sources of a Go module are, of the version in ``modules/<module>``.
+
+    Raises:
+        NoToolchain: Go is absent, or cannot download the module.
+    """
+    found = json.loads(_go("mod", "download", "-json", path, folder=MODULES / module))
+    return Path(found["Dir"])
 
 
 def _go(*arguments: str, folder: Path) -> str:

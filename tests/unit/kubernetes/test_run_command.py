@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("aiohttp")
-
 from gangsched.cli import main
 
 pytestmark = pytest.mark.once("makes no scheduler")

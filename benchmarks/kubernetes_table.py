@@ -1,0 +1,183 @@
+"""The table of ``kubernetes.py`` from its figures, and the page of the documentation with it.
+
+    python benchmarks/kubernetes_table.py FILE [--page docs/explanation/measured-on-kubernetes.md]
+
+With ``--page`` the text between two marks of the page is replaced. No figure is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+__all__ = ["described", "page_with", "read", "table", "write"]
+
+_IN_TREE: Final = "in-tree"
+_OURS: Final = "gangsched"
+_BEGIN: Final = "<!-- figures: begin -->"
+_END: Final = "<!-- figures: end -->"
+_FORMAT: Final = 1
+
+Document = dict[str, Any]
+
+
+def read(file: Path | None) -> Document:
+    """Return the figures that a file has already; a new document if it does not exist."""
+    if file is not None and file.exists():
+        document: Document = json.loads(file.read_text(encoding="utf-8"))
+        if document.get("format") != _FORMAT:
+            raise SystemExit(f"{file}: expected figures of format {_FORMAT}")
+        return document
+    return {"format": _FORMAT, "machine": {}, "load_before": {}, "measured": {}}
+
+
+def write(file: Path | None, document: Document) -> None:
+    """Write the figures."""
+    if file is not None:
+        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def described(document: Document, section: str) -> None:
+    """Note the machine, and how busy it was before a section."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    document["machine"] = {
+        "processor": model or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / (1 << 30), 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+    document["load_before"][section] = round(os.getloadavg()[0], 2)
+
+
+def table(document: Document) -> str:
+    """Return the table as Markdown."""
+    machine, measured = document["machine"], document["measured"]
+    parts = [
+        f"{machine['cores']} cores ({machine['processor']}), {machine['memory_gib']} GiB,"
+        f" {machine['system']}, Python {machine['python']}; the API server, etcd and the load run"
+        " on the same cores."
+    ]
+    for section, title in (("even", "Equal nodes"), ("uneven", "Nodes that differ by some KiB")):
+        if section in measured:
+            parts += [f"**{title}**", _shapes(measured[section])]
+    if moments := _moments(measured):
+        head = "| | kube-scheduler | gangsched |\n|---|---|---|"
+        parts += ["**Moments**", "\n".join([head, *moments])]
+    load = ", ".join(f"{name} {load}" for name, load in document["load_before"].items())
+    parts.append(f"Load of the machine before each part: {load}.")
+    return "\n\n".join(parts)
+
+
+def page_with(page: str, document: Document) -> str:
+    """Return a page with the table between its marks."""
+    marked = re.compile(re.escape(_BEGIN) + ".*?" + re.escape(_END), re.DOTALL)
+    if not marked.search(page):
+        raise SystemExit(f"expected {_BEGIN} and {_END} in the page")
+    return marked.sub(lambda _found: f"{_BEGIN}\n\n{table(document)}\n\n{_END}", page)
+
+
+def _shapes(measured: dict[str, Any]) -> str:
+    lines = [
+        "| gangs x members | kube-scheduler, pods/s | gangsched, pods/s | ratio | CPU ms a pod "
+        "| CPU ratio | spread ms | events | partial |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for shape, rounds in measured.items():
+        theirs, ours = rounds[_IN_TREE], rounds[_OURS]
+        pairs = list(zip(theirs, ours, strict=True))
+        cells = [
+            shape,
+            _three([each["pods_per_s"] for each in theirs], 0),
+            _three([each["pods_per_s"] for each in ours], 0),
+            _three([our["pods_per_s"] / their["pods_per_s"] for their, our in pairs], 1),
+            _change(rounds, "cpu_ms", 2),
+            _three([our["cpu_ms"] / their["cpu_ms"] for their, our in pairs], 2),
+            _change(rounds, "spread_ms", 0),
+            _change(rounds, "events", 0),
+            f"{sum(each['partial'] for each in theirs)} → {sum(each['partial'] for each in ours)}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    lines.append(
+        "Minimum/median/maximum of the rounds; a ratio is that of the two runs of a round. `a → b`"
+        " are medians of kube-scheduler and of gangsched. Processor time includes the events."
+    )
+    return "\n".join(lines)
+
+
+def _moments(measured: dict[str, Any]) -> list[str]:
+    rows: list[tuple[str, str, str]] = []
+    for section, what in (
+        ("wake-up", "wake-up, nodes 0.3 s after the failed attempt, s"),
+        ("wake-up-late", "wake-up, nodes 2.5 s after it, s"),
+        ("start-up", "start-up to leader, s"),
+    ):
+        if section in measured:
+            found = measured[section]
+            rows.append((what, _three(found[_IN_TREE], 3), _three(found[_OURS], 3)))
+    if "listing" in measured:
+        theirs, ours = measured["listing"][_IN_TREE], measured["listing"][_OURS]
+        for key, what, digits in (
+            ("first_s", "first gang bound on a large cluster, s", 1),
+            ("first_mb", "memory then, MB", 0),
+            ("later_mb", "memory 10 s later, MB", 0),
+        ):
+            rows.append((what, f"{theirs[key]:.{digits}f}", f"{ours[key]:.{digits}f}"))
+    if "churn" in measured:
+        found = measured["churn"]
+        minutes, rate = found["seconds"] / 60, found["pods_per_s"]
+        rows += [
+            (
+                f"churn, {rate:.0f} pods/s for {minutes:.0f} min: a gang waits, median/99 %/max, s",
+                "",
+                f"{found['median_s']:.3f}/{found['p99_s']:.3f}/{found['longest_s']:.3f}",
+            ),
+            ("churn: gangs, partial, never whole", "", _counts(found)),
+            ("churn: memory early and late, MB", "", _early_and_late(found)),
+        ]
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _counts(found: dict[str, Any]) -> str:
+    return f"{found['gangs']}, {found['partial']}, {found['waiting']}"
+
+
+def _early_and_late(found: dict[str, Any]) -> str:
+    return f"{found['early_mb']:.0f}, {found['late_mb']:.0f}"
+
+
+def _three(values: Sequence[float], digits: int) -> str:
+    return "/".join(f"{value:.{digits}f}" for value in (min(values), median(values), max(values)))
+
+
+def _change(rounds: dict[str, Any], key: str, digits: int) -> str:
+    theirs, ours = (median(each[key] for each in rounds[name]) for name in (_IN_TREE, _OURS))
+    return f"{theirs:.{digits}f} → {ours:.{digits}f}"
+
+
+def main() -> None:
+    """Print the table, or put it into a page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args()
+    document = read(options.file)
+    if options.page is None:
+        print(table(document))
+    else:
+        page = options.page.read_text(encoding="utf-8")
+        options.page.write_text(page_with(page, document), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The demonstration: a job of five pods on a cluster that is too small, until nodes are added.
+
+    python examples/on-a-cluster/run.py [tfjob|pytorchjob|mpijob|job|volcano|stock]
+
+All parts are real: etcd, kube-apiserver, kube-controller-manager, Kubeflow's training operator, and
+the scheduler of this library, installed by its chart. Only the kubelets are kwok's, so no container
+runs. The parts are built with Go, once, which takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+
+from support.on_a_cluster import DEMONSTRATIONS, OnACluster
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Show a gang on a cluster that is too small.")
+    parser.add_argument("job", nargs="?", choices=sorted(DEMONSTRATIONS), default="tfjob")
+    job = parser.parse_args().job
+    with (
+        tempfile.TemporaryDirectory(prefix="on-a-cluster-") as folder,
+        OnACluster(Path(folder), say=print) as cluster,
+    ):
+        DEMONSTRATIONS[job](cluster)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+"""``kubectl gang``: the gangs of a cluster, why they wait, and what would start them.
+
+``kubectl`` runs the program ``kubectl-gang`` as its command ``gang``.
+
+Rules:
+  R1  the cluster is listed with the rights of the user. No scheduler is asked, so it works on any
+      API server, and while the scheduler is down. What the scheduler wrote is shown beside;
+  R2  nothing is written to the cluster;
+  R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
+      with the defaults. All pods are its own, unless ``--scheduler`` names some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from gangsched._node_kinds import kinds_of_nodes, one_more
+from gangsched._text import printable
+from gangsched._version import __version__
+from gangsched.cli._command import execute
+from gangsched.cli._configuration import plugin_factories, read_configuration
+from gangsched.cli._explanation import Explanation
+from gangsched.cli._files import BadInputError
+from gangsched.cli._options import seconds
+from gangsched.cli._parser import Parser
+from gangsched.cli._tables import FORMATS, age_of, print_documents, table
+from gangsched.configuration import Settings
+from gangsched.errors import InvalidValueError
+from gangsched.events import Bind, GroupScheduled, NodeAdded
+from gangsched.model import GroupKey, Node
+
+if TYPE_CHECKING:
+    from gangsched.kubernetes._gang_rows import GangRow
+    from gangsched.kubernetes._survey import Survey
+
+__all__ = ["main"]
+
+_KINDS: Final = 4
+_LOOK: Final = 1.0
+"""Seconds between two looks of ``get --watch``."""
+
+_Answer: TypeAlias = Callable[["Survey", argparse.Namespace], None]
+
+_GANGS: Final = (
+    *("NAMESPACE", "NAME", "PHASE", "NEEDED", "HAVE", "HELD", "RUNNING", "AGE", "REASON"),
+)
+_WIDE: Final = (*_GANGS[:-1], "PRIORITY", "API", "NODES", "REASON", "SCHEDULER SAYS")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    return execute(_parser, arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="kubectl gang", description="See the gangs of a cluster.")
+    parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    get = _command(commands, "get", _get, "list the gangs: what each needs, has and lacks")
+    get.add_argument("-w", "--watch", action="store_true", help="print gangs again as they change")
+    why = _command(commands, "why", _why, "say why a gang does not run, and what would start it")
+    why.add_argument("group", metavar="NAME", help="the gang, as NAME or NAMESPACE/NAME")
+    what_if = _command(commands, "what-if", _what_if, "say what would start with more nodes")
+    what_if.add_argument(
+        "--add-nodes", type=int, required=True, metavar="COUNT", help="how many nodes are added"
+    )
+    what_if.add_argument(
+        "--like", required=True, metavar="NODE", help="the node that the added nodes are like"
+    )
+    _command(commands, "queue", _queue, "list what waits, in the order in which it is tried")
+    _command(commands, "pods", _pods, "list the pods of gangs, with node and reason")
+    _command(commands, "demand", _demand, "say how many nodes of which kind would start the gangs")
+    return parser
+
+
+def _command(commands: Any, name: str, answer: _Answer, what: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=what, description=what[0].upper() + what[1:] + "."
+    )
+    parser.set_defaults(run=_run, answer=answer, watch=False)
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: the context's")
+    scope.add_argument("-A", "--all-namespaces", action="store_true")
+    parser.add_argument("-o", "--output", choices=FORMATS, default="table", help="default: a table")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG")
+    parser.add_argument("--context", metavar="NAME", help="default: the current context")
+    parser.add_argument("--config", metavar="FILE", help="the configuration of the scheduler")
+    parser.add_argument(
+        "--scheduler",
+        action="append",
+        metavar="NAME",
+        help="only pods of this schedulerName are to be placed; may be repeated; default: all",
+    )
+    parser.add_argument(
+        "--request-timeout", type=seconds, default=30.0, metavar="DURATION", help="default: 30s"
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    # what goes wrong while the cluster is listed is told once, at the end
+    logging.getLogger("gangsched").setLevel(logging.CRITICAL)
+    return asyncio.run(_on_a_loop(options))
+
+
+async def _on_a_loop(options: argparse.Namespace) -> int:
+    from gangsched.kubernetes._client import connect_client
+    from gangsched.kubernetes._survey import survey
+
+    settings, made = Settings(), {}
+    if options.config is not None:
+        settings = read_configuration(options.config)
+        made = plugin_factories(settings, options.config)
+    kubeconfig = options.kubeconfig or settings.client.kubeconfig
+    client = await connect_client(kubeconfig=kubeconfig, context=options.context)
+    try:
+        if options.all_namespaces:
+            options.namespace = None
+        elif options.namespace is None:
+            options.namespace = client.namespace
+        async with survey(
+            client,
+            settings,
+            scheduler_names=options.scheduler,
+            factories=made,
+            timeout=options.request_timeout,
+        ) as now:
+            await _answer(now, options)
+    finally:
+        await client.aclose()
+    return 0
+
+
+async def _answer(now: Callable[[], Survey], options: argparse.Namespace) -> None:
+    if options.watch:
+        await _watch(now, options)
+    else:
+        cast("_Answer", options.answer)(now(), options)
+
+
+# get --------------------------------------------------------------------------------------------
+
+
+def _rows(survey: Survey, options: argparse.Namespace) -> list[GangRow]:
+    from gangsched.kubernetes._gang_rows import gang_rows
+
+    return gang_rows(survey, options.namespace)
+
+
+def _get(survey: Survey, options: argparse.Namespace) -> None:
+    rows = _rows(survey, options)
+    if options.output in ("json", "yaml"):
+        print_documents("GangList", [row.to_dict() for row in rows], options.output)
+    elif not rows:
+        print(_nothing("gangs", options))
+    else:
+        print(_gang_table(rows, options))
+
+
+def _gang_table(
+    rows: Sequence[GangRow], options: argparse.Namespace, *, header: bool = True
+) -> str:
+    wide = options.output == "wide"
+    columns = _WIDE if wide else _GANGS
+    return table(columns, [_cells(row, wide=wide) for row in rows], header=header)
+
+
+def _cells(row: GangRow, *, wide: bool) -> tuple[str, ...]:
+    needed = "" if row.needed is None else str(row.needed)
+    counts = (row.have, row.held, row.running)
+    first = (row.namespace, row.name, row.phase, needed, *map(str, counts), age_of(row.age))
+    if not wide:
+        return (*first, row.reason)
+    return (*first, str(row.priority), row.api, ",".join(row.nodes), row.reason, row.message)
+
+
+async def _watch(now: Callable[[], Survey], options: argparse.Namespace) -> None:
+    """Print all gangs, then those that have changed, until interrupted."""
+    if options.output in ("json", "yaml"):
+        raise InvalidValueError("--output", options.output, "table or wide, with --watch")
+    shown: dict[GroupKey, tuple[str, ...]] = {}
+    while True:
+        rows = _rows(now(), options)
+        changed = [row for row in rows if shown.get(row.key) != _but_age(row)]
+        gone = [key for key in shown if key not in {row.key for row in rows}]
+        if changed:
+            print(_gang_table(changed, options, header=not shown), flush=True)
+        for key in gone:
+            print(f"{printable(key)} is gone", flush=True)
+        shown = {row.key: _but_age(row) for row in rows}
+        await asyncio.sleep(_LOOK)
+
+
+def _but_age(row: GangRow) -> tuple[str, ...]:
+    cells = _cells(row, wide=True)
+    return (*cells[:7], *cells[8:])
+
+
+# why --------------------------------------------------------------------------------------------
+
+
+def _why(survey: Survey, options: argparse.Namespace) -> None:
+    key = _key(survey, options)
+    row = next(row for row in _rows(survey, _everywhere(options)) if row.key == key)
+    scheduler, now = survey.scheduler, survey.now
+    answer = scheduler.what_if(now=now).why.get(key)
+    kinds = kinds_of_nodes(survey.cache.cluster.nodes())
+    lacking = bool(row.reason) and answer is not None
+    changes = tuple(
+        scheduler.smallest_change(key, kind, now=now, most=16)
+        for kind in (kinds[:_KINDS] if lacking else ())
+    )
+    if options.output in ("json", "yaml"):
+        found = row.to_dict()
+        if answer is not None:
+            whole = Explanation(now, key, answer, changes, len(kinds[_KINDS:]))
+            found["smallest_changes"] = whole.to_dict({})["smallest_changes"]
+        print_documents("GangList", [found], options.output)
+        return
+    counts = f"{row.have} of {_number(row.needed)} members are there, {row.held} hold a node"
+    print(printable(f"pod group {key}: {row.phase}: {counts}, {row.running} run"))
+    if row.reason:
+        print(printable(f"why: {row.reason}"))
+    for text in dict.fromkeys(str(change) for change in changes):
+        print(printable(f"what would help: {text}"))
+    if lacking and kinds[_KINDS:]:
+        print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
+    if row.message:
+        print(printable(f"the scheduler says: {row.message}"))
+
+
+def _key(survey: Survey, options: argparse.Namespace) -> GroupKey:
+    """Return the key of the group that is named.
+
+    Raises:
+        BadInputError: There is no such group.
+    """
+    name: str = options.group
+    key = GroupKey(name if "/" in name else f"{options.namespace or 'default'}/{name}")
+    known = [row.key for row in _rows(survey, _everywhere(options))]
+    if key not in known:
+        named = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+        raise BadInputError(f"no pod group {key}; known: {named or 'none'}")
+    return key
+
+
+def _everywhere(options: argparse.Namespace) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(options), "namespace": None})
+
+
+# what-if ----------------------------------------------------------------------------------------
+
+
+def _what_if(survey: Survey, options: argparse.Namespace) -> None:
+    from gangsched.explain import Running
+
+    if options.add_nodes < 0:
+        raise InvalidValueError("--add-nodes", options.add_nodes, "an int >= 0")
+    model = survey.cache.cluster.node(options.like)
+    if model is None:
+        known = [node.name for node in survey.cache.cluster.nodes()]
+        named = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+        raise BadInputError(f"--like: no node {options.like!r}; known: {named or 'none'}")
+    events = [NodeAdded(node) for node in _more(survey, model, options.add_nodes)]
+    before = survey.scheduler.what_if(now=survey.now)
+    after = survey.scheduler.what_if(*events, now=survey.now)
+    started = _started(after.effects)
+    without = _started(before.effects)
+    places: dict[str, str] = {}
+    for effect in after.effects:
+        if isinstance(effect, Bind):
+            pod = survey.cache.cluster.pod(effect.uid)
+            places[effect.uid if pod is None else pod.key] = effect.node
+    waiting = {key: str(why) for key, why in after.why.items() if not isinstance(why, Running)}
+    if options.output in ("json", "yaml"):
+        item = {
+            "added": [event.node.name for event in events],
+            "starts": sorted(started - without),
+            "starts_anyway": sorted(started & without),
+            "waits": waiting,
+            "places": places,
+        }
+        print_documents("WhatIfList", [item], options.output)
+        return
+    for key in sorted(started):
+        how = " in any case" if key in without else ""
+        print(printable(f"pod group {key} would start{how}"))
+    if not started:
+        print("no pod group would start")
+    if options.output == "wide":
+        print(table(("POD", "NODE"), sorted(places.items())))
+    for key, why in waiting.items():
+        print(printable(f"pod group {key} would wait: {why}"))
+
+
+def _started(effects: Sequence[object]) -> set[str]:
+    return {effect.group for effect in effects if isinstance(effect, GroupScheduled)}
+
+
+def _more(survey: Survey, model: Node, count: int) -> list[Node]:
+    """Return new nodes like another one, with names that no node has."""
+    taken = {node.name for node in survey.cache.cluster.nodes()}
+    found: list[Node] = []
+    number = 0
+    while len(found) < count:
+        number += 1
+        name = f"{model.name}-more-{number}"
+        if name not in taken:
+            found.append(one_more(model, name))
+    return found
+
+
+# queue, pods, demand ----------------------------------------------------------------------------
+
+
+def _queue(survey: Survey, options: argparse.Namespace) -> None:
+    rows = [
+        row
+        for row in survey.scheduler.pending()
+        if options.namespace in (None, row.name.partition("/")[0])
+    ]
+    if options.output in ("json", "yaml"):
+        items = [
+            {
+                "name": row.name,
+                "gang": row.group is not None,
+                "place": row.position,
+                "priority": row.priority,
+                "pods": row.pods,
+                "needed": row.needed,
+                "age": round(row.age),
+                "state": str(row.why),
+            }
+            for row in rows
+        ]
+        print_documents("QueueList", items, options.output)
+    elif not rows:
+        print(_nothing("waiting pods", options))
+    else:
+        columns = ("PLACE", "NAME", "KIND", "PRIORITY", "PODS", "NEEDED", "AGE", "STATE")
+        cells = [
+            (
+                _number(row.position),
+                row.name,
+                "pod" if row.group is None else "gang",
+                str(row.priority),
+                str(row.pods),
+                _number(row.needed),
+                age_of(row.age),
+                str(row.why),
+            )
+            for row in rows
+        ]
+        print(table(columns, cells))
+
+
+def _pods(survey: Survey, options: argparse.Namespace) -> None:
+    from gangsched.kubernetes._gang_rows import member_rows
+
+    rows = member_rows(survey, options.namespace)
+    if options.output in ("json", "yaml"):
+        print_documents("MemberList", [row.to_dict() for row in rows], options.output)
+    elif not rows:
+        print(_nothing("pods of gangs", options))
+    else:
+        columns = ("NAMESPACE", "GANG", "NAME", "ROLE", "PHASE", "NODE", "AGE", "SCHEDULER SAYS")
+        cells = [
+            (r.namespace, r.group, r.name, r.role, r.phase, r.node, age_of(r.age), r.message)
+            for r in rows
+        ]
+        print(table(columns, cells))
+
+
+def _demand(survey: Survey, options: argparse.Namespace) -> None:
+    from gangsched.kubernetes._demand import pending_demand
+
+    found = pending_demand(survey.scheduler, survey.cache.cluster.nodes(), now=survey.now)
+    if options.output in ("json", "yaml"):
+        print_documents("DemandList", [each.to_dict() for each in found], options.output)
+    elif not found:
+        print("no number of nodes of a kind that the cluster has would start more gangs")
+    else:
+        columns = ("NODES", "LIKE", "ALLOCATABLE", "GANGS")
+        cells = [
+            (str(d.nodes), d.like.name.removesuffix("-more"), d.shape, ",".join(d.groups))
+            for d in found
+        ]
+        print(table(columns, cells))
+
+
+def _nothing(what: str, options: argparse.Namespace) -> str:
+    where = "any namespace" if options.namespace is None else f"namespace {options.namespace}"
+    return f"there are no {what} in {printable(where)}"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,206 @@
+"""The groups of a cluster as rows: what each needs, has and lacks.
+
+Rules:
+  R1  counts are those of the API server's objects; the reason is what a scheduler answers that has
+      read the same objects;
+  R2  a row is a value, and the same in a table, as JSON and as YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, final
+
+from attrs import frozen
+
+from gangsched.explain import Running, Why
+from gangsched.kubernetes._survey import Survey
+from gangsched.model import GroupKey, Pod, PodPhase
+from gangsched.status import PodGroupPhase, pod_group_status
+
+__all__ = ["FITS_NOW", "GangRow", "MemberRow", "gang_rows", "member_rows", "reason_of"]
+
+FITS_NOW: Final = "fits now, and waits for its scheduler"
+"""The reason of a group that a scheduler would start."""
+
+
+@final
+@frozen(kw_only=True)
+class GangRow:
+    """A pod group.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        phase: Its phase, by its members.
+        needed: How many members start together; None while the minimum is unknown.
+        have: How many members there are.
+        held: How many members hold a node.
+        running: How many members run.
+        succeeded: How many members have succeeded.
+        failed: How many members have failed.
+        age: Seconds since it was created.
+        reason: Why it does not run; empty if it does, or has ended.
+        priority: Its priority.
+        api: API group and version of its object; empty if it has none.
+        nodes: The nodes of its members, each once.
+        message: What the running scheduler wrote of it; empty if it wrote nothing.
+    """
+
+    namespace: str
+    name: str
+    phase: str
+    needed: int | None
+    have: int
+    held: int
+    running: int
+    succeeded: int
+    failed: int
+    age: float
+    reason: str
+    priority: int
+    api: str
+    nodes: tuple[str, ...]
+    message: str
+
+    @property
+    def key(self) -> GroupKey:
+        """``namespace/name``."""
+        return GroupKey(f"{self.namespace}/{self.name}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain data."""
+        names = ("namespace", "name", "phase", "needed", "have", "held", "running", "succeeded")
+        rest = ("failed", "reason", "priority", "api", "message")
+        found = {name: getattr(self, name) for name in (*names, *rest)}
+        return {**found, "age": round(self.age), "nodes": list(self.nodes)}
+
+
+@final
+@frozen(kw_only=True)
+class MemberRow:
+    """A pod of a group.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        group: The name of its group.
+        role: Its role; empty for none.
+        phase: Its phase.
+        node: Its node; empty if it has none.
+        age: Seconds since it was created.
+        message: What the running scheduler wrote of it; empty if it wrote nothing.
+    """
+
+    namespace: str
+    name: str
+    group: str
+    role: str
+    phase: str
+    node: str
+    age: float
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain data."""
+        names = ("namespace", "name", "group", "role", "phase", "node", "message")
+        return {**{name: getattr(self, name) for name in names}, "age": round(self.age)}
+
+
+def gang_rows(survey: Survey, namespace: str | None = None) -> list[GangRow]:
+    """Return the groups of a namespace, or of all, by namespace and name.
+
+    Runs a fork of the scheduler until it has decided about every pending pod.
+    """
+    answers = survey.scheduler.what_if(now=survey.now).why
+    rows = (_row(survey, key, answers) for key in _keys(survey))
+    found = [row for row in rows if namespace in (None, row.namespace)]
+    return sorted(found, key=lambda row: (row.namespace, row.name))
+
+
+def member_rows(survey: Survey, namespace: str | None = None) -> list[MemberRow]:
+    """Return the pods of groups of a namespace, or of all, by group and name."""
+    return [
+        _member(survey, key, pod)
+        for key in sorted(survey.members)
+        for pod in survey.members[key]
+        if namespace in (None, pod.namespace)
+    ]
+
+
+def reason_of(why: Why | None, *, held: int, needed: int | None) -> str:
+    """Return why a group does not run; empty if its quorum holds nodes."""
+    if needed is not None and held >= needed:
+        return ""
+    if why is None:
+        return ""
+    return FITS_NOW if isinstance(why, Running) else str(why)
+
+
+def _keys(survey: Survey) -> Iterable[GroupKey]:
+    groups = (group.key for group in survey.cache.cluster.pod_groups())
+    return dict.fromkeys((*groups, *survey.members))
+
+
+def _row(survey: Survey, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
+    namespace, _, name = key.partition("/")
+    pods = survey.members.get(key, [])
+    info = survey.scheduler.registry.get(key)
+    group = survey.cache.cluster.pod_group(key)
+    facts = survey.cache.group_facts(key)
+    needed = None if info is None else info.min_available
+    live = [pod for pod in pods if not pod.is_finished]
+    held = [pod for pod in live if pod.node_name is not None]
+    ended = len(pods) - len(live)
+    phase = PodGroupPhase.PENDING
+    if group is not None:
+        phase = pod_group_status(group, pods, membership=survey.cache.membership).phase
+    has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
+    reason = reason_of(answers.get(key), held=len(held) + ended, needed=needed)
+    began = [group.created_at] if group is not None else [pod.created_at for pod in pods]
+    return GangRow(
+        namespace=namespace,
+        name=name,
+        phase=phase.value,
+        needed=needed,
+        have=len(pods),
+        held=len(held),
+        running=_count(pods, PodPhase.RUNNING),
+        succeeded=_count(pods, PodPhase.SUCCEEDED),
+        failed=_count(pods, PodPhase.FAILED),
+        age=max(survey.now - min(began, default=survey.now), 0.0),
+        reason="" if has_ended else reason,
+        priority=max((pod.priority for pod in pods), default=0),
+        api="" if facts is None else f"{facts.dialect.group}/{facts.dialect.version}",
+        nodes=tuple(dict.fromkeys(str(pod.node_name) for pod in held)),
+        message=next(_messages(survey, key, pods), ""),
+    )
+
+
+def _messages(survey: Survey, key: GroupKey, pods: Iterable[Pod]) -> Iterator[str]:
+    facts = survey.cache.group_facts(key)
+    for condition in () if facts is None else facts.conditions:
+        if condition.status == "False" and condition.message:
+            yield condition.message
+    for pod in pods:
+        said = survey.cache.conditions.get(pod.uid)
+        if said:
+            yield said
+
+
+def _member(survey: Survey, key: GroupKey, pod: Pod) -> MemberRow:
+    claim = survey.cache.membership(pod)
+    return MemberRow(
+        namespace=pod.namespace,
+        name=pod.name,
+        group=key.partition("/")[2],
+        role="" if claim is None or claim.role is None else claim.role,
+        phase="Terminating" if pod.deleted_at is not None else pod.phase.value,
+        node=pod.node_name or "",
+        age=max(survey.now - pod.created_at, 0.0),
+        message=survey.cache.conditions.get(pod.uid, ""),
+    )
+
+
+def _count(pods: Iterable[Pod], phase: PodPhase) -> int:
+    return sum(pod.phase is phase for pod in pods)

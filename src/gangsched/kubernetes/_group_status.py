@@ -1,0 +1,242 @@
+"""Phase and counts of PodGroups, as the scheduler's controller half writes them.
+
+The groups of ``scheduling.x-k8s.io`` have a status with a phase and counts. ``pod_group_status``
+computes it from the members. Three words of that API say more than its phases, and are added here:
+
+- ``Scheduled``: a quorum holds nodes or has succeeded, and does not run yet;
+- ``Unknown``: the group was scheduled once, and now too few members hold nodes;
+- all others are those of ``PodGroupPhase``.
+
+``Scheduled``, ``Running`` and ``Unknown`` are the evidence that a gang was whole. A restarted
+scheduler reads it, and leaves such a gang to its job controller instead of releasing it.
+
+Rules:
+  R1  a status is written through the subresource, and only if it differs from what the group has;
+  R2  each patch names UID and version. After a conflict the status is computed anew, from what the
+      watch has brought since;
+  R3  the status of a group without a member of ours is not written, unless it was written before;
+  R4  a group of any API that falls below its minimum is reported by one event until it has
+      recovered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, final
+from urllib.parse import quote
+
+from attrs import evolve, frozen
+
+from gangsched.errors import GangschedError
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._api import MERGE_PATCH
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._facts import GroupFacts
+from gangsched.kubernetes._recorder import EventRecorder, Regarding
+from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
+from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
+
+__all__ = ["WHOLE_PHASES", "WRITTEN", "GroupStatus", "GroupStatusWriter", "status_of"]
+
+WHOLE_PHASES: Final = frozenset({"Scheduled", "Running", "Unknown"})
+"""The phases of a group that has been whole, and has not ended."""
+
+WRITTEN: Final = ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
+"""The API groups whose PodGroups have this status."""
+
+_LANE: Final = "status"
+_PAUSE: Final = 0.25
+"""Seconds between two looks. The changes of a group in between are one patch."""
+_CONFLICT: Final = 409
+_PATIENCE: Final = 60.0
+_NOT_STARTED: Final = (PodGroupPhase.PENDING, PodGroupPhase.SCHEDULING)
+
+_log = logging.getLogger("gangsched.kubernetes.status")
+
+
+@final
+@frozen
+class GroupStatus:
+    """The status of a group, as the API has it.
+
+    Attributes:
+        phase: The phase; empty if it was never written.
+        counts: How many members run, have succeeded and have failed.
+        occupied_by: The owners of the first member.
+    """
+
+    phase: str
+    counts: tuple[int, int, int]
+    occupied_by: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the status as the API has it; None removes a field."""
+        running, succeeded, failed = (count or None for count in self.counts)
+        return {
+            "phase": self.phase,
+            "running": running,
+            "succeeded": succeeded,
+            "failed": failed,
+            "occupiedBy": self.occupied_by or None,
+        }
+
+
+def status_of(group: PodGroup, members: Iterable[Pod], before: GroupStatus) -> GroupStatus:
+    """Return the status of a group.
+
+    Pure. Runtime complexity: O(members).
+
+    Args:
+        group: The group.
+        members: Its pods.
+        before: Its status so far.
+    """
+    pods = list(members)
+    known = _known(before)
+    found = pod_group_status(group, pods, before=known)
+    phase = found.phase.value
+    if found.phase in _NOT_STARTED:
+        holding = [pod for pod in pods if _holds(pod)]
+        as_running = [evolve(pod, phase=PodPhase.RUNNING) for pod in holding]
+        if pod_group_status(group, as_running).phase is PodGroupPhase.RUNNING:
+            phase = "Scheduled"
+        elif holding and before.phase in WHOLE_PHASES:
+            phase = "Unknown"
+    counts = (found.running, found.succeeded, found.failed)
+    return GroupStatus(phase, counts, found.occupied_by)
+
+
+def _known(before: GroupStatus) -> PodGroupStatus:
+    """Return a status in the words of ``pod_group_status``; ended phases decide what follows."""
+    phases = {phase.value: phase for phase in PodGroupPhase}
+    running, succeeded, failed = before.counts
+    return PodGroupStatus(
+        phase=phases.get(before.phase, PodGroupPhase.PENDING),
+        occupied_by=before.occupied_by,
+        running=running,
+        succeeded=succeeded,
+        failed=failed,
+    )
+
+
+def _holds(pod: Pod) -> bool:
+    """Return whether a member holds a node, or has succeeded."""
+    if pod.is_finished:
+        return pod.phase is PodPhase.SUCCEEDED
+    return pod.node_name is not None
+
+
+@final
+class GroupStatusWriter:
+    """Writes the status of groups that have changed.
+
+    Args:
+        requests: Sends requests.
+        cache: The cluster state; it says which groups have changed.
+        scheduler: Knows the members of each group.
+        events: Records events.
+        workers: How many patches are under way at most.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        cache: Cache,
+        scheduler: Scheduler,
+        events: EventRecorder,
+        *,
+        workers: int = 4,
+    ) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._scheduler = scheduler
+        self._events = events
+        self._workers = workers
+        self._ours: set[GroupKey] = set()
+        self._whole: set[GroupKey] = set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await asyncio.sleep(_PAUSE)
+            await self.look()
+
+    async def look(self) -> None:
+        """Write the status of every group that has changed since the last look."""
+        keys = sorted(self._cache.touched)
+        self._cache.touched.clear()
+        for n in range(0, len(keys), self._workers):
+            await asyncio.gather(*map(self._look_at, keys[n : n + self._workers]))
+
+    async def _look_at(self, key: GroupKey) -> None:
+        facts, group = self._cache.group_facts(key), self._cache.cluster.pod_group(key)
+        if facts is None or group is None:
+            self._ours.discard(key)
+            self._whole.discard(key)
+            return
+        members = list(self._members(key))
+        self._report(key, facts, group, members)
+        if facts.dialect.group not in WRITTEN or not facts.dialect.status_subresource:
+            return
+        if not members and key not in self._ours:
+            return
+        before = GroupStatus(facts.phase, facts.counts, facts.occupied_by)
+        after = status_of(group, members, before)
+        if after != before:
+            self._ours.add(key)
+            try:
+                await self._write(key, facts, after)
+            except GangschedError as error:
+                _log.warning("status not written: %s", error)
+
+    def _members(self, key: GroupKey) -> Iterator[Pod]:
+        info = self._scheduler.registry.get(key)
+        for uid in () if info is None else info.members:
+            pod = self._cache.cluster.pod(uid)
+            if pod is not None:
+                yield pod
+
+    async def _write(self, key: GroupKey, facts: GroupFacts, status: GroupStatus) -> None:
+        identity = facts.identity
+        version = {"uid": identity.uid, "resourceVersion": identity.resource_version}
+        path = _path(facts)
+        response = await self._requests.send(
+            "PATCH",
+            path,
+            body=to_json({"metadata": version, "status": status.to_json()}),
+            content_type=MERGE_PATCH,
+            lane=_LANE,
+            patience=_PATIENCE,
+        )
+        if response.status == _CONFLICT:
+            self._cache.touched.add(key)  # the watch is behind; or the group was created anew
+        elif response.status >= 300 and response.status != 404:
+            _log.warning("status not written: PATCH %s: %s", path, said(response))
+
+    def _report(
+        self, key: GroupKey, facts: GroupFacts, group: PodGroup, members: list[Pod]
+    ) -> None:
+        """Record an event when a group that was whole has fallen below its minimum."""
+        holding = sum(map(_holds, members))
+        if holding >= group.min_available:
+            self._whole.add(key)
+            return
+        if key in self._whole and holding:
+            note = f"{holding} of {group.min_available} members hold a node or have succeeded"
+            self._events.record(_regarding(facts), "Warning", "BelowMinimum", "Scheduling", note)
+        self._whole.discard(key)
+
+
+def _regarding(facts: GroupFacts) -> Regarding:
+    dialect, group = facts.dialect, facts.group
+    version = f"{dialect.group}/{dialect.version}"
+    return Regarding(version, dialect.kind, group.namespace, group.name, facts.identity.uid)
+
+
+def _path(facts: GroupFacts) -> str:
+    dialect, group = facts.dialect, facts.group
+    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
+    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}/status"

@@ -1,0 +1,280 @@
+"""The demonstration on a cluster: every part real but the kubelets, driven as a person would.
+
+Rules:
+  R1  what is shown is what ``kubectl``, ``helm`` and the programs print, with the command above it;
+  R2  a step waits until its end is seen in the API server, and fails with what was seen instead;
+  R3  nothing is left: the folder and the processes are those of the control plane.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from support.chart import CHART, NAMESPACE, Helm, Installed
+from support.control_plane import ControlPlane, programs
+from support.control_plane.training_operator import (
+    kwok_stages,
+    one_operator,
+    start_training_operator,
+)
+from support.documents import ROOT
+
+__all__ = ["DEMONSTRATIONS", "OnACluster"]
+
+EXAMPLES: Final = ROOT / "examples" / "on-a-cluster"
+SCHEDULER: Final = "scheduler-plugins"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_PATIENCE: Final = 60.0
+
+
+class OnACluster:
+    """A cluster without nodes, with the scheduler installed; a context manager.
+
+    Args:
+        folder: An empty folder for everything.
+        say: Called with each line that a person would see.
+    """
+
+    def __init__(self, folder: Path, *, say: Callable[[str], object] = lambda _line: None) -> None:
+        self._folder = folder
+        self._say = say
+        self.plane: Final = ControlPlane(folder / "control-plane")
+        self._helm: Helm
+        self.installed: Final = Installed(self.plane)
+        self._others = ExitStack()
+        self._began = time.monotonic()
+
+    def __enter__(self) -> OnACluster:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop every program."""
+        for process in self.installed.started:
+            process.stop()
+        self.plane.stop()
+        self._others.close()
+
+    def _start(self) -> None:
+        names = ["kubectl", "kwok", "kube-controller-manager", "helm", "training-operator.v1"]
+        self._kubectl = programs(names)["kubectl"]
+        self.plane.start()
+        self._helm = Helm(self._folder, self.plane.kubeconfig("person"))
+        self._environment = self._make_environment()
+        self.plane.start_controller_manager()
+        self.plane.start_kwok(kwok_stages(self.plane))
+        self.comment("etcd, kube-apiserver, kube-controller-manager and kwok run; no nodes yet")
+
+    def _make_environment(self) -> dict[str, str]:
+        """Return an environment in which kubectl finds its command ``gang``."""
+        tools = self._folder / "bin"
+        tools.mkdir()
+        plugin = tools / "kubectl-gang"
+        code = "import sys; from gangsched.cli._kubectl import main; sys.exit(main())"
+        plugin.write_text(
+            f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8"
+        )
+        plugin.chmod(0o755)
+        path = os.pathsep.join((str(tools), os.environ.get("PATH", "")))
+        kubeconfig = str(self.plane.kubeconfig("person"))
+        source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        return {**os.environ, "PATH": path, "KUBECONFIG": kubeconfig, "PYTHONPATH": source}
+
+    # What a person does ---------------------------------------------------------------------
+
+    def comment(self, text: str) -> None:
+        """Say something, with the seconds since the beginning."""
+        self._say(f"# {time.monotonic() - self._began:5.1f} s: {text}")
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run kubectl; show the command and what it prints; return that."""
+        self._say(f"$ kubectl {' '.join(arguments)}")
+        ran = subprocess.run(
+            [self._kubectl, *arguments],
+            env=self._environment,
+            cwd=EXAMPLES,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"kubectl {' '.join(arguments)}: {ran.stderr}"
+        self._say(ran.stdout.rstrip() + "\n")
+        return ran.stdout
+
+    def install(self) -> None:
+        """Install the scheduler with Helm, and start what a pod of its Deployment would run."""
+        values = {"schedulerName": SCHEDULER}
+        self._say(
+            f"$ helm install gangsched charts/{CHART.name} --namespace {NAMESPACE}"
+            f" --create-namespace --set schedulerName={SCHEDULER}\n"
+        )
+        self._helm.install(values=values)
+        self.installed.start(sys.executable, self._folder)
+        self.comment("the scheduler runs, with the token of its ServiceAccount")
+
+    def uninstall(self) -> None:
+        """Uninstall the scheduler."""
+        self._say(f"$ helm uninstall gangsched --namespace {NAMESPACE}\n")
+        for process in self.installed.started:
+            process.stop()
+        self._helm.uninstall()
+
+    def operator(self) -> None:
+        """Start the training operator, which creates pods and PodGroups of jobs."""
+        self._others.enter_context(one_operator())
+        start_training_operator(self.plane, scheduler=SCHEDULER)
+        self.comment(f"the training operator runs, with --gang-scheduler-name={SCHEDULER}")
+
+    def serve_volcano(self) -> None:
+        """Define Volcano's PodGroups, without Volcano."""
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": "v1beta1", "served": True, "storage": True}
+        names = {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"}
+        spec = {
+            "group": "scheduling.volcano.sh",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        }
+        name = {"name": "podgroups.scheduling.volcano.sh"}
+        self.plane.admin.create(_CRDS, {"metadata": name, "spec": spec})
+        path = "/apis/scheduling.volcano.sh/v1beta1"
+        self.until("the API is served", lambda: self.plane.admin.raw("GET", path)[0] == 200)
+
+    def add_nodes(self, *names: str, gpus: int = 2) -> None:
+        """Add nodes with some GPUs; kwok makes them ready."""
+        self.comment(f"{len(names)} nodes of {gpus} GPUs each are added: {', '.join(names)}")
+        offers = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        for name in names:
+            labels = {"kubernetes.io/hostname": name}
+            status = {"allocatable": offers, "capacity": offers}
+            body = {"metadata": {"name": name, "labels": labels}, "status": status}
+            self.plane.admin.create("/api/v1/nodes", body)
+
+    # What is seen ---------------------------------------------------------------------------
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Return the pods of the namespace of the demonstration."""
+        return self.plane.admin.items("/api/v1/namespaces/default/pods")
+
+    def phases(self) -> list[str]:
+        """Return the phases of the pods."""
+        return sorted(pod["status"]["phase"] for pod in self.pods())
+
+    def until(self, what: str, true: Callable[[], object]) -> None:
+        """Wait until something is true."""
+        until = time.monotonic() + _PATIENCE
+        while not true():
+            if time.monotonic() > until:
+                pods = json.dumps([pod["status"] for pod in self.pods()], indent=1)[-3000:]
+                logs = "\n".join(each.log_tail() for each in self.installed.started)
+                raise AssertionError(f"not within {_PATIENCE:.0f} s: {what}\n{pods}\n{logs}")
+            time.sleep(0.1)
+
+    def until_reported(self, count: int) -> None:
+        """Wait until so many pods are pending, each with its condition."""
+
+        def is_reported() -> bool:
+            found = [
+                condition
+                for pod in self.pods()
+                for condition in pod["status"].get("conditions", [])
+                if condition.get("reason") == "Unschedulable"
+            ]
+            return self.phases() == ["Pending"] * count and len(found) == count
+
+        self.until(f"{count} pods are unschedulable", is_reported)
+
+    def until_running(self, count: int) -> None:
+        """Wait until so many pods run."""
+        self.until(f"{count} pods run", lambda: self.phases() == ["Running"] * count)
+
+
+def _gang(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
+    """Show a gang that waits for two nodes, and starts as a whole."""
+    cluster.add_nodes("gpu-node-0", "gpu-node-1")
+    cluster.kubectl("apply", "-f", manifest)
+    cluster.until_reported(count)
+    cluster.kubectl("get", "pods", "-o", "wide")
+    cluster.kubectl("gang", "get")
+    cluster.kubectl("gang", "what-if", "--add-nodes", "2", "--like", "gpu-node-0")
+    began = time.monotonic()
+    cluster.add_nodes("gpu-node-2", "gpu-node-3")
+    cluster.until_running(count)
+    cluster.comment(f"all {count} run, {time.monotonic() - began:.1f} s after the nodes were added")
+    cluster.kubectl("get", "pods", "-o", "wide")
+    cluster.kubectl("gang", "get")
+    cluster.kubectl("delete", *delete.split(), "--wait=false")
+    cluster.until("the pods are gone", lambda: not cluster.pods())
+    cluster.uninstall()
+
+
+def _of_the_operator(manifest: str, count: int, delete: str) -> Callable[[OnACluster], None]:
+    def show(cluster: OnACluster) -> None:
+        cluster.install()
+        cluster.operator()
+        _gang(cluster, manifest, count, delete)
+
+    return show
+
+
+def _native(cluster: OnACluster) -> None:
+    cluster.install()
+    _gang(cluster, "job.yaml", 4, "-f job.yaml")
+
+
+def _volcano(cluster: OnACluster) -> None:
+    cluster.serve_volcano()
+    cluster.install()
+    _gang(cluster, "volcano.yaml", 4, "-f volcano.yaml")
+
+
+def _stock(cluster: OnACluster) -> None:
+    """Show the stock scheduler, which starts a part of the job."""
+    cluster.install()
+    cluster.operator()
+    cluster.plane.start_scheduler(features={})
+    cluster.comment("kube-scheduler runs, without gangs")
+    cluster.add_nodes("gpu-node-0", "gpu-node-1")
+    cluster.kubectl("apply", "-f", "tfjob-stock.yaml")
+    cluster.until(
+        "three pods run and two wait",
+        lambda: cluster.phases() == ["Pending", "Pending", "Running", "Running", "Running"],
+    )
+    cluster.kubectl("get", "pods", "-o", "wide")
+    cluster.comment("the job holds all four GPUs, and cannot train")
+    cluster.kubectl("delete", "tfjob", "mnist-stock", "--wait=false")
+    cluster.until("the pods are gone", lambda: not cluster.pods())
+    cluster.uninstall()
+
+
+DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
+    "tfjob": _of_the_operator("tfjob.yaml", 5, "tfjob mnist"),
+    "pytorchjob": _of_the_operator("pytorchjob.yaml", 4, "pytorchjob bert"),
+    "mpijob": _of_the_operator("mpijob.yaml", 4, "mpijob pi"),
+    "job": _native,
+    "volcano": _volcano,
+    "stock": _stock,
+}
+"""By the name of the job, what is shown."""
