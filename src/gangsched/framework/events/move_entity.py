@@ -101,6 +101,6 @@ def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.settings, state.pods, state.call, entity.pod, entity.group, now
     )
     is_denied = isinstance(denied, Unschedulable)
-    is_shared = not is_denied and bundles.is_shared(state.pods, entity)
+    is_shared = bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         move(state, entity, now=now)
