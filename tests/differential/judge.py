@@ -131,7 +131,7 @@ class Judge:
         return found
 
     def preemption(self, pod: Object, expected: Collection[str]) -> Preemption:
-        """Return whom kube-scheduler preempts for a pod that ``create`` returned, and where.
+        """Return which pods kube-scheduler evicts for a pod that ``create`` returned, and where.
 
         Args:
             pod: The pod.

@@ -124,9 +124,10 @@ def test_failed_attempt_has_one_reason_and_one_backoff() -> None:
     driver = gang_driver(node("n", 4))
     driver.add(*members("g", 4, 7, cpu=1), *members("g", 3, 7, prefix="large-", cpu=2))
     effects = decide(driver)
-    (blamed,) = (e for e in effects if isinstance(e, PodUnschedulable))
+    blamed, *_others = (e for e in effects if isinstance(e, PodUnschedulable))
     (fall,) = (e for e in effects if isinstance(e, GroupRejected))
-    assert len(effects) == 2
+    assert {e.reason for e in effects} == {fall.reason}, "one for all members"
+    assert len(effects) == 8
     assert blamed.reason == fall.reason == "at most 4 of 7 members fit: cpu is short"
     assert (fall.attempt, fall.retry_after) == (1, 1.0)
     assert not driver.step()

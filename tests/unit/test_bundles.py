@@ -370,7 +370,9 @@ def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
         for pod in pods(group):
             tell(cluster, scheduler, PodAdded(pod), now=0.0)
     effects = scheduler.schedule_one(now=0.0) or ()
-    assert [e.reason for e in effects if isinstance(e, PodUnschedulable)] == ["not today"]
+    told = [e for e in effects if isinstance(e, PodUnschedulable)]
+    assert {e.reason for e in told} == {"not today"}
+    assert len({e.uid for e in told}) == len(told) == 2 * len(bundle or "a")
     scheduler._check()
 
 

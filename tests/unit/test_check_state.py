@@ -13,6 +13,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pods import Member
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from support.busy import busy_scheduler
 from support.entities import a_pod
@@ -156,7 +157,9 @@ def nominated(state: State) -> Nomination:
     member = the(state, "large")
     entry = ReservedCapacity(member.entity.seq, NodeName("n1"), 0, member.requests)
     pod = NominatedPod(member.seq, member.pod.uid, None, None, entry)
-    return Nomination(member.entity, 0, {member.pod.uid: pod}, ((None, "", 1),), (), [], 99.0)
+    return Nomination(
+        member.entity, 0, {member.pod.uid: pod}, (RoleCount(None, None, 1),), (), [], 99.0
+    )
 
 
 def nominate_without_reserving(state: State) -> None:

@@ -25,6 +25,8 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodScheduled,
+    PodUID,
+    PodUpdated,
     Scheduler,
     VolumeChoice,
     VolumeClaim,
@@ -157,6 +159,19 @@ def test_late_refusal_changes_nothing_once_the_claims_are_bound() -> None:
     assert any(isinstance(each, PodScheduled) for each in host.effects)
 
 
+def test_refusal_of_an_earlier_attempt_does_not_fail_the_next_one() -> None:
+    host = Host(timeout=5.0)
+    host.tell(claim("c0"))
+    host.gang(1, "c0")
+    late = host.waits.refused(host.written[0], "conflict")
+    host.later()
+    host.later()
+    assert len(host.waits) == 1
+    assert host.written[-1].attempt > late.attempt
+    host.tell(late)
+    assert len(host.waits) == 1
+
+
 def test_gang_fails_when_its_volumes_are_not_bound_in_time() -> None:
     host = Host(timeout=30.0)
     host.tell(claim("c0"))
@@ -244,6 +259,17 @@ def test_late_member_waits_with_its_gang() -> None:
     assert host.binds == {}
     host.bound("c0")
     assert sorted(host.binds) == ["default/late", "default/p0", "default/p1"]
+
+
+def test_no_bind_of_a_gang_comes_when_a_member_is_terminating() -> None:
+    host = Host()
+    host.tell(claim("c0"))
+    host.gang(2, "c0")
+    other = host.cluster.pod(PodUID("default/p1"))
+    assert other is not None
+    host.tell(PodUpdated(evolve(other, deleted_at=1.0)))
+    host.bound("c0")
+    assert host.binds == {}
 
 
 @given(order=st.permutations(range(4)), least=st.integers(0, 3))

@@ -134,15 +134,19 @@ async def test_volume_that_exists_is_bound_to_the_claim() -> None:
     ids=["answer lost", "429", "500"],
 )
 @on_a_loop
-async def test_choice_is_written_after_a_request_failed(fault: Callable[[], Fault]) -> None:
+async def test_choice_is_written_after_a_request_failed(
+    fault: Callable[[], Fault], caplog: pytest.LogCaptureFixture
+) -> None:
     api = cluster()
     api.put(CLAIMS, claim_json("c0"))
     api.fault = faulty("PATCH", "/c0", fault, times=2)
     gang(api, 2, "c0")
     async with running(api):
         await until(lambda: selected(api, "c0"))
+        await asyncio.sleep(0.3)
         provision(api, "c0")
         await until(lambda: all(api.pods().values()))
+    assert "were not written" not in caplog.text
 
 
 @on_a_loop

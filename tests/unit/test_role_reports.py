@@ -32,6 +32,7 @@ from gangsched import (
 )
 from gangsched.errors import ManifestError, PluginError
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.membership import membership
 from gangsched.outcomes import SUCCESS, Wait
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
@@ -240,16 +241,18 @@ class WithRoles(OnlyMinima):
         return answer
 
 
-def quotas(made: Driver) -> equivalence.Quotas:
+def quotas(made: Driver) -> list[tuple[str | None, int]]:
     state = made.scheduler._state
-    return equivalence.quotas(state.settings, state.call, state.pods.entities[G])
+    found = equivalence.role_counts(state.settings, state.call, state.pods.entities[G])
+    assert {each.group for each in found} == {G}
+    return [(each.role, each.count) for each in found]
 
 
 def test_rule_that_knows_no_roles_is_not_asked_for_them() -> None:
     made = driver(OnlyMinima(), PrioritySort())
     made.watched = False
     made.add(*(member(f"w{n}", "worker") for n in range(3)))
-    assert quotas(made) == (("", 3),)
+    assert quotas(made) == [(None, 3)]
     made.drain()
     assert all(pod.node_name for pod in made.cluster.pods())
 
@@ -265,7 +268,7 @@ def test_only_the_rule_that_counts_is_asked_for_roles() -> None:
 def test_roles_without_a_rule_are_those_of_the_specification() -> None:
     made = driver(PrioritySort())
     made.add(member("w0", "worker"))
-    assert quotas(made) == (("", 3), ("ps", 1), ("worker", 2))
+    assert quotas(made) == [(None, 3), ("ps", 1), ("worker", 2)]
 
 
 @pytest.mark.parametrize("answer", [None, {"ps": "1"}, {1: 1}, {"ps": True}, RuntimeError("no")])
@@ -290,11 +293,11 @@ def test_quotas_say_how_many_of_each_role_and_in_all() -> None:
     made = driver(cpu=2)
     made.tell(PodGroupAdded(PodGroup(name="g", roles=SPEC.roles, min_available=4)))
     made.add(*(member(f"w{n}", "worker") for n in range(4)), member("s", "ps"))
-    assert quotas(made) == (("", 4), ("ps", 1), ("worker", 2))
+    assert quotas(made) == [(None, 4), ("ps", 1), ("worker", 2)]
     made.step()
-    assert quotas(made) == (("", 3), ("ps", 1), ("worker", 1))
+    assert quotas(made) == [(None, 3), ("ps", 1), ("worker", 1)]
     made.step()
-    assert quotas(made) == (("", 2), ("ps", 1))
+    assert quotas(made) == [(None, 2), ("ps", 1)]
     assert not equivalence.falls_short(
         made.scheduler._state.settings,
         made.scheduler._state.call,
@@ -325,12 +328,12 @@ def test_entity_without_roles_needs_so_many_of_any() -> None:
     state = made.scheduler._state
     made.add(make_pod("alone", cpu=1), make_pod("h", group="h", min_available=3, cpu=1))
     made.add(make_pod("r", group="h", role="worker", min_available=3, cpu=1))
-    assert equivalence.quotas(
+    assert equivalence.role_counts(
         state.settings, state.call, state.pods.members[PodUID("default/alone")].entity
-    ) == (("", 1),)
-    assert equivalence.quotas(
+    ) == (RoleCount(None, None, 1),)
+    assert equivalence.role_counts(
         state.settings, state.call, state.pods.entities[GroupKey("default/h")]
-    ) == (("", 3),)
+    ) == (RoleCount(GroupKey("default/h"), None, 3),)
 
 
 def class_of(*pods: Pod, roles: Mapping[str, int]) -> object:
@@ -343,7 +346,7 @@ def class_of(*pods: Pod, roles: Mapping[str, int]) -> object:
     )
     assert isinstance(found, equivalence.EquivalenceClass)
     runs = tuple((each.signature, count) for each, count in found.runs)
-    return (found.needed, runs, found.quotas, found.roles)
+    return (found.needed, runs, found.role_counts, found.roles)
 
 
 def test_groups_of_one_equivalence_class_lack_the_same_roles_in_the_same_order() -> None:

@@ -15,6 +15,7 @@ from gangsched import (
     Resources,
 )
 from gangsched.framework.queueing.equivalence import EquivalenceClass
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.testing import make_node
 from support import backfill_host, preemption_host
 from support.backfill_host import BIG, draining, plans
@@ -79,7 +80,8 @@ def test_failed_requests_are_restored() -> None:
         assert (shape.needed, shape.floor, len(shape.parts)) == (4, Resources({"cpu": 4}), 2)
         for part in shape.parts:
             assert (part.needed, part.floor) == (2, Resources({"cpu": 2}))
-            assert part.quotas == (("arm", 1), ("head", 1))
+            asked = (RoleCount(None, "arm", 1), RoleCount(None, "head", 1))
+            assert part.role_counts == asked
             assert part.roles == ("head", "arm")
 
 

@@ -201,7 +201,7 @@ def test_what_if_fails_a_bind_of_a_pod_bound_elsewhere() -> None:
     cluster.apply(Bound(pod.uid, other.name, 1))
     assert scheduler.what_if().effects == (
         Bind(pod.uid, ONE.name, 1),
-        PodRejected(pod.uid, ONE.name, "pod p is assigned"),
+        PodRejected(pod.uid, ONE.name, "pod p was bound to other"),
     )
 
 

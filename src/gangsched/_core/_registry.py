@@ -71,6 +71,7 @@ class PodGroupInfo:
         backoff_until: When the backoff ends; in the past if the group is not in backoff.
         complete_at: When the group had enough members for the first time; None before that.
         was_scheduled: Whether members of the group were released.
+        is_binding: Whether the group was released, and was not bound as a whole since.
         untried: The number of unscheduled members not tried in this attempt; set by the queue.
         untried_by_role: The same number for each role; set by the queue.
         bundle: The groups that it starts with, by its specification; None if it starts alone.
@@ -91,6 +92,7 @@ class PodGroupInfo:
     backoff_until: float = -math.inf
     complete_at: float | None = None
     was_scheduled: bool = False
+    is_binding: bool = False
     untried: int = 0
     untried_by_role: dict[str, int] = field(factory=dict[str, int])
     bundle: Bundle | None = None

@@ -22,6 +22,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar, final
 
+from attrs import evolve
+
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
@@ -97,12 +99,15 @@ class Scheduler:
 
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides, and a notice says so.
+        can_evict: Whether the host performs ``Evict``, so that the gang policy may release a gang
+            that is partly bound. None: if *preemption* is given, or if a driver calls
+            ``allow_evictions``, as those of ``gangsched.drivers`` do if they are given *evict*.
 
     Raises:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_listed", "_now", "_state")
+    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -118,6 +123,7 @@ class Scheduler:
         backfill: Backfill | None = None,
         group_grace: float = 60.0,
         strict_priorities: bool = False,
+        can_evict: bool | None = None,
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
@@ -133,6 +139,8 @@ class Scheduler:
             raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
         if type(strict_priorities) is not bool:
             raise InvalidValueError("strict_priorities", strict_priorities, "True or False")
+        if can_evict is not None and type(can_evict) is not bool:
+            raise InvalidValueError("can_evict", can_evict, "True, False or None")
         if type(search_budget) is not int or search_budget < 0:
             raise InvalidValueError("search_budget", search_budget, "an int >= 0")
         if not callable(membership):
@@ -149,7 +157,9 @@ class Scheduler:
             Backoff() if backoff is None else backoff,
             preemption,
             strict_priorities,
+            preemption is not None if can_evict is None else can_evict,
         )
+        self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
@@ -269,6 +279,15 @@ class Scheduler:
             self._begin(now, listing=True)
             return self._end()
 
+    def allow_evictions(self) -> None:
+        """Note that the host performs ``Evict``; see *can_evict*. Drivers call it. O(1).
+
+        It is part of how the scheduler is made, like the arguments, and not of its snapshot.
+        """
+        with self._call("allow_evictions"):
+            if self._host_decides:
+                self._state.settings = evolve(self._state.settings, can_evict=True)
+
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/2``.
 
@@ -312,11 +331,12 @@ class Scheduler:
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
         config = _new_state.config(state.settings, state.pods, state.reservations)
-        return config, self.snapshot()
+        return (*config, self._host_decides), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        config, data = kept
+        (*config, host_decides), data = kept
         self._call = OneCall()
+        self._host_decides = host_decides
         self._state = _new_state.empty(*config)
         self.restore(data)
 
@@ -460,6 +480,11 @@ class Scheduler:
         return smallest.search(
             self, self._state, key, shape, most=most, now=now, until=until, budget=budget
         )
+
+    @property
+    def can_evict(self) -> bool:
+        """Whether the host performs evictions, as far as the scheduler was told."""
+        return self._state.settings.can_evict
 
     @property
     def queue(self) -> SchedulingQueue:

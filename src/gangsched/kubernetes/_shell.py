@@ -209,8 +209,6 @@ class Shell:
             requests,
             owner.cache,
             effects.is_victim,
-            binder.ended,
-            owner.spare,
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
@@ -255,6 +253,8 @@ class Shell:
             await tasks.until(asyncio.shield(running), stop)
             if not running.done():
                 _log.info("stopping: binds under way are waited for")
+                if len(waits):
+                    _log.info("%d binds wait for volumes; the next leader takes over", len(waits))
                 driver.stop()
                 await asyncio.wait((running,), timeout=self._settings.drain)
         finally:

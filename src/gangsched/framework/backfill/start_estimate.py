@@ -242,13 +242,11 @@ def _needed(
     asked = gang_layout.asks(settings, pods, call, entity)
     chosen = set[int]()
     # first the minima of roles: their members count for the quorum too
-    for ask in sorted(asked, key=lambda ask: not ask.role):
+    for ask in sorted(asked, key=lambda ask: ask.role is None):
         of_it = [
             member
             for member, _index in plan.placed
-            if member.group is not None
-            and member.group.key == ask.group
-            and (not ask.role or member.role == ask.role)
+            if member.group is not None and ask.covers(member.group.key, member.role)
         ]
         count = sum(member.seq in chosen for member in of_it)
         for member in of_it:

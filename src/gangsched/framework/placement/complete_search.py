@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias, final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.judgements import Judge
@@ -32,20 +32,11 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, Resources
 
-__all__ = ["Answer", "Ask", "Judges", "Kind", "Kinds", "Task", "carry_over", "search"]
-
-
-@final
-@frozen
-class Ask:
-    """How many members of a group must be placed: of a role, or in all if *role* is empty."""
-
-    group: GroupKey
-    role: str
-    count: int
+__all__ = ["Answer", "Judges", "Kind", "Kinds", "Task", "carry_over", "search"]
 
 
 class Kind(NamedTuple):
@@ -62,9 +53,9 @@ class Kind(NamedTuple):
     role: str | None
     affected: frozenset[PodMatcher] = frozenset()
 
-    def counts_for(self, ask: Ask) -> bool:
-        """Return whether members of this kind count for an ask."""
-        return self.group == ask.group and (not ask.role or self.role == ask.role)
+    def counts_for(self, ask: RoleCount) -> bool:
+        """Return whether members of this kind count for a number that is asked for."""
+        return ask.covers(self.group, self.role)
 
 
 Kinds: TypeAlias = dict[Kind, list[Member]]
@@ -98,7 +89,7 @@ class Task:
     pods: Pods
     kinds: Kinds
     judges: Judges
-    asks: tuple[Ask, ...]
+    asks: tuple[RoleCount, ...]
     shared: bool
     budget: int
     work: Work
@@ -108,7 +99,7 @@ class Task:
     @property
     def needed(self) -> int:
         """The number of members that must be placed in all."""
-        return sum(ask.count for ask in self.asks if not ask.role)
+        return sum(ask.count for ask in self.asks if ask.role is None)
 
     @property
     def left(self) -> int:
@@ -119,7 +110,7 @@ class Task:
         """Return whether a plan has enough members. O(asks x members), O(1) for a single ask."""
         if len(self.asks) == 1 and not self.shared:
             return len(plan.placed) >= self.asks[0].count
-        return all(plan.count(ask.group, ask.role) >= ask.count for ask in self.asks)
+        return all(plan.count(ask) >= ask.count for ask in self.asks)
 
     def part(self, group: GroupKey) -> Task:
         """Return the part of the task that concerns one group."""

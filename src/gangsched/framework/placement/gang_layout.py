@@ -17,13 +17,13 @@ from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import choose_node, gang_placement, nominator
-from gangsched.framework.placement.complete_search import Ask
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 
@@ -76,7 +76,7 @@ def plan_gang(
         kept = nominator.plan(state, entity, ready_members, cycles, now=now)
         if (
             kept is not None
-            and all(kept.count(a.group, a.role) >= a.count for a in asked)
+            and all(kept.count(each) >= each.count for each in asked)
             and choose_node.accepts_all(state.settings, state.nodes, kept.placed, cycles)
         ):
             return kept, refused, cycles
@@ -86,13 +86,15 @@ def plan_gang(
     return found, refused, cycles
 
 
-def asks(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> list[Ask]:
+def asks(
+    settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity
+) -> list[RoleCount]:
     """Return how many members of each group must be placed for an attempt to succeed. O(roles)."""
     return [
-        Ask(each.group.key, role, count)
+        asked
         for each in bundles.pending(pods, entity)
         if each.group is not None
-        for role, count in equivalence.quotas(settings, call, each)
+        for asked in equivalence.role_counts(settings, call, each)
     ]
 
 

@@ -16,7 +16,8 @@ Rules:
   R1  members of a kind are planned in order of arrival, the kinds in the order of their first
       member;
   R2  the result is a plan, a proof that there is none, or that the search budget is exhausted;
-  R3  members that are not needed are planned last, with what is left of the nodes.
+  R3  members that are not needed are planned last, with what is left of the nodes. If minima come
+      first, they are left out at the end: the nodes are still chosen so that most of them fit.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import sibling_search, topology
-from gangsched.framework.placement.complete_search import Ask, Kind, Kinds, Task, carry_over, search
+from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.outcomes import Unschedulable
 
@@ -57,7 +59,7 @@ def place(
     groups: Sequence[PodGroupInfo],
     members: Sequence[Member],
     cycles: Mapping[int, CycleState],
-    asks: Sequence[Ask],
+    asks: Sequence[RoleCount],
     *,
     now: float,
     budget: int | None = None,
@@ -147,9 +149,25 @@ def place(
         return refused or UnschedulableMember(
             first.uid, first.key, "too few members may be placed", None
         )
+    if isinstance(found, Plan) and state.settings.profile.minima_first and not checks:
+        return _least(task, found)
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
         state.attempts.exhausted_searches += 1
     return found
+
+
+def _least(task: Task, plan: Plan) -> Plan:
+    """Return the plan without elastic members: the first members planned for each need stay.
+
+    O(members x roles).
+    """
+    kept: set[int] = set()
+    for ask in sorted(task.asks, key=lambda ask: not ask.role):  # a role counts for the total too
+        of_group = [m for m, _i in plan.placed if m.group is not None and m.group.key == ask.group]
+        able = [m.seq for m in of_group if not ask.role or m.role == ask.role]
+        missing = ask.count - sum(seq in kept for seq in able)
+        kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
+    return plan if len(kept) == len(plan.placed) else plan.only(kept)
 
 
 def _is_like(member: Member, other: Member) -> bool:
@@ -300,6 +318,7 @@ def _place_anew(
         number = int(answer.quota.name)
         if (number, answer.fits) > closest:
             closest, group = (number, answer.fits), task.asks[number].group
+            assert group is not None  # a task is about members of groups
             found = _unschedulable(task, *task.first_of(group), answer, domains[group])
     return found
 
@@ -352,7 +371,7 @@ def _unschedulable(
             ask.count,
             found.fits,
             found.exact,
-            ask.role,
+            ask.role or "",
             found.resource,
             found.in_pieces,
             group=group,

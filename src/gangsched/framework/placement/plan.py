@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias, final
 
@@ -30,7 +30,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
-from gangsched.model import GroupKey
+from gangsched.framework.state.role_count import RoleCount
 
 __all__ = ["Domain", "Plan"]
 
@@ -114,12 +114,10 @@ class Plan:
         """Return the class of a touched node after its planned members. O(1)."""
         return self._at[index]
 
-    def count(self, group: GroupKey, role: str) -> int:
-        """Return how many members of a group are planned: of a role, or in all. O(members)."""
+    def count(self, ask: RoleCount) -> int:
+        """Return how many planned members count for a number that is asked for. O(members)."""
         return sum(
-            member.group is not None
-            and member.group.key == group
-            and (not role or member.role == role)
+            member.group is not None and ask.covers(member.group.key, member.role)
             for member, _index in self.placed
         )
 
@@ -129,6 +127,18 @@ class Plan:
         made._nodes, made._budget, made.domain = self._nodes, self._budget, domain
         made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
         made.placed = self.placed.copy()
+        return made
+
+    def only(self, members: Container[int]) -> Plan:
+        """Return a plan for some of the members, by number, on the same nodes. O(members)."""
+        made = Plan.__new__(Plan)
+        made._nodes, made._budget, made.domain = self._nodes, self._budget, self.domain
+        made._at, made._count, made._used, made.placed = {}, {}, {}, []
+        for member, index in self.placed:
+            if member.seq in members:
+                before = made._at.get(index)
+                given = self._nodes.of(index) if before is None else before
+                made.put(member, given, on=index)
         return made
 
     def become(self) -> list[tuple[int, NodeClass]]:

@@ -24,10 +24,11 @@ from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.preemption.victim_search import Required, Shortfall
+from gangsched.framework.preemption.victim_search import Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
@@ -49,10 +50,10 @@ class SinglePod:
     _cycle: CycleState | None = field(default=None, init=False)
 
     @property
-    def required(self) -> Required:
+    def required(self) -> tuple[RoleCount, ...]:
         """One pod."""
         info = self.member.group
-        return ((None if info is None else info.key, "", 1),)
+        return (RoleCount(None if info is None else info.key, None, 1),)
 
     @property
     def groups(self) -> list[PodGroupInfo]:
@@ -135,13 +136,10 @@ class GangPreemptor:
         return [(each, each.group) for each in pending if each.group is not None]
 
     @property
-    def required(self) -> Required:
+    def required(self) -> tuple[RoleCount, ...]:
         """The number of members that the quorum of each group lacks, in total and by role."""
-        return tuple(
-            (info.key, role, count)
-            for each, info in self.parties
-            for role, count in equivalence.quotas(self.state.settings, self.state.call, each)
-        )
+        state = self.state
+        return tuple(gang_layout.asks(state.settings, state.pods, state.call, self.entity))
 
     @property
     def groups(self) -> list[PodGroupInfo]:
@@ -215,13 +213,13 @@ class GangPreemptor:
         """
         for each, _info in self.parties:
             members = sorted((self.state.pods.members[p.uid] for p in each.pending), key=_arrival)
-            (_all, more), *roles = equivalence.quotas(self.state.settings, self.state.call, each)
+            whole, *roles = equivalence.role_counts(self.state.settings, self.state.call, each)
             taken: list[Member] = []
-            for role, count in roles:
-                taken += [member for member in members if member.role == role][:count]
+            for ask in roles:
+                taken += [member for member in members if member.role == ask.role][: ask.count]
             chosen = {member.seq for member in taken}
             others = [member for member in members if member.seq not in chosen]
-            taken += others[: max(more - len(taken), 0)]
+            taken += others[: max(whole.count - len(taken), 0)]
             of_class: dict[PodClass, list[Member]] = {}
             for member in taken:
                 of_class.setdefault(member.pod_class, []).append(member)

@@ -63,15 +63,14 @@ from gangsched.framework.preemption.choices import Choices
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import GroupKey, PodUID
+from gangsched.model import PodUID
 
-__all__ = ["Preemptor", "Required", "Shortfall", "VictimPlan", "find"]
+__all__ = ["Preemptor", "Shortfall", "VictimPlan", "find"]
 
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
-Required: TypeAlias = tuple[tuple[GroupKey | None, str, int], ...]
-"""The number of pods that need capacity: group, role (empty for any), number."""
 
 
 @final
@@ -88,7 +87,7 @@ class Preemptor(Protocol):
     """A pod or a gang that needs capacity."""
 
     @property
-    def required(self) -> Required:
+    def required(self) -> tuple[RoleCount, ...]:
         """The number of its pods that need capacity."""
         ...
 
@@ -202,7 +201,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
 
 def _is_one_pod(preemptor: Preemptor) -> bool:
     """Return whether a preemptor needs one node, which may be any."""
-    return list(preemptor.domains) == [None] and sum(n for *_who, n in preemptor.required) == 1
+    return list(preemptor.domains) == [None] and sum(ask.count for ask in preemptor.required) == 1
 
 
 _Taken: TypeAlias = tuple[EvictionUnit, list[Holder]]

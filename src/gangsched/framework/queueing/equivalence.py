@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from itertools import groupby
-from typing import TypeAlias, final
+from typing import final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gangsched._core._blocked_queues import Filing
 from gangsched._core._capacity import gap
@@ -25,13 +25,13 @@ from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import ON_NODES, Member, Pods
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import PreemptionPolicy, Resources, Topology
 from gangsched.resources import NOTHING
 
 __all__ = [
-    "Quotas",
     "EquivalenceClass",
     "class_of",
     "falls_short",
@@ -41,13 +41,10 @@ __all__ = [
     "needed",
     "next_member",
     "presence",
+    "role_counts",
     "preemption_reach",
-    "quotas",
     "reads_pods",
 ]
-
-Quotas: TypeAlias = tuple[tuple[str, int], ...]
-"""How many more members must be placed: ``""`` for any role, then each role that lacks some."""
 
 
 @final
@@ -61,7 +58,8 @@ class EquivalenceClass:
             tried. The order counts: the member that is placed first may take the capacity that
             another needs.
         floor: The resources that must be free in the cluster as a whole before it is tried.
-        quotas: How many members of each role must be placed, for the roles that lack some.
+        role_counts: How many members of each role must be placed, for the roles that lack some;
+            without the group, because it makes no difference.
         roles: The role of each run, if it is one of these; empty otherwise.
         topology: The node label within one value of which it must be placed.
         parts: The classes of the groups of a bundle that starts; empty for a group alone.
@@ -75,7 +73,7 @@ class EquivalenceClass:
     needed: int
     runs: tuple[tuple[PodClass, int], ...]
     floor: Resources = NOTHING
-    quotas: Quotas = ()
+    role_counts: tuple[RoleCount, ...] = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
     parts: tuple[EquivalenceClass, ...] = ()
@@ -169,7 +167,8 @@ def _class_alone(
     members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
     if entity.group is not None and goes_alone(settings, call, entity.group):
         members = _first_of_each_class(nodes, members)
-    (_all, more), *lacking = quotas(settings, call, entity)
+    whole, *lacking = role_counts(settings, call, entity)
+    more = whole.count
     floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
@@ -180,7 +179,7 @@ def _class_alone(
         return EquivalenceClass(
             more, counts, floor, topology=topology, reach=reach, affected=affected
         )
-    asked = {role for role, _count in lacking}
+    asked = {each.role for each in lacking}
     found = [
         (each, len(list(run)), role)
         for (each, role), run in groupby(
@@ -190,7 +189,14 @@ def _class_alone(
     counts = tuple((each, count) for each, count, _role in found)
     names = tuple(role for *_, role in found)
     return EquivalenceClass(
-        more, counts, floor, tuple(lacking), names, topology, reach=reach, affected=affected
+        more,
+        counts,
+        floor,
+        tuple([evolve(each, group=None) for each in lacking]),
+        names,
+        topology,
+        reach=reach,
+        affected=affected,
     )
 
 
@@ -218,7 +224,7 @@ def joins_alike(settings: Settings, nodes: Nodes, call: CurrentCall, member: Mem
     parked = entity.equivalence_class
     if member.group is None or not isinstance(parked, EquivalenceClass):
         return False
-    if parked.quotas or parked.parts or parked.floor or nodes.watches_pods or parked.affected:
+    if parked.role_counts or parked.parts or parked.floor or nodes.watches_pods or parked.affected:
         return False
     if not goes_alone(settings, call, member.group):
         return False
@@ -247,18 +253,22 @@ def needed(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> int:
     return 1 if number is None else max(number, 1)
 
 
-def quotas(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> Quotas:
+def role_counts(
+    settings: Settings, call: CurrentCall, entity: QueuedEntity
+) -> tuple[RoleCount, ...]:
     """Return how many members of each role must be placed for the try to succeed. O(roles).
 
     Returns:
-        First ``("", n)``: *n* of any role, at least 1. Then ``(role, n)`` for each role that
-        needs *n* more, by name. These are part of the first number, and never more than it.
+        First the number of members of any role, at least 1. Then one for each role that needs
+        more, by name. These are part of the first number, and never more than it.
     """
     more, info = needed(settings, call, entity), entity.group
+    key = None if info is None else info.key
     if info is None or not info.roles:
-        return (("", more),)
-    lacking = extension_points.roles_needed(settings, call, info).items()
-    return (("", more), *sorted((role, n) for role, n in lacking if role and n > 0))
+        return (RoleCount(key, None, more),)
+    lacking = sorted(extension_points.roles_needed(settings, call, info).items())
+    of_roles = [RoleCount(key, role, n) for role, n in lacking if role and n > 0]
+    return (RoleCount(key, None, more), *of_roles)
 
 
 def next_member(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> Member:
@@ -270,16 +280,18 @@ def next_member(settings: Settings, pods: Pods, call: CurrentCall, entity: Queue
     pod = entity.next_member
     assert pod is not None
     if entity.group is not None and entity.group.roles:
-        (_all, more), *lacking = quotas(settings, call, entity)
-        if more <= sum(count for _role, count in lacking):
-            pod = entity.next_of(role for role, _count in lacking) or pod
+        whole, *lacking = role_counts(settings, call, entity)
+        if whole.count <= sum(each.count for each in lacking):
+            pod = entity.next_of(each.role for each in lacking if each.role is not None) or pod
     return pods.members[pod.uid]
 
 
 def falls_short(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> bool:
     """Return whether too few members are left to be tried for the try to succeed. O(roles)."""
-    (_all, more), *lacking = quotas(settings, call, entity)
-    return entity.ready_count < more or any(entity.ready_of(role) < n for role, n in lacking)
+    whole, *lacking = role_counts(settings, call, entity)
+    return entity.ready_count < whole.count or any(
+        entity.ready_of(each.role) < each.count for each in lacking if each.role is not None
+    )
 
 
 def presence(

@@ -216,7 +216,7 @@ def may_fit(
         if not any(rooms):
             return False
     needed = equivalence_class.needed
-    lacking = dict(equivalence_class.quotas)
+    lacking = {each.role: each.count for each in equivalence_class.role_counts}
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
     touched = names is None or bool(equivalence_class.floor) or reads_pods(equivalence_class)
     for pod_class, count in counts.items():

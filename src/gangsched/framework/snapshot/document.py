@@ -86,7 +86,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
-        " strict_priorities"
+        " strict_priorities can_evict"
     ),
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
@@ -98,10 +98,12 @@ HELD: Final[Mapping[type, Held]] = {
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused complete"),
     Member: Held(
-        kept="pod seq state node attempt cycle reason bind_failures started_at",
+        kept="pod seq state node attempt cycle reason told bind_failures started_at",
         anew="entity group pod_class role requests is_counted",
     ),
-    CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
+    CycleState: Held(
+        kept="_scratch", anew="_counts _group _nodes bind_failures can_evict", given="_cluster"
+    ),
     Nodes: Held(
         kept="infos assumed _indices altered departed unread",
         anew="by_index classes counts ledger version pods_version watches_pods _total",
@@ -138,7 +140,8 @@ HELD: Final[Mapping[type, Held]] = {
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(
-        kept="needed runs floor quotas roles topology parts reach affected", anew="filing"
+        kept="needed runs floor role_counts roles topology parts reach affected",
+        anew="filing",
     ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
@@ -176,7 +179,7 @@ HELD: Final[Mapping[type, Held]] = {
     Bundle: Held(anew="keys lacking is_closed users"),
     PodGroupInfo: Held(
         kept="key uid spec first_seen_at claims attempts attempt_started_at last_failure_at"
-        " failures backoff_until complete_at was_scheduled",
+        " failures backoff_until complete_at was_scheduled is_binding",
         anew="claimed_min claimed_priority members untried untried_by_role bundle",
     ),
     Claims: Held(kept="_all", anew="_minima _removed"),

@@ -49,6 +49,7 @@ from gangsched.framework.snapshot.rows import (
     SnapshotRow,
     WaitRow,
 )
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.quantity import is_seconds
 
 __all__ = ["ROWS", "SNAPSHOT"]
@@ -90,6 +91,7 @@ _INSTANT: Final = _instant()
 _PAST_OR_NEVER: Final = _instant(-math.inf)
 _EVER_OR_NEVER: Final = _instant(math.inf)
 _COUNTS: Final = many(row(STR, _COUNT))
+_ROLE_COUNT: Final = Record(RoleCount, group=optional(STR), role=optional(STR), count=_COUNT)
 _NUMBERS: Final = many(_POSITIVE)
 _STRS: Final = many(STR)
 _MAYBE_INSTANT: Final = optional(_INSTANT)
@@ -133,6 +135,7 @@ _GROUP_ROW: Final = Record(
     backoff_until=_PAST_OR_NEVER,
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
+    is_binding=BOOL,
 )
 _ENTITY: Final = Record(
     EntityRow,
@@ -160,6 +163,7 @@ _MEMBER: Final = Record(
     attempt=_COUNT,
     cycle=optional(many(row(STR, JSON))),
     reason=STR,
+    told=STR,
     bind_failures=_COUNT,
     started_at=_MAYBE_INSTANT,
 )
@@ -183,7 +187,7 @@ _CLASS: Final[Record[Any]] = Record(
     needed=_POSITIVE,
     runs=many(row(_SAMPLE, _POSITIVE)),
     floor=RESOURCES,
-    quotas=_COUNTS,
+    role_counts=many(_ROLE_COUNT.form),
     roles=_STRS,
     topology=optional(TOPOLOGY.form),
     parts=many(_PART),
@@ -220,7 +224,7 @@ _NOMINATION: Final = Record(
     entity=_POSITIVE,
     priority=_PRIORITY,
     pods=many(_NOMINATED.form),
-    required=many(row(optional(STR), STR, _COUNT)),
+    required=many(_ROLE_COUNT.form),
     specs=many(row(STR, optional(GROUP.form))),
     awaited=_STRS,
     deadline=_INSTANT,

@@ -110,6 +110,7 @@ def _read_groups(reading: Reading) -> None:
             backoff_until=row.backoff_until,
             complete_at=row.complete_at,
             was_scheduled=row.was_scheduled,
+            is_binding=row.is_binding,
         )
         registry._specify(info, row.spec)
         if row.spec is not None and row.spec.topology is not None:
@@ -208,7 +209,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     member.pod_class.pending += member.is_counted
     if member.is_counted and member.pod_class.pending == 1:
         state.pod_classes.labels.add(member.pod_class.labels)
-    member.reason, member.bind_failures = row.reason, row.bind_failures
+    member.reason, member.told, member.bind_failures = row.reason, row.told, row.bind_failures
     now, at = reading.rows.now, row.started_at
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
     is_started = row.pod.node_name is not None

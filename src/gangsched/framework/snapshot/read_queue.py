@@ -131,7 +131,7 @@ def _class(reading: Reading, row: EquivalenceClassRow, path: str) -> Equivalence
             for n, (sample, count) in enumerate(row.runs)
         ),
         row.floor,
-        row.quotas,
+        row.role_counts,
         row.roles,
         row.topology,
         tuple(_class(reading, part, f"{path}.parts[{n}]") for n, part in enumerate(row.parts)),

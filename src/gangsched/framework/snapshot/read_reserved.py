@@ -43,8 +43,9 @@ def _nomination(
         reading.state.nodes.ledger.add(entry)
         pods[each.uid] = NominatedPod(each.seq, each.uid, each.group, each.role, entry)
     require(pods, f"{path}.pods", row.pods, "at least one pod")
-    for m, (group, _role, _count) in enumerate(row.required):
-        require(group in groups, f"{path}.required[{m}]", group, "a group that starts with it")
+    for m, ask in enumerate(row.required):
+        at = f"{path}.required[{m}].group"
+        require(ask.group in groups, at, ask.group, "a group that starts with it")
     each_once(row.awaited, f"{path}.awaited")
     return Nomination(
         entity=entity,

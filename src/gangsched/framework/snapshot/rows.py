@@ -23,6 +23,7 @@ from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.model import (
     GroupKey,
     Node,
@@ -95,6 +96,7 @@ class GroupRow:
     backoff_until: float = -math.inf
     complete_at: float | None = None
     was_scheduled: bool = False
+    is_binding: bool = False
 
 
 @final
@@ -136,6 +138,7 @@ class MemberRow:
     attempt: int = 0
     cycle: tuple[tuple[str, Any], ...] | None = None
     reason: str = ""
+    told: str = ""
     bind_failures: int = 0
     started_at: float | None = None
 
@@ -164,7 +167,7 @@ class EquivalenceClassRow:
     needed: int
     runs: tuple[tuple[PodUID | Pod, int], ...] = ()
     floor: Resources = NOTHING
-    quotas: tuple[tuple[str, int], ...] = ()
+    role_counts: tuple[RoleCount, ...] = ()
     roles: tuple[str, ...] = ()
     topology: Topology | None = None
     parts: tuple[EquivalenceClassRow, ...] = ()
@@ -211,7 +214,7 @@ class NominationRow:
     entity: int
     priority: int
     pods: tuple[NominatedPodRow, ...] = ()
-    required: tuple[tuple[GroupKey | None, str, int], ...] = ()
+    required: tuple[RoleCount, ...] = ()
     specs: tuple[tuple[GroupKey, PodGroup | None], ...] = ()
     awaited: tuple[PodUID, ...] = ()
     deadline: float

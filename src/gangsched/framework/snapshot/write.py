@@ -146,6 +146,7 @@ def _group(info: PodGroupInfo) -> GroupRow:
         backoff_until=info.backoff_until,
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
+        is_binding=info.is_binding,
     )
 
 
@@ -186,6 +187,7 @@ def _member(settings: Settings, member: Member) -> MemberRow:
         attempt=member.attempt,
         cycle=None if member.cycle is None else _scratch(settings, member, member.cycle),
         reason=member.reason,
+        told=member.told,
         bind_failures=member.bind_failures,
         started_at=member.started_at,
     )
@@ -306,7 +308,7 @@ def _equivalence_class(asked: EquivalenceClass, samples: _Samples) -> Equivalenc
         needed=asked.needed,
         runs=tuple((_sample(each, samples), count) for each, count in asked.runs),
         floor=asked.floor,
-        quotas=asked.quotas,
+        role_counts=asked.role_counts,
         roles=asked.roles,
         topology=asked.topology,
         parts=tuple(_equivalence_class(part, samples) for part in asked.parts),

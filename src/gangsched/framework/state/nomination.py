@@ -14,6 +14,7 @@ from attrs import define, frozen
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.state.role_count import RoleCount
 from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
 
 __all__ = ["NominatedPod", "Nomination"]
@@ -53,8 +54,7 @@ class Nomination:
         entity: The queued entity that the nodes are nominated for.
         priority: Its priority: entities of this priority or a lower one cannot use the capacity.
         pods: The nominated pods.
-        required: The number of pods that need capacity for the entity to start: group, role,
-            number. The group is None for a regular pod; the role is empty if any will do.
+        required: The number of pods that need capacity for the entity to start.
         specs: The specifications of the groups that start with it, when it was made.
         awaited: The terminating pods that still hold capacity on the nominated nodes.
         deadline: The instant at which it lapses if some of them are still there.
@@ -63,7 +63,7 @@ class Nomination:
     entity: QueuedEntity
     priority: int
     pods: dict[PodUID, NominatedPod]
-    required: tuple[tuple[GroupKey | None, str, int], ...]
+    required: tuple[RoleCount, ...]
     specs: tuple[tuple[GroupKey, PodGroup | None], ...]
     awaited: list[PodUID]
     deadline: float
@@ -87,10 +87,6 @@ class Nomination:
     def is_sufficient(self) -> bool:
         """Whether as many pods are nominated as the entity needs to start. O(pods)."""
         return all(
-            sum(
-                each.group == group and (not role or each.role == role)
-                for each in self.pods.values()
-            )
-            >= count
-            for group, role, count in self.required
+            sum(ask.covers(each.group, each.role) for each in self.pods.values()) >= ask.count
+            for ask in self.required
         )

@@ -25,12 +25,14 @@ from gangsched.explain import (
     NotAdmitted,
     NotEnoughMembers,
     OnPermit,
+    PartlyRunning,
     Queued,
     Refused,
     Running,
     Terminating,
     Why,
 )
+from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.runtime.calls import name_of
@@ -149,12 +151,20 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         return NotEnoughMembers(
             info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
-    if entity is None or not len(entity):
-        return Running(None, info.scheduled)
-    if state.queue.is_gated(entity):
+    if entity is not None and len(entity) and state.queue.is_gated(entity):
         settings, pods, call = state.settings, state.pods, state.call
-        return NotAdmitted(bundles.reason(settings, pods, call, entity, now))
-    return _why_entity(state.queue, entity, ahead)
+        rest: Why | None = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
+    else:
+        is_pending = entity is not None and len(entity) > 0
+        rest = (
+            _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
+        )
+    if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
+        assert info.min_available is not None
+        counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+        roles = tuple(each for each in counts if each[2] < each[1])
+        return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
+    return rest or Running(None, info.scheduled)
 
 
 def _pending_plugins(settings: Settings, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:
