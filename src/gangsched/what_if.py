@@ -90,8 +90,8 @@ class Insufficient:
         why: The answer of ``Scheduler.why`` for the group at that instant, with *most* nodes added.
         refusal: The reason why an empty node of this shape takes no pending member of the group;
             an empty string if it takes one.
-        exhausted: Whether the budget of the question was used up. Then numbers above *most* were not
-            tried; if *most* is 0, perhaps no number was.
+        exhausted: Whether the budget of the question was used up. Then numbers above *most* were
+            not tried; if *most* is 0, perhaps no number was.
     """
 
     group: GroupKey

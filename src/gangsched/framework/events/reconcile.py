@@ -27,7 +27,7 @@ from gangsched.events import (
     PodScheduled,
     PriorityOverruled,
 )
-from gangsched.framework.events import move_entity, prefetch
+from gangsched.framework.events import move_entity, pod_ends, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_end
@@ -145,6 +145,13 @@ def _read_labels(
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
+    before = pod_ends.bound(state.settings, state.pods, uid)
+    _pod_changed(state, uid, now=now)
+    if before is not None:
+        pod_ends.notify(state, before, now=now)
+
+
+def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     seen, member = (
         prefetch.look(state.settings, state.pod_classes, state.call, uid),
         state.pods.members.get(uid),
@@ -176,7 +183,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if member.node is not None and pod.node_name == member.node:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
-        pod_changed(state, uid, now=now)
+        _pod_changed(state, uid, now=now)
         fresh = state.pods.members[uid]
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at

@@ -311,8 +311,8 @@ class Nodes:
                     continue
                 where, assumed = self.assumed.get(uid, (None, None))
                 if where == name and assumed is not None:
-                    # like members share one object of requests, so it may be that of another pod
-                    if assumed.requests != requests:
+                    # a member of a gang may hold an equal object that its siblings share
+                    if assumed.requests is not requests and assumed.requests != requests:
                         return None
                     shown[uid] = assumed
                 elif departed is None:

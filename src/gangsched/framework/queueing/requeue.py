@@ -160,17 +160,19 @@ def pods_changed(state: State, *, now: float) -> None:
             state.queue.open(parked, step=step, now=now, helps=True)
 
 
-def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:
+def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: float) -> None:
     """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
+
+    With None for *kinds*, a plugin has said that it may accept any pod that it refused.
 
     Runtime complexity: O(parked classes x members of one entity of each).
     """
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
-        if _reads_objects(state.pods, entity, kinds):
+        if kinds is None or _reads_objects(state.pods, entity, kinds):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
-        reads = _reads_objects(state.pods, parked.sample, kinds)
+        reads = kinds is None or _reads_objects(state.pods, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
 

@@ -140,8 +140,7 @@ HELD: Final[Mapping[type, Held]] = {
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(
-        kept="needed runs floor role_counts roles topology parts reach affected",
-        anew="filing",
+        kept="needed runs floor role_counts roles topology parts reach affected", anew="filing"
     ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),

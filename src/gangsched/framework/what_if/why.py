@@ -151,14 +151,13 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         return NotEnoughMembers(
             info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
-    if entity is not None and len(entity) and state.queue.is_gated(entity):
+    is_pending = entity is not None and len(entity) > 0
+    rest: Why | None = None
+    if is_pending and entity is not None and state.queue.is_gated(entity):
         settings, pods, call = state.settings, state.pods, state.call
-        rest: Why | None = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
-    else:
-        is_pending = entity is not None and len(entity) > 0
-        rest = (
-            _why_entity(state.queue, entity, ahead) if is_pending and entity is not None else None
-        )
+        rest = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
+    elif is_pending and entity is not None:
+        rest = _why_entity(state.queue, entity, ahead)
     if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
         assert info.min_available is not None
         counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
