@@ -286,3 +286,30 @@ def test_claims_forget_the_slots_of_members_that_left() -> None:
         claims.discard(PodUID(f"u{number}"))
         claims._check()
     assert claims.claimed() == (1, 0)
+
+
+def test_group_that_leaves_takes_a_large_bundle_out_of_the_active_queue() -> None:
+    host = Host(node("n", 1), *map(PodGroupAdded, bundle(40)))
+    for number in range(40):
+        host.tell(PodAdded(member_of(number)))
+    host.now += 1000.0
+    host.scheduler.handle(host.cluster.apply(node("more", 100)), now=host.now)
+    assert len(host.scheduler.queue.active) == 1
+    gone = host.cluster.apply(PodDeleted(PodUID("default/g017-0")))
+    host.scheduler.handle(gone, now=host.now)
+    assert host.scheduler.queue.active == ()
+
+
+# Blocked classes ---------------------------------------------------------------------------------
+
+
+def test_event_that_helps_no_class_proves_that_all_of_them_still_fail() -> None:
+    small = evolve(make_pod("small", requests={"cpu": "1m"}), node_name=NodeName("n"))
+    large = [make_pod(f"p{n}", requests={"cpu": f"{2000 + n}m"}) for n in range(5)]
+    host = Host(node("n", 1), *map(PodAdded, [small, *large]))
+    before = [each.blocked_at for each in host.scheduler.queue.blocked_queues()]
+    host.tell(PodDeleted(small.uid))
+    after = [each.blocked_at for each in host.scheduler.queue.blocked_queues()]
+    assert len(after) == len(before) == 5
+    assert len(set(after)) == 1
+    assert after[0] > max(before)

@@ -11,8 +11,7 @@ from gangsched._core._bundle import Bundle
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
-from gangsched.events import PodUnschedulable
-from gangsched.framework.lifecycle import group_attempt
+from gangsched.framework.lifecycle import group_attempt, notices
 from gangsched.framework.lifecycle.entity_outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
 from gangsched.framework.nodes.node_table import Nodes
@@ -48,8 +47,7 @@ def move(state: State, entity: QueuedEntity, *, now: float, arrived: Member | No
     ):
         state.reservations.backfill.note_event(entity)
         pod_class = filter_and_score.judged(state.settings, state.nodes, arrived.pod_class, now)
-        arrived.reason = str(pod_class.diagnosis())
-        state.call.out.append(PodUnschedulable(arrived.pod.uid, arrived.reason))
+        notices.tell_unschedulable(state.call, arrived, str(pod_class.diagnosis()))
         return
     was_started = group_attempt.is_started(entity)
     transition(state, entity, CHANGED, now=now)
@@ -101,6 +99,6 @@ def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.settings, state.pods, state.call, entity.pod, entity.group, now
     )
     is_denied = isinstance(denied, Unschedulable)
-    is_shared = not is_denied and bundles.is_shared(state.pods, entity)
+    is_shared = bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         move(state, entity, now=now)
