@@ -49,6 +49,7 @@ __all__ = [
     "NodeView",
     "NormalizeScore",
     "ObjectsRead",
+    "PodEnded",
     "ObjectsView",
     "Observer",
     "PermitPlugin",
@@ -672,6 +673,26 @@ class SkipsPods(Protocol):
         """Return whether ``filter`` accepts every node for *pod*, so that it need not be called.
 
         Pure. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class PodEnded(Protocol):
+    """Optional for plugins that refuse pods because of other pods, wherever these run: a quota.
+
+    The plugin says itself when it may accept more, so nothing is asked again and again. In
+    kube-scheduler, ``EventsToRegister`` with a queueing hint for the deletion of pods does this.
+    """
+
+    def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
+        """Note that a bound pod has ended; return whether pods that were refused may be accepted.
+
+        Called once for each pod that has used a node: when it has succeeded or failed, or when it
+        was deleted before that. A pod that was never bound is not reported; if it was reserved,
+        ``unreserve`` is called.
+
+        If it returns True, every parked pod and gang that may fit is requeued, and ``pre_enqueue``
+        is called again for those that it had denied.
         """
         ...
 

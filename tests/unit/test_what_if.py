@@ -391,9 +391,9 @@ def test_smallest_change_asks_why_before_the_first_and_after_the_last_trial(
     asked: list[object] = []
     inner = answers.why
 
-    def counted(state: Any, subject: Any) -> Why:
+    def counted(state: Any, subject: Any, *, now: float) -> Why:
         asked.append(subject)
-        return inner(state, subject)
+        return inner(state, subject, now=now)
 
     monkeypatch.setattr(answers, "why", counted)
     _cluster, scheduler = gangs(("small", 9, 0), room=1)

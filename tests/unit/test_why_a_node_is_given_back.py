@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
+    Event,
     InMemoryCluster,
     NodeAdded,
     NodeName,
@@ -36,8 +37,9 @@ def test_waiting_pod_that_loses_its_node_says_what_happened(
     cluster = InMemoryCluster()
     scheduler = presets.coscheduling(cluster, permit_timeout=60.0)
     pods = [make_pod(f"w{n}", group="g", min_available=2, cpu=1) for n in range(2)]
-    events = [NodeAdded(make_node("n", cpu=1)), NodeAdded(make_node("m", cpu=0))]
-    for event in (*events, *map(PodAdded, pods)):
+    nodes = [make_node("n", cpu=1), make_node("m", cpu=0)]
+    events: list[Event] = [*map(NodeAdded, nodes), *map(PodAdded, pods)]
+    for event in events:
         scheduler.handle(cluster.apply(event), now=0.0)
     while scheduler.schedule_one(now=0.0) is not None:
         pass

@@ -119,18 +119,20 @@ class Driver:
 
     # For the host ---------------------------------------------------------------------------
 
-    def tell(self, event: Event) -> None:
-        """Hand an event in. Thread-safe.
+    def tell(self, *events: Event) -> None:
+        """Hand events in, in order. Thread-safe.
 
         While 4,096 events wait, an update of an object replaces the event that waits for it. Call
         ``ready`` before ``tell`` to slow down whatever produces the events.
 
         Raises:
-            InvalidValueError: It is not an event; nothing was handed in.
+            InvalidValueError: One is not an event; nothing was handed in.
         """
-        check_event(event)
+        for event in events:
+            check_event(event)
         with self._changed:
-            self._inbox.put(event)
+            for event in events:
+                self._inbox.put(event)
             self._changed.notify_all()
 
     def ready(self, *, timeout: float | None = None) -> None:

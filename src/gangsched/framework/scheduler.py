@@ -354,7 +354,7 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         with self._call("why"):
-            return answers.why(self._state, subject)
+            return answers.why(self._state, subject, now=self._now)
 
     def pending(self) -> Listing[PendingRow]:
         """Return the pods and groups that need nodes, in the order in which they would be tried.
@@ -390,7 +390,11 @@ class Scheduler:
         return answers.asked(self._state.call, lambda: rows(self._state, self._now))
 
     def what_if(
-        self, *events: Event, now: float | None = None, until: float | None = None
+        self,
+        *events: Event,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
     ) -> WhatIf:
         """Return what would happen after some events, without changing anything.
 
@@ -406,6 +410,9 @@ class Scheduler:
             events: The events, in order; none to ask what happens without any.
             now: The current instant; None for that of the last call.
             until: The instant until which deadlines are applied and cycles are run; None for *now*.
+            budget: The number of steps that the question may take in all, an int >= 1; a step is
+                about 10 microseconds, and a decision takes at least 10. When it is used up, nothing
+                more is decided, and ``WhatIf.exhausted`` is true.
 
         Raises:
             InvalidValueError: An argument is malformed; *now* is before the last call, or None
@@ -418,8 +425,9 @@ class Scheduler:
         now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
+        simulate.check_budget(budget)
         self._call.refuse_inside("what_if")
-        ahead = simulate.look(self, self._state, now)
+        ahead = simulate.look(self, self._state, now, simulate.Spending(budget))
         for event in events:
             ahead.tell(event)
         ahead.run(until)
@@ -433,6 +441,7 @@ class Scheduler:
         most: int = 64,
         now: float | None = None,
         until: float | None = None,
+        budget: int = 1_000_000,
     ) -> SmallestChange:
         """Return the least number of added nodes with which a group would start.
 
@@ -449,6 +458,8 @@ class Scheduler:
             now: The current instant; None for that of the last call.
             until: The instant by which the group has to start. None for *now*, or for the end of
                 its backoff if it is in backoff.
+            budget: The number of steps that all trials may take together; see ``what_if``. When it
+                is used up, ``Insufficient.exhausted`` is true.
 
         Raises:
             UnknownPodError: The scheduler does not know the group.
@@ -463,9 +474,12 @@ class Scheduler:
         if type(most) is not int or most < 0:
             raise InvalidValueError("most", most, "an int >= 0")
         now, _end = simulate.span(self._now, now, until)
+        simulate.check_budget(budget)
         key = GroupKey(group if isinstance(group, str) else group.key)
         self._call.refuse_inside("smallest_change")
-        return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
+        return smallest.search(
+            self, self._state, key, shape, most=most, now=now, until=until, budget=budget
+        )
 
     @property
     def can_evict(self) -> bool:

@@ -31,6 +31,7 @@ from gangsched.protocols import (
     NormalizeScore,
     ObjectsRead,
     PermitPlugin,
+    PodEnded,
     PodsAffected,
     PodSignature,
     PodsRead,
@@ -140,8 +141,10 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
-        event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
-            that they read of a pod is in its signature.
+        end_listeners: The plugins that are notified when a bound pod ends; see
+            ``gangsched.protocols.PodEnded``.
+        event_driven: Those of the object readers whose refusal in ``pre_filter`` only an event can
+            change: all that they read of a pod is in its signature.
         not_checked: The attributes of pods that are constraints, and that no plugin checks; see
             ``gangsched.protocols.ChecksConstraints``. A pod with one is held.
         ignoring: Whether a plugin says with which pods it has nothing to do; see
@@ -236,6 +239,7 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
             at["reserve"], "volume_choices"

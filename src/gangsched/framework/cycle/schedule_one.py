@@ -47,7 +47,7 @@ from gangsched.framework.lifecycle.transition import (
 )
 from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
-from gangsched.framework.queueing import bundles, equivalence, requeue
+from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
@@ -151,7 +151,7 @@ def _decide(
 
 def _goes_whole(settings: Settings, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
     """Return whether all members of a gang are decided in one cycle."""
-    bundled = bool(bundles.keys(gang.spec))
+    bundled = gang.bundle is not None
     whole = settings.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None
 

@@ -373,7 +373,7 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
         return
     group_attempt.fail(info, now=None)
     present, absent = equivalence.presence(state.settings, state.call, info)
-    if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
+    if info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         reason = f"pod group {info.key} waits for another group of its bundle"

@@ -143,6 +143,7 @@ def place(
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], _empty(task))
+    state.attempts.search_steps += work.steps - task.begun
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
