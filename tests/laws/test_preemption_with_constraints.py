@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from typing import Any
 
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,11 +109,12 @@ def cases(draw: st.DrawFn) -> Case:
 
 @frozen
 class Outcome:
-    """What became of a case."""
+    """What became of a case; how often nodes were nominated does not count in comparisons."""
 
     evicted: frozenset[PodUID]
     nominated: NodeName | None
     bound: NodeName | None
+    nominations: int = field(default=0, eq=False)
 
 
 def play(case: Case, unit: SchedulingUnit, *budgets: PodDisruptionBudget) -> Outcome:
@@ -142,7 +143,8 @@ def play(case: Case, unit: SchedulingUnit, *budgets: PodDisruptionBudget) -> Out
         scheduler._check()
     seen += settle(cluster, scheduler)
     bound = next((e.node for e in seen if isinstance(e, Bind) and e.uid == case.pod.uid), None)
-    return Outcome(frozenset(evicted), nominated, bound)
+    times = sum(isinstance(effect, Nominated) for effect in seen)
+    return Outcome(frozenset(evicted), nominated, bound, times)
 
 
 def settle(cluster: InMemoryCluster, scheduler: Scheduler) -> list[Effect]:
@@ -325,6 +327,7 @@ def test_preemptor_waits_for_a_victim_on_another_node_than_its_own(unit: Schedul
     high = pod("high", "high", HIGH, requests={"cpu": 5})
     found = play(Case((a, b), ((carrier, a),), high), unit)
     assert found == Outcome(frozenset({carrier.uid}), b.name, b.name)
+    assert found.nominations == 1
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
