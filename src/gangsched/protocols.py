@@ -42,6 +42,7 @@ __all__ = [
     "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
+    "MinimaFirst",
     "NamesNodes",
     "NodeLabelsRead",
     "NodeSignature",
@@ -478,6 +479,16 @@ class CycleView(Protocol):
         """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
         ...
 
+    @property
+    def bind_failures(self) -> int:
+        """In ``unreserve`` after a failed bind: how many binds of the pod in a row have failed."""
+        ...
+
+    @property
+    def can_evict(self) -> bool:
+        """In ``unreserve`` after a failed bind: whether the host performs evictions."""
+        ...
+
     def read(self, key: StateKey[T]) -> T | None:
         """Return what was written under *key* in this cycle; None when nothing was."""
         ...
@@ -832,6 +843,21 @@ class GroupRequests(Protocol):
 
     def group_requests(self, group: GroupView) -> Resources:
         """Return what must be free for *group*, counting what its members hold already."""
+        ...
+
+
+class MinimaFirst(Protocol):
+    """Optional for a plugin with a quorum rule: whether elastic members wait for minima.
+
+    Then the cycle of a whole gang places no more members than the gang needs. The others are queued
+    anew, where ``queue_sort`` puts them. See ``gangsched.coscheduling.Coscheduling``.
+
+    Source: KAI Scheduler and Volcano, which give each gang its minimum before any gang gets more.
+    """
+
+    @property
+    def minima_first(self) -> bool:
+        """Whether a cycle places the minimum only."""
         ...
 
 

@@ -28,8 +28,6 @@ WHOLE = {
     "snapshot.document.to_state": "fills an empty state",
     "snapshot.read.read_into": "fills an empty state",
     "snapshot.reading.Reading": "has the state that is filled",
-    "what_if.simulate.look": "copies the state",
-    "what_if.smallest_change.search": "has the state copied, once for each number of nodes",
 }
 """The functions that take the whole state although they read little of it, with the reason."""
 

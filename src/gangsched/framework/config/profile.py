@@ -155,6 +155,8 @@ are: 'NodeResourcesFit'
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
         roles: The same plugin, if it has a rule for roles; else None.
+        minima_first: Whether a cycle places no more members of a gang than it needs; see
+            ``gangsched.protocols.MinimaFirst``.
         requests: The permit plugins that state the total request of a group.
         keepers: The plugins that keep state between calls, and write it into a snapshot; see
             ``gangsched.protocols.KeepsState``.
@@ -249,6 +251,7 @@ are: 'NodeResourcesFit'
         self.quorum: Final[QuorumRule | None] = next(iter(rules), None)
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
+        self.minima_first: Final = bool(getattr(self.quorum, "minima_first", False))
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
         self.not_checked: Final[tuple[str, ...]] = checked.not_checked(plugins)
         self.keepers: Final[tuple[KeepsState, ...]] = self._with(plugins, "snapshot")
