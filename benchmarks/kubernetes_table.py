@@ -35,7 +35,7 @@ def read(file: Path | None) -> Document:
         if document.get("format") != _FORMAT:
             raise SystemExit(f"{file}: expected figures of format {_FORMAT}")
         return document
-    return {"format": _FORMAT, "machine": {}, "load_before": {}, "measured": {}}
+    return {"format": _FORMAT, "machine": {}, "load_before": {}, "notes": {}, "measured": {}}
 
 
 def write(file: Path | None, document: Document) -> None:
@@ -56,6 +56,7 @@ def described(document: Document, section: str) -> None:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
+    document["notes"].pop(section, None)
     document["load_before"][section] = round(os.getloadavg()[0], 2)
 
 
@@ -73,8 +74,10 @@ def table(document: Document) -> str:
     if moments := _moments(measured):
         head = "| | kube-scheduler | gangsched |\n|---|---|---|"
         parts += ["**Moments**", "\n".join([head, *moments])]
-    load = ", ".join(f"{name} {load}" for name, load in document["load_before"].items())
-    parts.append(f"Load of the machine before each part: {load}.")
+    parts += document["notes"].values()
+    if document["load_before"]:
+        load = ", ".join(f"{name} {load}" for name, load in document["load_before"].items())
+        parts.append(f"Load of the machine before each part: {load}.")
     return "\n\n".join(parts)
 
 
@@ -103,14 +106,16 @@ def _shapes(measured: dict[str, Any]) -> str:
             _change(rounds, "cpu_ms", 2),
             _three([our["cpu_ms"] / their["cpu_ms"] for their, our in pairs], 2),
             _change(rounds, "spread_ms", 0),
-            _change(rounds, "events", 0),
+            _change(rounds, "events", 0) if "events" in ours[0] else "-",
             f"{sum(each['partial'] for each in theirs)} → {sum(each['partial'] for each in ours)}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    first = next(iter(measured.values()))[_OURS][0]
+    end = "includes the events" if "events" in first else "ends with the last bind"
     lines.append("")
     lines.append(
         "Minimum/median/maximum of the rounds; a ratio is that of the two runs of a round. `a → b`"
-        " are medians of kube-scheduler and of gangsched. Processor time includes the events."
+        f" are medians of kube-scheduler and of gangsched. Processor time {end}."
     )
     return "\n".join(lines)
 

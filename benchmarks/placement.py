@@ -802,10 +802,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: only whether it runs")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument(
+        "--unlike",
+        type=int,
+        nargs="+",
+        metavar="NODES",
+        help="measure case 10 only, with these numbers of nodes, such as 500 5000 50000",
+    )
     options = parser.parse_args()
     sizes = QUICK if options.quick else Sizes()
     if options.rounds is not None:
         sizes = evolve(sizes, rounds=options.rounds)
+    if options.unlike is not None:
+        line("case", "measured", "unit", "reach", "naive/x", "x/heapq", "spread")
+        unlike_nodes(evolve(sizes, by_nodes=tuple(options.unlike)))
+        return
     world, large, half = empty(sizes.nodes), empty(sizes.large), half_full(sizes.nodes)
     print(
         f"{sizes.nodes:,} nodes; half full: {len(half.running):,} pods run, and the nodes are in"

@@ -62,6 +62,7 @@ MEMBERS: Final[dict[tuple[str, str], str]] = {
     ("assigned", "succeeded"): _FINISHED,
     ("assigned", "failed"): _FINISHED,
     ("assigned", UNKNOWN): _GONE,
+    ("terminating", "unscheduled"): "its eviction was due, and `BindFailed` arrives",
     ("terminating", "refused"): _CONTRADICTS,
     ("terminating", "ended"): _FINISHED,
     ("terminating", "failed"): _FINISHED,

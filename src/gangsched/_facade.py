@@ -43,9 +43,9 @@ ORIGINS: Final = {
         "ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
-        "Bind BindFailed Bound Effect Event Evict GroupIncomplete GroupRejected "
-        "GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated NominationLapsed Notice "
-        "ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
+        "Bind BindFailed Bound Effect Event Evict GroupBound GroupIncomplete GroupPartlyBound "
+        "GroupRejected GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated "
+        "NominationLapsed Notice ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
         "PriorityOverruled Release VolumeChoice"

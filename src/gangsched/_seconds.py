@@ -19,8 +19,10 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
-__all__ = ["format_duration", "format_instant", "format_span", "parse_duration"]
+__all__ = ["format_duration", "format_instant", "format_span", "format_utc", "parse_duration"]
 
+_FIRST_SECOND: Final = -62_135_596_800  # of the year 1
+_END_OF_SECONDS: Final = 253_402_300_800  # the year 10000
 _MICROSECONDS: Final = 6  # digits after the point
 _UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SECONDS_BELOW: Final = 120.0
@@ -43,6 +45,32 @@ def format_instant(at: float) -> str:
     """
     text = format(Decimal(repr(at)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_utc(at: float) -> str:
+    """Return an instant of seconds since 1970 as a date and a time in UTC, to the microsecond.
+
+    It is for hosts whose clock counts from 1970. The calendar is computed here, since the core
+    imports no clock. An instant outside the years 1 to 9999 is written as decimal seconds.
+
+    >>> format_utc(1795370000.25), format_utc(0.0)
+    ('2026-11-22T17:53:20.25Z', '1970-01-01T00:00:00Z')
+    """
+    whole, micro = divmod(round(at * 1e6), 1_000_000) if math.isfinite(at) else (math.inf, 0)
+    if not _FIRST_SECOND <= whole < _END_OF_SECONDS:
+        return f"{format_instant(at)}s"
+    days, second = divmod(int(whole), 86_400)
+    # the years begin in March, so that the leap day is the last day of its year
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    day_of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+    month = month_from_march + (3 if month_from_march < 10 else -9)
+    year = year_of_era + era * 400 + (month <= 2)
+    fraction = f".{int(micro):06d}".rstrip("0") if micro else ""
+    time = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}{fraction}"
+    return f"{year:04d}-{month:02d}-{day:02d}T{time}Z"
 
 
 def format_duration(seconds: float) -> str:

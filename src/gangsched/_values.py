@@ -45,7 +45,9 @@ from gangsched.events import (
     BindFailed,
     Bound,
     Evict,
+    GroupBound,
     GroupIncomplete,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     NodeAdded,
@@ -359,6 +361,8 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(PodRejected, uid=STR, node=STR, reason=STR),
     Record(GroupRejected, group=STR, attempt=INT, reason=STR, retry_after=SECONDS),
     Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),
+    Record(GroupBound, group=STR, attempt=INT, bound=INT),
+    Record(GroupPartlyBound, group=STR, scheduled=INT, min_available=INT, uid=STR, reason=STR),
     Record(PodScheduled, uid=STR, node=STR),
     Record(
         Nominated,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from typing import NoReturn, assert_never, final
+from typing import Any, NoReturn, assert_never, final
 
 from attrs import field, frozen
 
@@ -69,6 +69,10 @@ class WhenBlocked(enum.Enum):
 class WhenBindFails(enum.Enum):
     """What happens to a released group if a bind fails and leaves fewer members than the quorum."""
 
+    RELEASE_AFTER_RETRIES = "release_after_retries"
+    """The member is tried again. If its retries fail too, the others are evicted, and the group
+    starts anew when it is complete again. A host that does not evict tries the member for ever;
+    ``GroupPartlyBound`` says so each time."""
     RETRY_MEMBER = "retry_member"
     """The others stay. The member is tried again, alone if the match policy allows it."""
     RELEASE_GROUP = "release_group"
@@ -82,6 +86,19 @@ class WhenBindFails(enum.Enum):
 def _check_percentage(_owner: object, _attribute: object, value: int) -> None:
     if type(value) is not int or not 0 <= value <= 100:
         raise InvalidValueError("reject_percentage", value, "an int from 0 to 100")
+
+
+def _check_minima(owner: Any, _attribute: object, value: bool) -> None:
+    if type(value) is not bool:
+        raise InvalidValueError("minima_first", value, "True or False")
+    if value and owner.match_policy is MatchPolicy.ONLY_WAITING:
+        expected = "False if match_policy is only_waiting: elastic members would need a new quorum"
+        raise InvalidValueError("minima_first", value, expected)
+
+
+def _check_retries(_owner: object, _attribute: object, value: int) -> None:
+    if type(value) is not int or value < 0:
+        raise InvalidValueError("bind_retries", value, "an int >= 0")
 
 
 @final
@@ -98,6 +115,11 @@ class Coscheduling:
             while waiting members still keep their nodes until the deadline: 0 to 100.
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
+        minima_first: Whether elastic members of started gangs are queued behind the minima of other
+            gangs of their priority; otherwise a gang gets as many members as fit at once. Not with
+            ``only_waiting``.
+        bind_retries: With ``release_after_retries``, how often a bind is retried before the other
+            members are evicted; an int >= 0.
     """
 
     permit_timeout: float = field(default=10.0, validator=check_seconds)
@@ -106,8 +128,10 @@ class Coscheduling:
     reject_percentage: int = field(default=0, validator=_check_percentage)
     match_policy: MatchPolicy = field(default=MatchPolicy.ONCE_SATISFIED, converter=MatchPolicy)
     when_bind_fails: WhenBindFails = field(
-        default=WhenBindFails.RETRY_MEMBER, converter=WhenBindFails
+        default=WhenBindFails.RELEASE_AFTER_RETRIES, converter=WhenBindFails
     )
+    minima_first: bool = field(default=False, validator=_check_minima)
+    bind_retries: int = field(default=3, validator=_check_retries)
 
     @property
     def name(self) -> str:
@@ -120,8 +144,15 @@ class Coscheduling:
         return ("pre_filter", "reserve", "permit")
 
     def queue_sort(self, entity: EntityView) -> QueueSortKey:
-        """Return the sort key of the published order."""
-        return sort_key(entity, order=self.order)
+        """Return the sort key of the published order; see *minima_first* for what goes before it.
+
+        The key of a group changes when its members get or lose nodes. The scheduler reads it anew
+        whenever it queues the group.
+        """
+        key = sort_key(entity, order=self.order)
+        if not self.minima_first:
+            return key
+        return (key[0], int(self._has_its_minimum(entity.group)), *key[1:])
 
     def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
         """Admit the members of a group once it is complete."""
@@ -188,7 +219,7 @@ class Coscheduling:
             return None
         # the counts no longer include the member, so _held adds it
         if cause == "bind_failed":
-            if self.when_bind_fails is WhenBindFails.RETRY_MEMBER:
+            if self._retries(state):
                 return None
             needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
             if needed is None or needed <= 0:
@@ -211,6 +242,29 @@ class Coscheduling:
                 return RejectGroup(group.key, f"node {node} of pod {pod.name} is gone: {held}")
             case _:
                 return RejectGroup(group.key, f"pod {pod.name} was refused: {held}")
+
+    def _has_its_minimum(self, group: GroupView | None) -> bool:
+        """Return whether the pending members of a group are elastic. O(roles)."""
+        if group is None:
+            return False
+        needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+        return needed is not None and needed <= 0
+
+    def _retries(self, state: CycleView) -> bool:
+        """Return whether a member whose bind failed is tried again while the others stay.
+
+        Failures are counted until a bind of the pod succeeds. A group that is released and starts
+        anew gets as many retries as at its first start, so not every failure since counts.
+        """
+        match self.when_bind_fails:
+            case WhenBindFails.RETRY_MEMBER:
+                return True
+            case WhenBindFails.RELEASE_GROUP:
+                return False
+            case WhenBindFails.RELEASE_AFTER_RETRIES:
+                return not state.can_evict or state.bind_failures % (self.bind_retries + 1) != 0
+            case _:
+                assert_never(self.when_bind_fails)
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
         """Release the group if it has its quorum, else let *pod* wait for the others. O(1)."""

@@ -25,7 +25,9 @@ __all__ = [
     "Effect",
     "Event",
     "Evict",
+    "GroupBound",
     "GroupIncomplete",
+    "GroupPartlyBound",
     "GroupRejected",
     "GroupScheduled",
     "NodeAdded",
@@ -317,10 +319,11 @@ class Bind:
 @final
 @frozen
 class Evict:
-    """Delete the pod, which is bound or being bound, then report ``PodDeleted`` when it is gone.
+    """Delete the pod, which is bound, then report ``PodDeleted`` when it is gone.
 
     The pod's controller creates a new pod. The caller retries until the pod is gone: until then
-    the pod keeps its node and counts as terminating.
+    the pod keeps its node and counts as terminating. A pod whose bind is under way is evicted when
+    the bind is reported as done; if it failed, there is nothing to evict.
 
     Attributes:
         uid: The pod.
@@ -396,7 +399,15 @@ class GroupIncomplete:
 @final
 @frozen
 class PodUnschedulable:
-    """No node was found for a pod in a scheduling cycle."""
+    """A pending pod is not placed: it found no node, or its group failed or is incomplete.
+
+    A pod that was tried itself is told after each try. The other pending members of its group are
+    told only if their reason is another one than they were told last.
+
+    Attributes:
+        uid: The pod.
+        reason: Why: what refused it, or why its group was rejected.
+    """
 
     uid: PodUID
     reason: str
@@ -475,6 +486,48 @@ class GroupScheduled:
 
 @final
 @frozen
+class GroupBound:
+    """A group runs: after its start, a quorum is bound and no bind is under way any more.
+
+    It follows ``GroupScheduled`` once for each start of the group, when the last of the binds is
+    reported. A group that was bound already when the scheduler first saw it has no such notice.
+
+    Attributes:
+        group: The group.
+        attempt: The number of the attempt that started it; see ``GroupScheduled``.
+        bound: The number of bound members.
+    """
+
+    group: GroupKey
+    attempt: int
+    bound: int
+
+
+@final
+@frozen
+class GroupPartlyBound:
+    """A bind failed, and too few members of the group hold a node for it to run.
+
+    The other members stay on their nodes, and the member is tried again. The notice is repeated
+    for each failure that leaves the group so.
+
+    Attributes:
+        group: The group.
+        scheduled: The number of members that hold a node.
+        min_available: The minimum of the group.
+        uid: The member whose bind failed.
+        reason: Why it failed, and why the other members are not evicted.
+    """
+
+    group: GroupKey
+    scheduled: int
+    min_available: int
+    uid: PodUID
+    reason: str
+
+
+@final
+@frozen
 class PodScheduled:
     """The bind of a pod was reported as done."""
 
@@ -495,8 +548,8 @@ class Nominated:
         group: The group; None for a regular pod.
         priority: Pods of this priority or a lower one cannot use the reserved capacity.
         places: The nominated node of each pod.
-        victims: The pods that this call evicts; empty if the nomination waits only for pods that
-            are terminating already.
+        victims: The pods that are evicted, at once or when their bind has ended; empty if the
+            nomination waits only for pods that are terminating already.
         deadline: When the nomination ends at the latest.
     """
 
@@ -533,6 +586,8 @@ Notice: TypeAlias = (
     | PodRejected
     | GroupRejected
     | GroupScheduled
+    | GroupBound
+    | GroupPartlyBound
     | PodScheduled
     | Nominated
     | NominationLapsed

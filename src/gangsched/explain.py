@@ -9,11 +9,12 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_instant
+from gangsched._seconds import format_instant, format_utc
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "NotAdmitted",
     "NotEnoughMembers",
     "OnPermit",
+    "PartlyRunning",
     "Queued",
     "Refused",
     "Running",
@@ -33,7 +35,11 @@ __all__ = [
     "Terminating",
     "UnschedulableMember",
     "Why",
+    "in_utc",
 ]
+
+_Instant: TypeAlias = Callable[[float], str]
+"""Writes an instant."""
 
 _NAMED: Final = 2  # the number of refused members that a sentence names
 
@@ -271,11 +277,14 @@ class OnPermit:
     plugins: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
         blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
         pending = f", not allowed yet by {', '.join(self.plugins)}" if self.plugins else ""
         return (
-            f"waiting on permit since {format_instant(self.since)}, needs {self.needed} more,"
-            f" until {format_instant(self.deadline)}{pending}{blame}"
+            f"waiting on permit since {instant(self.since)}, needs {self.needed} more,"
+            f" until {instant(self.deadline)}{pending}{blame}"
         )
 
 
@@ -297,9 +306,12 @@ class BackingOff:
     unschedulable_member: UnschedulableMember | None = None
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         why = self.unschedulable_member or self.reason
-        return f"backing off until {format_instant(self.until)} after {times}: {why}"
+        return f"backing off until {instant(self.until)} after {times}: {why}"
 
 
 @final
@@ -351,6 +363,40 @@ class Running:
 
 @final
 @frozen
+class PartlyRunning:
+    """The group runs in part: it has started, and fewer members than its minimum hold a node.
+
+    The bind of a member failed, or a member that ran is gone.
+
+    Attributes:
+        group: The group.
+        members: The number of members that hold a node.
+        min_available: The minimum of the group.
+        rest: Why the pending members do not run; None if no member is pending, so that the group
+            waits for members to be created.
+        roles: The roles with too few members: the role, its minimum, the number that hold a node.
+    """
+
+    group: GroupKey
+    members: int
+    min_available: int
+    rest: Why | None
+    roles: tuple[tuple[str, int, int], ...] = ()
+
+    def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
+        rest = "no other member exists"
+        if self.rest is not None:
+            rest = f"the rest: {_said(self.rest, instant)}"
+        roles = "".join(f", {some} of {least} {role}" for role, least, some in self.roles)
+        members = f"{self.members} of {self.min_available} members hold nodes{roles}"
+        return f"runs in part: {members}; {rest}"
+
+
+@final
+@frozen
 class Terminating:
     """It is terminating, or its eviction was requested."""
 
@@ -381,7 +427,24 @@ Why: TypeAlias = (
     | NoNodeFits
     | Binding
     | Running
+    | PartlyRunning
     | Terminating
     | Finished
 )
 """Why a pod or a group is not running, or that it is."""
+
+
+def in_utc(why: Why) -> str:
+    """Return the sentence of an answer with its instants as dates in UTC.
+
+    It is for a host whose clock counts seconds from 1970, as the clock of the drivers does::
+
+        print(in_utc(driver.ask(lambda scheduler: scheduler.why("default/train"))))
+    """
+    return _said(why, format_utc)
+
+
+def _said(why: Why, instant: _Instant) -> str:
+    if isinstance(why, OnPermit | BackingOff | PartlyRunning):
+        return why._said(instant)
+    return str(why)

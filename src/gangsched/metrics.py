@@ -283,6 +283,11 @@ class MeasuredScheduler:
         """See ``Scheduler.next_deadline``."""
         return self._calls.next_deadline()
 
+    def allow_evictions(self) -> None:
+        """See ``Scheduler.allow_evictions``."""
+        with self._lock:
+            self._calls.allow_evictions()
+
     def ask(self, question: Callable[[Scheduler], T]) -> T:
         """Return what a question about the scheduler returns; a scrape waits meanwhile.
 

@@ -231,7 +231,9 @@ def coscheduling(
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
     reject_percentage: int = 0,
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
-    when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
+    when_bind_fails: WhenBindFails = WhenBindFails.RELEASE_AFTER_RETRIES,
+    bind_retries: int = 3,
+    minima_first: bool = False,
     unit: SchedulingUnit = SchedulingUnit.POD,
     plugins: Iterable[object] = (),
     weights: Mapping[str, int] | None = None,
@@ -239,6 +241,7 @@ def coscheduling(
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
     strict_priorities: bool = False,
+    can_evict: bool | None = None,
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
@@ -250,6 +253,10 @@ def coscheduling(
         reject_percentage: See ``Coscheduling``.
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
+        bind_retries: How often a bind is retried before the rest of its group is evicted; see
+            ``Coscheduling``.
+        minima_first: Whether elastic members go behind the minima of other gangs; see
+            ``Coscheduling``.
         unit: Whether one scheduling cycle is about a pod, or about a whole gang.
         plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
         weights: By the name of a score plugin, its weight; 1 for the others.
@@ -258,6 +265,7 @@ def coscheduling(
         backfill: With the unit ``group``, which gang gets a reservation; None for no reservations.
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
+        can_evict: Whether the host performs evictions; see ``Scheduler``.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -266,6 +274,8 @@ def coscheduling(
         reject_percentage=reject_percentage,
         match_policy=match_policy,
         when_bind_fails=when_bind_fails,
+        bind_retries=bind_retries,
+        minima_first=minima_first,
     )
     return Scheduler(
         cluster,
@@ -275,6 +285,7 @@ def coscheduling(
         preemption=preemption,
         backfill=backfill,
         strict_priorities=strict_priorities,
+        can_evict=can_evict,
     )
 
 
@@ -284,7 +295,9 @@ def gang(
     placement: PlacementStrategy = PlacementStrategy.AUTO,
     order: Order = Order.LAST_FAILURE,
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED,
-    when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER,
+    when_bind_fails: WhenBindFails = WhenBindFails.RELEASE_AFTER_RETRIES,
+    bind_retries: int = 3,
+    minima_first: bool = False,
     search_budget: int = 10_000,
     plugins: Iterable[object] = (),
     weights: Mapping[str, int] | None = None,
@@ -292,6 +305,7 @@ def gang(
     preemption: Preemption | None = None,
     backfill: Backfill | None = None,
     strict_priorities: bool = False,
+    can_evict: bool | None = None,
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
 
@@ -303,6 +317,10 @@ def gang(
         order: Which of the two published queue orders.
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
+        bind_retries: How often a bind is retried before the rest of its group is evicted; see
+            ``Coscheduling``.
+        minima_first: Whether elastic members go behind the minima of other gangs; see
+            ``Coscheduling``.
         search_budget: The number of steps of the search for a placement. The search runs if
             placing one member after the other leaves too few members placed.
         plugins: Further plugins, without ``queue_sort``: the policy orders the queue.
@@ -312,8 +330,15 @@ def gang(
         backfill: Which gang gets a reservation; None for no reservations.
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
+        can_evict: Whether the host performs evictions; see ``Scheduler``.
     """
-    policy = Coscheduling(order=order, match_policy=match_policy, when_bind_fails=when_bind_fails)
+    policy = Coscheduling(
+        order=order,
+        match_policy=match_policy,
+        when_bind_fails=when_bind_fails,
+        bind_retries=bind_retries,
+        minima_first=minima_first,
+    )
     return Scheduler(
         cluster,
         coscheduling_profile(policy, plugins=plugins, weights=weights),
@@ -324,6 +349,7 @@ def gang(
         preemption=preemption,
         backfill=backfill,
         strict_priorities=strict_priorities,
+        can_evict=can_evict,
     )
 
 

@@ -42,12 +42,14 @@ __all__ = [
     "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
+    "MinimaFirst",
     "NamesNodes",
     "NodeLabelsRead",
     "NodeSignature",
     "NodeView",
     "NormalizeScore",
     "ObjectsRead",
+    "PodEnded",
     "ObjectsView",
     "Observer",
     "PermitPlugin",
@@ -477,6 +479,16 @@ class CycleView(Protocol):
         """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
         ...
 
+    @property
+    def bind_failures(self) -> int:
+        """In ``unreserve`` after a failed bind: how many binds of the pod in a row have failed."""
+        ...
+
+    @property
+    def can_evict(self) -> bool:
+        """In ``unreserve`` after a failed bind: whether the host performs evictions."""
+        ...
+
     def read(self, key: StateKey[T]) -> T | None:
         """Return what was written under *key* in this cycle; None when nothing was."""
         ...
@@ -665,6 +677,26 @@ class SkipsPods(Protocol):
         ...
 
 
+class PodEnded(Protocol):
+    """Optional for plugins that refuse pods because of other pods, wherever these run: a quota.
+
+    The plugin says itself when it may accept more, so nothing is asked again and again. In
+    kube-scheduler, ``EventsToRegister`` with a queueing hint for the deletion of pods does this.
+    """
+
+    def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
+        """Note that a bound pod has ended; return whether pods that were refused may be accepted.
+
+        Called once for each pod that has used a node: when it has succeeded or failed, or when it
+        was deleted before that. A pod that was never bound is not reported; if it was reserved,
+        ``unreserve`` is called.
+
+        If it returns True, every parked pod and gang that may fit is requeued, and ``pre_enqueue``
+        is called again for those that it had denied.
+        """
+        ...
+
+
 class ObjectsRead(Protocol):
     """Optional for plugins with ``pre_filter``, ``filter`` or ``score``: which objects they read.
 
@@ -811,6 +843,21 @@ class GroupRequests(Protocol):
 
     def group_requests(self, group: GroupView) -> Resources:
         """Return what must be free for *group*, counting what its members hold already."""
+        ...
+
+
+class MinimaFirst(Protocol):
+    """Optional for a plugin with a quorum rule: whether elastic members wait for minima.
+
+    Then the cycle of a whole gang places no more members than the gang needs. The others are queued
+    anew, where ``queue_sort`` puts them. See ``gangsched.coscheduling.Coscheduling``.
+
+    Source: KAI Scheduler and Volcano, which give each gang its minimum before any gang gets more.
+    """
+
+    @property
+    def minima_first(self) -> bool:
+        """Whether a cycle places the minimum only."""
         ...
 
 

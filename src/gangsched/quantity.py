@@ -8,7 +8,9 @@ Rules:
       The API server rounds up what a document says;
   R4  a quantity beyond ``2**63 - 1`` units in either direction is refused; Kubernetes would cap it.
       A text with a large exponent is therefore refused without computing the power;
-  R5  ``parse_quantity(format_quantity(q)) == q`` for every q within that bound, binary or not.
+  R5  ``parse_quantity(format_quantity(q)) == q`` for every q within that bound, binary or not;
+  R6  an amount that was computed, such as a sum over containers, may exceed that bound. Beyond
+      ``2**127`` thousandths it is refused: searches divide amounts, and a quotient must be a float.
 
 Source: the grammar in k8s.io/apimachinery/pkg/api/resource/quantity.go.
 """
@@ -21,7 +23,14 @@ from typing import Final, TypeGuard, final
 
 from gangsched.errors import InvalidValueError
 
-__all__ = ["MILLI", "Thousandths", "format_quantity", "is_seconds", "parse_quantity"]
+__all__ = [
+    "MILLI",
+    "Thousandths",
+    "check_thousandths",
+    "format_quantity",
+    "is_seconds",
+    "parse_quantity",
+]
 
 MILLI: Final = 1000
 """Thousandths in one unit."""
@@ -41,6 +50,7 @@ _FINE_ENOUGH: Final = "a quantity no finer than a thousandth (1m)"
 _SMALL_ENOUGH: Final = "a quantity of at most 2**63 - 1 units"
 _MOST: Final = (2**63 - 1) * MILLI
 _MOST_DIGITS: Final = len(str(_MOST))
+_MOST_COMPUTED: Final = 2**127
 
 
 @final
@@ -75,6 +85,7 @@ def parse_quantity(text: str | int, *, field: str = "quantity", rounds_up: bool 
         InvalidValueError: *text* is not a quantity, is finer than a thousandth, or too large.
     """
     if type(text) is Thousandths:
+        check_thousandths(field, text)
         return int(text)
     if type(text) is int:
         if abs(text) > _MOST // MILLI:
@@ -88,6 +99,18 @@ def parse_quantity(text: str | int, *, field: str = "quantity", rounds_up: bool 
     if isinstance(thousandths, str):
         raise InvalidValueError(field, text, thousandths)
     return thousandths
+
+
+def check_thousandths(field: str, amount: object) -> None:
+    """Require an amount that was computed: an int of at most 2**127 thousandths. O(1).
+
+    Raises:
+        InvalidValueError: *amount* is not an int, is a bool, or is too large.
+    """
+    if not isinstance(amount, int) or isinstance(amount, bool):
+        raise InvalidValueError(field, amount, "an int, in thousandths of a unit")
+    if not -_MOST_COMPUTED <= amount <= _MOST_COMPUTED:
+        raise InvalidValueError(field, amount, "at most 2**127 thousandths of a unit")
 
 
 def _hint(value: object) -> str:

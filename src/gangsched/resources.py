@@ -15,7 +15,12 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
 from gangsched.errors import InvalidValueError
-from gangsched.quantity import Thousandths, format_quantity, parse_quantity
+from gangsched.quantity import (
+    Thousandths,
+    check_thousandths,
+    format_quantity,
+    parse_quantity,
+)
 
 __all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources"]
 
@@ -151,12 +156,11 @@ class Resources(FrozenMap[int]):
 
         Raises:
             InvalidValueError: *amounts* is not a mapping, a key is not a string, or a value is not
-                an int. The error names the resource.
+                an int of at most 2**127. The error names the resource.
         """
         given = _entries("amounts", amounts)
         for name, amount in given.items():
-            if not isinstance(amount, int) or isinstance(amount, bool):
-                raise InvalidValueError(name, amount, "an int, in thousandths of a unit")
+            check_thousandths(name, amount)
         return _made(given)
 
     def to_milli(self) -> dict[str, int]:

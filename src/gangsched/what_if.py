@@ -29,11 +29,14 @@ class WhatIf:
         until: The instant up to which the scheduler was run.
         timed: The effects that it would return, in order, each with the instant of the call.
         why: The answer of ``Scheduler.why`` at that instant for each known group, by key.
+        exhausted: Whether the budget of the question was used up: then the scheduler would go on,
+            and *until* may be before the instant that was asked for.
     """
 
     until: float
     timed: tuple[tuple[float, Effect], ...]
     why: FrozenMap[Why]
+    exhausted: bool = False
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -87,6 +90,8 @@ class Insufficient:
         why: The answer of ``Scheduler.why`` for the group at that instant, with *most* nodes added.
         refusal: The reason why an empty node of this shape takes no pending member of the group;
             an empty string if it takes one.
+        exhausted: Whether the budget of the question was used up. Then numbers above *most* were
+            not tried; if *most* is 0, perhaps no number was.
     """
 
     group: GroupKey
@@ -95,10 +100,17 @@ class Insufficient:
     until: float
     why: Why
     refusal: str = ""
+    exhausted: bool = False
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
         what = f"pod group {self.group} by t={format_span(self.until)}"
+        if self.exhausted:
+            tried = f"numbers up to {self.most} were tried" if self.most else "none was tried"
+            return (
+                f"it is not known how many nodes of {self.shape.allocatable} would start {what}:"
+                f" the budget of the question is used up; {tried}: {self.why}"
+            )
         if not self.most:
             return f"no number of nodes would start {what}: {self.why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)

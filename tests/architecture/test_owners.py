@@ -21,15 +21,13 @@ FRAMEWORK = "gangsched.framework."
 LEAST = 4
 """A function that uses fewer owners takes these."""
 
-MOST = 121
+MOST = 123
 """How many functions and classes may take or keep the whole state."""
 
 WHOLE = {
     "snapshot.document.to_state": "fills an empty state",
     "snapshot.read.read_into": "fills an empty state",
     "snapshot.reading.Reading": "has the state that is filled",
-    "what_if.simulate.look": "copies the state",
-    "what_if.smallest_change.search": "has the state copied, once for each number of nodes",
 }
 """The functions that take the whole state although they read little of it, with the reason."""
 

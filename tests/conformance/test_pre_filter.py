@@ -22,6 +22,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupInfo,
     PodRefused,
+    PodUnschedulable,
     PriorityOverruled,
     Success,
     Unschedulable,
@@ -199,6 +200,7 @@ def test_incomplete_group_is_reported_once_per_member() -> None:
     driver = a_cluster(groups=(gang("fir", 3),))
     for present, member in enumerate(crowd("fir", 2), 1):
         driver.tell(PodAdded(member))
-        (notice,) = driver.log[-1].effects
+        notice, told = driver.log[-1].effects
         assert notice == GroupIncomplete(gang("fir", 3).key, present, 3)
+        assert told == PodUnschedulable(member.uid, f"pod group {notice.group} is incomplete")
         assert driver.drain() == 0

@@ -31,7 +31,7 @@ from support.scheduler_replicas import Replicas
 BOUND: Final = 25.0
 _COUNTS: Final = {"fast": 3, "ci": 10, "deep": 200}
 _WHOLE: Final = 60.0
-_REACHED: Final = 20.0
+_REACHED: Final = 30.0
 _SIZE: Final = 4
 _NAME: Final = "gangsched"
 
@@ -78,7 +78,8 @@ def phases() -> Iterator[Phase]:
             yield Phase("bind", lambda request: request.is_binding, number, performed)
         yield Phase("the condition of the group", _is_status_of_group, 1, performed)
         for number in (1, _SIZE):
-            yield Phase("event", _is_event, number, performed)
+            # a leader that loses its lease meanwhile forgets what it has queued
+            yield Phase("event", _is_event, number, performed, surely=False)
         yield Phase("a renewal of the lease", _is_renewal, 2, performed, surely=False)
 
 

@@ -7,9 +7,10 @@ of the queue.
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 
-from gangsched import MemberState, SchedulingUnit
+from gangsched import MemberState, SchedulingUnit, WhenBindFails
 from gangsched._core._entity import Place
 from pictures.moves import MEMBERS, QUEUE
 from support import histories as h
@@ -24,6 +25,7 @@ from support.history_steps import (
     PutGroup,
     PutNode,
     PutPods,
+    Report,
     Restart,
 )
 from support.transitions import Moves, recorded
@@ -83,6 +85,12 @@ LIVES: dict[str, tuple[HistoryStep, ...]] = {
 }
 
 
+EVICTED_DURING_ITS_BIND = (
+    *(NODE, PAIR, BIND_IS_UNDER_WAY),
+    *(Report(0, Fate.FAILED), Report(0, Fate.FAILED)),
+)
+
+
 def _moves(policy: h.Policy, *steps: HistoryStep) -> Moves:
     with recorded() as moves:
         policy.world().live(*steps).clear()
@@ -93,6 +101,8 @@ def _moves(policy: h.Policy, *steps: HistoryStep) -> Moves:
 def test_every_move_that_is_drawn_happens() -> None:
     policy = h.Policy(unit=SchedulingUnit.POD, strict_priorities=True)
     seen = [_moves(policy, *steps) for steps in LIVES.values()]
+    evicting = evolve(policy, when_bind_fails=WhenBindFails.RELEASE_GROUP)
+    seen += [_moves(evicting, *EVICTED_DURING_ITS_BIND)]
 
     assert {move for moves in seen for move in moves.members} ^ MEMBERS.keys() == set()
     assert {move for moves in seen for move in moves.queue} ^ QUEUE.keys() == set()

@@ -67,10 +67,10 @@ def test_all_siblings_are_evicted_at_once_when_any_bind_fails(size: int, done_be
         for bind in others[:done_before]:
             driver.report(bind, Fate.DONE)
         driver.report(failing, Fate.FAILED)
-        assert evicted(driver) == [bind.uid for bind in others]
+        assert evicted(driver) == [bind.uid for bind in others[:done_before]]
         for bind in others[done_before:]:
             driver.report(bind, Fate.DONE)
-        assert len(evicted(driver)) == size - 1, "each is asked once"
+        assert evicted(driver) == [bind.uid for bind in others], "each once, when it is bound"
         # until the last of them is gone, and a whole gang is recreated, no pod is placed
         while driver.dying:
             assert driver.drain() == 0
@@ -161,7 +161,7 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
         assert here.scheduler._state.nodes.assumed == {}
         assert here.scheduler._state.pods.evicted == set()
 
-    assert walk(driver, moves, at_rest=whole) > 30
+    assert walk(driver, moves, at_rest=whole) > 25
 
 
 @pytest.mark.parametrize("size", [2, 4])

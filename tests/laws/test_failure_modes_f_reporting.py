@@ -118,7 +118,7 @@ def test_incomplete_group_goes_through_every_call_without_error(missing: int) ->
     for n in range(5 - missing):
         driver.delete(f"default/g-{n}")
         driver.drain()
-    assert {type(effect) for effect in effects(driver)} == {GroupIncomplete}
+    assert {type(effect) for effect in effects(driver)} == {GroupIncomplete, PodUnschedulable}
 
 
 def make_group() -> PodGroup:
@@ -255,4 +255,5 @@ def test_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
         SchedulingUnit.POD: "0/1 nodes are available: 1 Insufficient cpu.",
         SchedulingUnit.GROUP: "at most 2 of 3 members fit: cpu is short",
     }
-    assert {effect.reason for effect in failures} == {in_words[current()]}
+    assert in_words[current()] in {effect.reason for effect in failures}
+    assert {effect.uid for effect in failures} == {pod.uid for pod in driver.cluster.pods()}

@@ -209,7 +209,10 @@ def test_late_members_of_a_started_group_are_scheduled_alone_in_any_role() -> No
     world.live(ChangePod(0), PutPods(0, 1, role="worker")).finish()
     assert running(world) == ["p2", "p3", "p4", "p5", "p6"]
     world.live(PutPods(0, 1, cpu=99, role="worker")).finish()
-    assert isinstance(world.driver.scheduler.why(G), explain.NoNodeFits)
+    why = world.driver.scheduler.why(G)
+    assert isinstance(why, explain.PartlyRunning)
+    assert why.roles == (("ps", 1, 0),)
+    assert isinstance(why.rest, explain.NoNodeFits)
 
 
 def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart() -> None:

@@ -19,6 +19,7 @@ from gangsched import (
     PodGroupDeleted,
     PodGroupUpdated,
     PodRejected,
+    PodUnschedulable,
     PodWaiting,
     Release,
     WhenBlocked,
@@ -58,7 +59,8 @@ def test_every_member_is_unassumed_at_the_deadline_in_one_step() -> None:
     assert len(driver.scheduler.waiting) == 4
     driver.advance(10.0)
     last = driver.log[-1].effects
-    assert [type(e) for e in last] == [PodRejected] * 4 + [GroupRejected]
+    assert [type(e) for e in last][:5] == [PodRejected] * 4 + [GroupRejected]
+    assert {type(e) for e in last[5:]} == {PodUnschedulable}, "and each member is told why"
     nothing_is_held(driver)
 
 

@@ -42,7 +42,11 @@ def everybody_in_vain(policy: Policy, *, gangs: int, pods: int) -> World:
 def test_sixth_of_the_bound_is_used_when_every_event_requeues_all_in_vain(
     policy: Policy,
 ) -> None:
-    """F6, F7: every gang fits on the empty cluster, and on no other."""
+    """F6, F7: every gang fits on the empty cluster, and on no other.
+
+    It was a fourth of the bound before an event could end a backoff: an entity that an event has
+    helped is not tried once more at the end of its backoff, and the bound counts both tries.
+    """
     world = faults_stop(everybody_in_vain(policy, gangs=3, pods=40))
     world.driver.checked = False
     after = Aftermath(policy, world.driver, delete=True).live_on()

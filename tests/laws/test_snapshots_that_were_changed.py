@@ -25,6 +25,7 @@ REMEMBERED = (
     # nodes, pods and specifications as the cluster state last showed them
     *("nodes", "members[*].pod.", "groups[*].spec"),
     *("members[*].attempt", "members[*].reason", "members[*].bind_failures"),
+    *("members[*].told", "groups[*].is_binding"),
     *("members[*].started_at", "groups[*].attempt", "groups[*].complete_at"),
     *("groups[*].failures", "groups[*].last_failure_at", "groups[*].backoff_until"),
     *("groups[*].was_scheduled", "groups[*].claims", "groups_left", "attempt_floor"),

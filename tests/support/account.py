@@ -120,6 +120,8 @@ class Record:
     ran: bool = False
     evicted: bool = False
     """Whether its eviction was requested."""
+    leaving: bool = False
+    """Whether it is to be evicted when its bind, which is under way, has ended."""
     went_as: str | None = None
     """Its role at its last release."""
 
@@ -150,7 +152,8 @@ class Record:
     def counts(self) -> bool:
         """Whether it holds a node and counts for its group's quorum."""
         on_node = self.bound is not None and self.pod.deleted_at is None
-        return not self.evicted and (self.hold is not None or on_node)
+        stays = not (self.evicted or self.leaving)
+        return stays and (self.hold is not None or on_node)
 
 
 @define(eq=False)
@@ -254,7 +257,9 @@ class Account:
             for resource, amount in requests.items():
                 usage.taken[resource] = usage.taken.get(resource, 0) + amount
         pod = record.pod
-        runs = pod.is_finished or (pod.deleted_at is None and not record.evicted)
+        runs = pod.is_finished or (
+            pod.deleted_at is None and not (record.evicted or record.leaving)
+        )
         if record.group is not None:
             ran = runs and not record.gone and pod.node_name is not None
             record.group.ran += ran - record.ran

@@ -1,7 +1,9 @@
 """The parts of a cluster that are not the scheduler: kubelets, and a controller of gangs.
 
 Rules:
-  R1  a pod on a node runs at once, and a terminating pod on a node is gone at once;
+  R1  a pod on a node runs at once, and a terminating pod on a node is gone at once. Kubelets that
+      *refuse* let a pod fail for which the running ones leave no CPU, as real ones do, and its
+      controller replaces it;
   R2  a deleted member of a wanted gang is created again, under its name and with a new UID.
 """
 
@@ -34,9 +36,15 @@ class Actors:
     Args:
         client: A client of the API server itself.
         namespace: The namespace that they care for.
+        refuse: Whether kubelets refuse what does not fit; all pods must be in the namespace.
+
+    Attributes:
+        refused: How many pods kubelets have refused.
     """
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, *, refuse: bool = False) -> None:
+        self.refused = 0
+        self._refuse: Final = refuse
         self._client: Final = client
         self._pods: Final = f"/api/v1/namespaces/{namespace}/pods"
         self._groups: Final = native_group_path(namespace)
@@ -66,6 +74,7 @@ class Actors:
         *,
         members: int | None = None,
         requests: dict[str, str] | None = None,
+        node_selector: dict[str, str] | None = None,
     ) -> None:
         """Create a gang, and keep its members in existence.
 
@@ -75,6 +84,7 @@ class Actors:
             scheduler: Which scheduler places them.
             members: How many members there are; None for the minimum.
             requests: What each requests; None for one CPU.
+            node_selector: The labels of nodes that each demands; None for none.
         """
         asked = requests or {"cpu": "1"}
         spec: Object = {
@@ -82,6 +92,8 @@ class Actors:
             "schedulingGroup": {"podGroupName": name},
             "containers": [{"name": "c", "image": "i", "resources": {"requests": asked}}],
         }
+        if node_selector is not None:
+            spec["nodeSelector"] = node_selector
         policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
         self._surely(
             lambda: self._client.create(self._groups, {"metadata": {"name": name}, "spec": policy})
@@ -152,8 +164,25 @@ class Actors:
             body = {**_NOW, "preconditions": {"uid": pod["metadata"]["uid"]}}
             self._surely(lambda: self._client.delete(f"{self._pods}/{name}", body))
         elif pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
-            self._surely(lambda: self._status(name, "Running"))
+            if self._refuse and not self._fits(pod):
+                self.refused += 1
+                self._surely(lambda: self._status(name, "Failed"))
+                self._surely(lambda: self._client.delete(f"{self._pods}/{name}", _NOW))
+            else:
+                self._surely(lambda: self._status(name, "Running"))
+
+    def _fits(self, pod: Object) -> bool:
+        node = pod["spec"]["nodeName"]
+        offers = self._client.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
+        others = self._client.items(self._pods, fieldSelector=f"spec.nodeName={node}")
+        running = [each for each in others if each["status"].get("phase") == "Running"]
+        return sum(_cpus(each) for each in (pod, *running)) <= int(offers)
 
     def _recreate(self, name: str) -> None:
         if (pod := self._wanted.get(name)) is not None:
             self._surely(lambda: self._client.create(self._pods, pod))
+
+
+def _cpus(pod: Object) -> int:
+    """Return the whole CPUs that a pod requests."""
+    return sum(int(each["resources"]["requests"]["cpu"]) for each in pod["spec"]["containers"])

@@ -4,7 +4,8 @@ It watches pods, nodes and native pod groups without any proxy in between, and k
 from the events. Rules, each checked after every event:
 
   R1  no node is oversubscribed: the pods on it, finished ones aside, request no more than the node
-      offers, and are not more than it takes;
+      offers, and are not more than it takes. Two schedulers on the same nodes race; then a node may
+      be oversubscribed for *races* seconds, until its kubelet has refused a pod;
   R2  no pod changes its node;
   R3  no gang is partial for longer than ``bound`` seconds: some members on nodes, fewer than its
       minimum, and it was not whole before;
@@ -117,14 +118,17 @@ class ClusterOracle:
     Args:
         client: A client of the API server itself, which may read everything.
         bound: How long a gang may be partial, in seconds.
+        races: How long a node may be oversubscribed, in seconds.
 
     Attributes:
         violations: What broke a rule, as sentences, in the order in which it was seen.
         longest_partial: The longest time for which a gang was partial so far, in seconds.
     """
 
-    def __init__(self, client: Client, *, bound: float) -> None:
+    def __init__(self, client: Client, *, bound: float, races: float = 0.0) -> None:
         self.violations: Final[list[str]] = []
+        self._races: Final = races
+        self._over: Final[dict[str, float]] = {}
         self.longest_partial = 0.0
         self._client: Final = client
         self._bound: Final = bound
@@ -296,11 +300,18 @@ class ClusterOracle:
         before = self._account.first_node.setdefault(uid, node)
         if before != node:
             self.violations.append(f"pod {name} was on {before} and is on {node}")
+        self._check_node(node, f"with pod {name}", time.monotonic())
+
+    def _check_node(self, node: str, what: str, now: float) -> None:
         where = self._account.node_names.get(node)
-        for kind, left in self._account.free(where).items() if where else ():
-            if left < 0:
+        free = self._account.free(where) if where else {}
+        lacking = {kind: left for kind, left in free.items() if left < 0}
+        if not lacking:
+            self._over.pop(node, None)
+        elif now - self._over.setdefault(node, now) >= self._races:
+            for kind, left in lacking.items():
                 over = f"{kind} of node {node} is oversubscribed by {float(-left):g}"
-                self.violations.append(f"{over}, with pod {name}")
+                self.violations.append(f"{over}, {what}")
 
     def _check_gang(self, name: str, now: float) -> None:
         gang = self._account.gangs.get(name)
@@ -326,6 +337,8 @@ class ClusterOracle:
     def _tick(self) -> None:
         while not self._ends.wait(0.05):
             with self._lock:
+                for node in list(self._over) if self._races else ():
+                    self._check_node(node, f"for {self._races:g} s", time.monotonic())
                 for name in list(self._account.gangs):
                     self._check_gang(name, time.monotonic())
 

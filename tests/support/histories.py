@@ -72,6 +72,7 @@ class Policy:
     reject_percentage: int = 0
     match_policy: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     when_bind_fails: WhenBindFails = WhenBindFails.RETRY_MEMBER
+    bind_retries: int = 1
     gangs: bool = True
     unit: SchedulingUnit | None = None
     backoff: Backoff = field(factory=Backoff)
@@ -95,6 +96,8 @@ class Policy:
             preemption=self.preemption,
             backfill=self.backfill if (self.unit or current()) is SchedulingUnit.GROUP else None,
             strict_priorities=self.strict_priorities,
+            can_evict=self.when_bind_fails is WhenBindFails.RELEASE_AFTER_RETRIES or None,
+            bind_retries=self.bind_retries,
         )
 
     def world(self) -> World:

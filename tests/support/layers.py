@@ -139,13 +139,14 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "msgspec": ("kubernetes",),
     "uvloop": ("cli",),
     "shtab": ("cli",),
+    "matplotlib": ("simulation",),
     "yarl": ("kubernetes",),
     "prometheus_client": ("metrics", "kubernetes"),
     "hypothesis": ("_hypothesis", "strategies", "testing"),
 }
 """Which packages may import which third parties; the empty name stands for all packages."""
 
-ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "shtab", "prometheus_client"})
+ONLY_IN_FUNCTIONS: Final = frozenset({"yaml", "rich", "shtab", "matplotlib", "prometheus_client"})
 
 
 @frozen(order=True)

@@ -165,7 +165,8 @@ class OnACluster:
     def add_nodes(self, *names: str, gpus: int = 2) -> None:
         """Add nodes with some GPUs; kwok makes them ready."""
         self.comment(f"{len(names)} nodes of {gpus} GPUs each are added: {', '.join(names)}")
-        offers = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        offers = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+        offers["nvidia.com/gpu"] = str(gpus)
         for name in names:
             labels = {"kubernetes.io/hostname": name}
             status = {"allocatable": offers, "capacity": offers}
@@ -272,7 +273,7 @@ def _stock(cluster: OnACluster) -> None:
 DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
     "tfjob": _of_the_operator("tfjob.yaml", 5, "tfjob mnist"),
     "pytorchjob": _of_the_operator("pytorchjob.yaml", 4, "pytorchjob bert"),
-    "mpijob": _of_the_operator("mpijob.yaml", 4, "mpijob pi"),
+    "mpijob": _of_the_operator("mpijob.yaml", 5, "mpijob pi"),
     "job": _native,
     "volcano": _volcano,
     "stock": _stock,

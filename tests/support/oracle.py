@@ -164,6 +164,7 @@ class LawOracle:
         hold = record.hold
         shown = record.gone or record.pod.is_finished or record.bound is not None
         if not shown and hold and hold.deadline is None and hold.attempt == attempt:
+            record.leaving = False
             self._let(record, None)
             self._see_pod(uid, record.pod)
 

@@ -6,7 +6,9 @@
       victims, and not reserved for others of the same or a higher priority;
   P4  until the nomination lapses or is used, no other pod of the same or a lower priority is
       placed on that capacity;
-  P5  an announced victim is evicted in the same call, and no other pod is evicted for a preemptor.
+  P5  an announced victim is evicted in the same call, and no other pod is evicted for a preemptor;
+  P6  a pod whose bind is under way is evicted when its bind is reported as done, not earlier. Until
+      then it counts as evicted for the laws above.
 
 Rules:
   R1  the checks know events and effects, as the oracle does, and have their own account;
@@ -64,6 +66,7 @@ class PreemptionLaws:
     nominated: int = 0
     _fresh: list[tuple[Nominated, _Nomination]] = field(factory=list)
     _announced: dict[PodUID, int] = field(factory=dict)
+    _leaving: dict[PodUID, Record] = field(factory=dict)
     _losing: dict[GroupKey, Group] = field(factory=dict)
 
     def see(self) -> None:
@@ -105,6 +108,7 @@ class PreemptionLaws:
 
     def on_evicted(self, record: Record) -> None:
         """Record an eviction."""
+        assert not record.is_being_bound, f"P6: {record.pod.uid} is evicted during its bind"
         above = self._announced.pop(record.pod.uid, None)
         if above is not None:
             said = f"P1: {record.pod.uid} of priority {record.pod.priority} goes for {above}"
@@ -128,7 +132,19 @@ class PreemptionLaws:
 
     def at_the_end(self) -> None:
         """Check the effects of one whole call."""
-        assert not self._announced, f"P5: {list(self._announced)} are victims, and not evicted"
+        for uid in self._announced:
+            record = self.account.pods.get(uid)
+            if record is not None and record.is_being_bound:
+                self._leaves_after_its_bind(record)
+        late = self._announced.keys() - self._leaving.keys()
+        assert not late, f"P5: {list(late)} are victims, and not evicted"
+        for uid, record in list(self._leaving.items()):
+            if record.is_being_bound and record.leaving:
+                continue
+            goes = record.evicted or record.gone or record.pod.is_finished or record.pod.deleted_at
+            assert goes or record.bound is None, f"P6: {uid} is bound, and its gang was evicted"
+            self._announced.pop(uid, None)
+            del self._leaving[uid]
         for group in self._losing.values():
             self._falls_or_goes_on(group)
         self._losing.clear()
@@ -138,6 +154,11 @@ class PreemptionLaws:
         self._fresh.clear()
 
     # Inside ---------------------------------------------------------------------------------
+
+    def _leaves_after_its_bind(self, record: Record) -> None:
+        record.leaving = True
+        self._leaving[record.pod.uid] = record
+        self.account.place(record)
 
     def _falls_or_goes_on(self, group: Group) -> None:
         left = [member for member in group.members.values() if member.counts]
@@ -150,6 +171,11 @@ class PreemptionLaws:
         enough = enough and all(roles.count(role) >= n for role, n in group.roles.items())
         if not enough and self._cluster_says(group, roles):
             enough = True
+        if not enough and all(member.is_being_bound for member in left):
+            for member in left:
+                self._leaves_after_its_bind(member)
+            self._falls_or_goes_on(group)
+            return
         assert enough, f"P2: {group.key} has {len(left)} left of {group.need} ({group.roles})"
 
     def _cluster_says(self, group: Group, roles: list[str | None]) -> bool:
@@ -223,7 +249,7 @@ class PreemptionLaws:
             pod = record.pod
             truth = pod if cluster is None else cluster.pod(uid)
             gone = truth is None or truth.is_finished or truth.deleted_at is not None
-            goes = record.evicted or pod.deleted_at is not None or gone
+            goes = record.evicted or record.leaving or pod.deleted_at is not None or gone
             if not (leaving and goes) and not (gone and record.hold is None):
                 yield record.places[name]
 

@@ -136,7 +136,7 @@ def test_incomplete_group_is_not_admitted_after_its_first_event_was_refused() ->
     host = make()
     go_wrong(host, raises_for, event)
     key = group_key("default", "g")
-    assert host.tell(event) == (GroupIncomplete(key, 2, 3),)
+    assert host.tell(event)[0] == GroupIncomplete(key, 2, 3)
 
 
 def test_refused_member_is_tried_though_the_first_event_was_refused() -> None:

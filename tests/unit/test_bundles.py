@@ -31,6 +31,7 @@ from gangsched import (
     Unschedulable,
     presets,
 )
+from gangsched._core._bundle import Bundles
 from gangsched.framework.queueing import bundles
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import GroupView
@@ -68,9 +69,12 @@ def test_bundle_is_a_set_of_keys(given: Any) -> None:
 
 def test_group_names_itself_or_not() -> None:
     """It is in its bundle either way; a group that names no other is in none."""
-    assert bundles.keys(spec("two/b", 1, ["one/a"])) == AB
-    assert bundles.keys(spec("two/b", 1, AB)) == AB
-    assert bundles.keys(spec("two/b", 1)) == bundles.keys(None) == ()
+    known = Bundles()
+    found = known.join(spec("two/b", 1, ["one/a"]))
+    assert found is not None
+    assert found.keys == AB
+    assert known.join(spec("two/b", 1, AB)) is found
+    assert known.join(spec("two/b", 1)) is None
 
 
 # The leader -----------------------------------------------------------------------------------
@@ -98,7 +102,9 @@ def test_started_group_is_of_no_concern_to_its_bundle() -> None:
     for group in AB:
         entity = state.pods.entities[key(group)]
         assert bundles.pending(state.pods, entity) == [entity]
-        assert bundles.siblings(state.pods, driver.cluster.pod_group(key(group))) == []
+        info = state.pods.registry.get(key(group))
+        assert info is not None
+        assert bundles.siblings(state.pods, info.bundle, info.key) == []
 
 
 def test_others_of_a_bundle_are_without_itself() -> None:
@@ -107,8 +113,10 @@ def test_others_of_a_bundle_are_without_itself() -> None:
     driver.add(*(p for group in AB for p in pods(group)))
     state = driver.scheduler._state
     for group, other in (AB, AB[::-1]):
-        spec_of_it = driver.cluster.pod_group(key(group))
-        assert bundles.siblings(state.pods, spec_of_it) == [state.pods.entities[key(other)]]
+        info = state.pods.registry.get(key(group))
+        assert info is not None
+        found = bundles.siblings(state.pods, info.bundle, info.key)
+        assert found == [state.pods.entities[key(other)]]
 
 
 def test_cycle_of_a_running_group_does_not_concern_its_bundle() -> None:
@@ -362,7 +370,9 @@ def test_group_that_fits_within_no_label_value_is_rejected_with_the_reason(
         for pod in pods(group):
             tell(cluster, scheduler, PodAdded(pod), now=0.0)
     effects = scheduler.schedule_one(now=0.0) or ()
-    assert [e.reason for e in effects if isinstance(e, PodUnschedulable)] == ["not today"]
+    told = [e for e in effects if isinstance(e, PodUnschedulable)]
+    assert {e.reason for e in told} == {"not today"}
+    assert len({e.uid for e in told}) == len(told) == 2 * len(bundle or "a")
     scheduler._check()
 
 

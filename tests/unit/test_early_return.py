@@ -40,6 +40,7 @@ class Host:
         self.cluster = InMemoryCluster()
         self.scheduler: Scheduler = presets.coscheduling(self.cluster, unit=unit)
         self.log: list[Effect] = []
+        self.failures = 0
 
     def tell(self, *events: Event, now: float) -> None:
         """Apply and handle events, then decide until nothing is left."""
@@ -50,16 +51,14 @@ class Host:
     def decide(self, *, now: float) -> None:
         while (effects := self.scheduler.schedule_one(now=now)) is not None:
             self.log += effects
+            # a pod that was tried itself is told before its group is
+            self.failures += isinstance(next(iter(effects), None), PodUnschedulable)
             self.scheduler._check()
 
     @property
     def binds(self) -> dict[str, int]:
         """The attempt number of the last bind of each pod."""
         return {effect.uid: effect.attempt for effect in self.log if isinstance(effect, Bind)}
-
-    @property
-    def failures(self) -> int:
-        return sum(isinstance(effect, PodUnschedulable) for effect in self.log)
 
 
 def gang(name: str, count: int) -> list[Pod]:

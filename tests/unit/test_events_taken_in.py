@@ -40,7 +40,7 @@ P = PodUID("default/p")
 
 ENDS = {
     "the node goes": ("node n is gone", "node_gone"),
-    "it ends": ("pod p is ended", "changed"),
+    "it ends": ("pod p has succeeded", "changed"),
     "its end is asked for": ("pod p is terminating", "changed"),
     "it ranks higher": ("pod p has changed", "changed"),
     "it goes": ("pod p was deleted", "deleted"),
@@ -239,7 +239,7 @@ def test_bind_that_was_done_ends_the_row_of_those_that_failed() -> None:
             update(driver, P, node_name=None)
 
 
-def test_terminating_member_counts_no_more_when_its_bind_fails() -> None:
+def test_evicted_member_is_pending_again_when_its_bind_fails() -> None:
     driver, faulty = faulty_driver("reserve", "unreserve", cpu=4)
     driver.watched = False
     driver.fate = Fate.PENDING
@@ -255,7 +255,7 @@ def test_terminating_member_counts_no_more_when_its_bind_fails() -> None:
     faulty.answers["unreserve"] = undo
     for bind in list(driver.under_way):
         driver.report(bind, Fate.FAILED)
-    assert left == [1, 1]
+    assert left == [1, 2]
 
 
 def test_why_a_bind_failed_is_no_reason_of_a_group_of_which_others_went_since() -> None:

@@ -40,7 +40,8 @@ def test_late_members_of_one_class_cost_one_decision_for_each_arrival() -> None:
     for n in range(30):
         now = 1000.0 * n  # any backoff is over
         late = make_pod(f"late-{n}", group="g", min_available=1, cpu=1)
-        scheduler.handle(cluster.apply(PodAdded(late)), now=now)
+        arrived = scheduler.handle(cluster.apply(PodAdded(late)), now=now)
+        told |= {e.uid for e in arrived if isinstance(e, PodUnschedulable)}
         while (effects := scheduler.schedule_one(now=now)) is not None:
             decisions += 1
             told |= {e.uid for e in effects if isinstance(e, PodUnschedulable)}

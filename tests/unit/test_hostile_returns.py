@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -155,7 +155,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "objects_read": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "skips": lambda value: type(value) is bool,
     "ignores": lambda value: type(value) is bool,
-    "volume_choices": lambda value: type(value) in (tuple, list, dict, set, str) and not value,
+    "volume_choices": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "pods_affected": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "topology_keys": lambda value: value is None or are_names(value),
     "node_group": is_hashable,
@@ -427,6 +427,8 @@ def test_bad_fitted_resources_leave_everything_as_before(value: Any) -> None:
 
 
 @given(st.sampled_from(["ignores", "volume_choices"]), VALUES)
+@example("volume_choices", "")
+@example("volume_choices", b"")
 def test_bad_answer_about_the_volumes_of_a_pod_leaves_everything_as_before(
     point: str, value: Any
 ) -> None:

@@ -17,7 +17,7 @@ from gangsched.kubernetes._requests import Requests
 from gangsched.model import PodUID
 from support.cluster_objects import PODS, pod_json
 from support.memory_api import Fault, MemoryApi, lost_after, lost_before, refused
-from support.running import on_a_loop, until
+from support.running import on_a_loop
 
 KEY = "default/p"
 
@@ -162,21 +162,3 @@ async def test_nothing_is_sent_while_another_replica_may_lead() -> None:
     setting.leads = True
     await work
     assert setting.node() == "n"
-
-
-@on_a_loop
-async def test_end_of_a_bind_is_waited_for() -> None:
-    setting = Setting()
-    setting.api.delay = 0.05
-    work = asyncio.create_task(setting.binder(setting.bind))
-    await until(lambda: setting.api.requests)
-    assert await setting.binder.ended(setting.bind.uid)
-    await work
-    setting.api.fault = lambda _method, _path: refused(422)
-    again = Bind(setting.bind.uid, NodeName("other"), 2)
-    work = asyncio.create_task(setting.binder(again))
-    await until(lambda: len(setting.api.requests) == 2)
-    assert not await setting.binder.ended(setting.bind.uid)
-    with pytest.raises(BindRefusedError):
-        await work
-    assert not await setting.binder.ended(setting.bind.uid)

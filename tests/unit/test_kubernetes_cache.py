@@ -195,29 +195,6 @@ def test_condition_and_nomination_are_remembered_while_a_pod_is_pending() -> Non
     assert (cache.conditions, cache.nominated) == ({}, {})
 
 
-def test_renewed_pod_is_absent_between_its_two_events() -> None:
-    cache = new()
-    cache.pod(seen(POD))
-    deleted, added = cache.renew(POD.uid)
-    assert cache.cluster.pod("p-1") == POD
-    cache.apply(deleted)
-    assert cache.cluster.pod("p-1") is None
-    changed = evolve(POD, labels={"a": "b"})
-    assert cache.pod(seen(changed, 2)) is None
-    cache.apply(added)
-    assert cache.cluster.pod("p-1") == changed
-
-
-def test_renewed_pod_that_is_deleted_meanwhile_does_not_come_back() -> None:
-    cache = new()
-    cache.pod(seen(POD))
-    deleted, added = cache.renew(POD.uid)
-    cache.pod(gone(POD))
-    cache.apply(deleted)
-    cache.apply(added)
-    assert cache.cluster.pod("p-1") is None
-
-
 def test_heartbeat_of_a_node_is_no_event() -> None:
     cache = new()
     node = Node(name="n", allocatable={"cpu": 1})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gangsched import PodUID, explain
-from gangsched._seconds import format_duration, format_instant
+from gangsched import GroupKey, PodUID, explain
+from gangsched._seconds import format_duration, format_instant, format_utc
 from support.documents import ROOT
 
 INSTANTS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18)
@@ -69,6 +70,38 @@ def test_answers_to_why_print_instants_of_the_wall_clock_exactly() -> None:
     )
     assert "since 1795370000.25," in str(waiting)
     assert "until 1795370060" in str(waiting)
+
+
+@given(st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999))
+def test_format_utc_writes_the_date_that_the_standard_library_writes(
+    seconds: int, micro: int
+) -> None:
+    at = seconds + micro / 1e6
+    whole, part = divmod(round(at * 1e6), 1_000_000)
+    if whole > 253_402_300_799:
+        return
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=whole, microseconds=part)
+    text = moment.replace(tzinfo=None).isoformat()
+    assert format_utc(at) == (text.rstrip("0") if part else text) + "Z"
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, math.inf, -math.inf])
+def test_format_utc_writes_an_instant_without_a_date_as_seconds(at: float) -> None:
+    assert format_utc(at) == f"{format_instant(at)}s"
+
+
+def test_answers_to_why_print_dates_where_the_host_says_that_its_clock_counts_from_1970() -> None:
+    key = GroupKey("ns/g")
+    waiting = explain.OnPermit(
+        members=(PodUID("ns/a"),), since=1795370000.25, needed=1, deadline=1795370060.0
+    )
+    assert "since 2026-11-22T17:53:20.25Z," in explain.in_utc(waiting)
+    resting = explain.BackingOff(1795370060.0, 1, "no node")
+    part = explain.PartlyRunning(key, 1, 2, resting)
+    for why in (waiting, resting, part):
+        assert "2026-11-22T17:54:20Z" in explain.in_utc(why)
+        assert "1795370060" in str(why)
+    assert explain.in_utc(explain.NotAdmitted("gated")) == "not admitted: gated"
 
 
 def test_no_source_formats_a_number_with_an_exponent() -> None:

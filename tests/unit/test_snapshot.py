@@ -84,11 +84,21 @@ def is_remembered(thing: object) -> bool:
     return is_ours(thing) and not is_given and not type(thing).__module__.startswith(HEAPS)
 
 
+def bundled_scheduler() -> Scheduler:
+    """Return a scheduler with a group that starts together with another."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    spec = PodGroup(name="g", min_available=1, bundle=["default/h"])
+    scheduler.handle(cluster.apply(PodGroupAdded(spec)), now=0.0)
+    return scheduler
+
+
 def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
     """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
     everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
     everything += everything_in(reserving_scheduler())
+    everything += everything_in(bundled_scheduler())
     seen = {type(each): each for each in everything}
     assert HELD.keys() - {CycleState} <= seen.keys()
     for kind, each in seen.items():

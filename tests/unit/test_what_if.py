@@ -201,7 +201,7 @@ def test_what_if_fails_a_bind_of_a_pod_bound_elsewhere() -> None:
     cluster.apply(Bound(pod.uid, other.name, 1))
     assert scheduler.what_if().effects == (
         Bind(pod.uid, ONE.name, 1),
-        PodRejected(pod.uid, ONE.name, "pod p is assigned"),
+        PodRejected(pod.uid, ONE.name, "pod p was bound to other"),
     )
 
 
@@ -391,9 +391,9 @@ def test_smallest_change_asks_why_before_the_first_and_after_the_last_trial(
     asked: list[object] = []
     inner = answers.why
 
-    def counted(state: Any, subject: Any) -> Why:
+    def counted(state: Any, subject: Any, *, now: float) -> Why:
         asked.append(subject)
-        return inner(state, subject)
+        return inner(state, subject, now=now)
 
     monkeypatch.setattr(answers, "why", counted)
     _cluster, scheduler = gangs(("small", 9, 0), room=1)

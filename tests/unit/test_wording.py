@@ -134,7 +134,8 @@ SENTENCES: list[tuple[Call, str]] = [
     ),
     (
         lambda: WhenBindFails("x"),
-        "when_bind_fails must be one of retry_member, release_group, got 'x'",
+        "when_bind_fails must be one of release_after_retries, retry_member, release_group,"
+        " got 'x'",
     ),
     (
         lambda: Coscheduling(reject_percentage=101),

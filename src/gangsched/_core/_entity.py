@@ -179,6 +179,11 @@ class QueuedEntity:
         """The members that hold no node, in no particular order."""
         return [] if self._pod is None else [self._pod]
 
+    @property
+    def newest(self) -> Pod | None:
+        """The pending member that was added last; None if there is none."""
+        return self._pod
+
     def __len__(self) -> int:
         """Return the number of pending members."""
         return int(self._pod is not None)

@@ -11,6 +11,7 @@ from typing import final
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._heap import PriorityHeap
+from gangsched._core._proofs import Proof
 
 __all__ = ["EquivalenceQueue"]
 
@@ -21,8 +22,10 @@ class EquivalenceQueue:
 
     Attributes:
         equivalence_class: What the entities have in common: they fail or fit alike.
+        number: The number of the queue, ascending in the order in which queues are made.
         blocked: Whether the class is known to fail on the cluster as it is.
-        blocked_at: The step as of which that is known.
+        proof: The step as of which that is known, shared with other queues; None if it is not
+            blocked.
         opened_at: The step of the last event that made a try worthwhile; -1 before any.
         leader: The entity of this class that is in the active heap; None if there is none.
         queued: The entities that wait, by sort key.
@@ -37,7 +40,6 @@ class EquivalenceQueue:
 
     __slots__ = (
         "blocked",
-        "blocked_at",
         "candidate",
         "equivalence_class",
         "helped_at",
@@ -45,14 +47,17 @@ class EquivalenceQueue:
         "in_backoff",
         "late",
         "leader",
+        "number",
         "opened_at",
+        "proof",
         "queued",
     )
 
-    def __init__(self, equivalence_class: Hashable) -> None:
+    def __init__(self, equivalence_class: Hashable, number: int = 0) -> None:
         self.equivalence_class: Hashable = equivalence_class
+        self.number: int = number
         self.blocked: bool = False
-        self.blocked_at: int = -1
+        self.proof: Proof | None = None
         self.opened_at: int = -1
         self.leader: QueuedEntity | None = None
         self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
@@ -61,6 +66,11 @@ class EquivalenceQueue:
         self.hopeful: PriorityHeap[QueuedEntity] = PriorityHeap()
         self.late: dict[int, QueuedEntity] = {}
         self.candidate: QueuedEntity | None = None
+
+    @property
+    def blocked_at(self) -> int:
+        """The step as of which the class is known to fail; -1 if it is not blocked."""
+        return -1 if self.proof is None else self.proof.current().step
 
     @property
     def sample(self) -> QueuedEntity:

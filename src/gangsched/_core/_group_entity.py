@@ -172,6 +172,12 @@ class QueuedGroup(QueuedEntity):
         """The members that hold no node, in no particular order. O(members)."""
         return [record[1] for record in self._pending.values()]
 
+    @property
+    def newest(self) -> Pod | None:
+        """The pending member that was added last; None if there is none."""
+        record = next(reversed(self._pending.values()), None)
+        return None if record is None else record[1]
+
     def __len__(self) -> int:
         """Return the number of pending members."""
         return len(self._pending)

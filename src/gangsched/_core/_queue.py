@@ -22,7 +22,7 @@ attempt for each class, not one for each entity, and no entity is skipped.
 
 *Steps* order failures and events. Each failure has the step at which it was found, each opening
 the step of its event. A failure found before the last opening proves nothing, so it does not
-block the queue.
+block the queue. ``_blocked_queues`` keeps the blocked queues by what may help them.
 
 Invariants (checked by ``_check``):
   I1  an entity is in exactly one place;
@@ -30,16 +30,18 @@ Invariants (checked by ``_check``):
   I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
       An entity that sorts earlier replaces the leader, unless the leader's attempt is under way;
   I4  an entity in backoff returns at its deadline, or if ``hasten`` returns it early;
-  I5  an equivalence queue exists exactly while it has a leader, or an entity queued or in backoff.
+  I5  an equivalence queue exists exactly while it has a leader, or an entity queued or in backoff;
+  I6  ``_open`` has exactly the equivalence queues that are not blocked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, assert_never
 
 from sortedcontainers import SortedDict
 
+from gangsched._core._blocked_queues import BlockedQueues
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
@@ -62,15 +64,28 @@ class SchedulingQueue:
         sort: Returns the sort key of an entity; the smallest key is tried first.
     """
 
-    __slots__ = ("_active", "_backoff", "_early", "_gated", "_queues", "_sort")
+    __slots__ = (
+        "_active",
+        "_backoff",
+        "_blocked",
+        "_early",
+        "_gated",
+        "_numbers",
+        "_open",
+        "_queues",
+        "_sort",
+    )
 
     def __init__(self, sort: Callable[[EntityView], QueueSortKey]) -> None:
         self._sort = sort
+        self._blocked = BlockedQueues()
+        self._numbers = 0
         self._active: PriorityHeap[QueuedEntity] = PriorityHeap()
         self._backoff: Any = SortedDict()  # (backoff_until, seq) -> entity
         self._early = EarlyReturn()
         self._gated: dict[int, QueuedEntity] = {}
         self._queues: dict[Hashable, EquivalenceQueue] = {}
+        self._open: dict[int, EquivalenceQueue] = {}
 
     # Reading ------------------------------------------------------------------------------
 
@@ -101,6 +116,12 @@ class SchedulingQueue:
         """Return whether an entity waits until ``activate`` is called for it. O(1)."""
         return entity.seq in self._gated
 
+    def is_blocked(self, entity: QueuedEntity) -> bool:
+        """Return whether an entity waits in an equivalence queue that is blocked. O(1)."""
+        if entity.place is not Place.UNSCHEDULABLE or entity.seq in self._gated:
+            return False
+        return self._queues[entity.equivalence_class].blocked
+
     def has_current_key(self, entity: QueuedEntity) -> bool:
         """Return whether the sort key of a queued entity is up to date. O(1)."""
         return entity.sort_key == self._sort(entity)
@@ -109,14 +130,26 @@ class SchedulingQueue:
         """Return when the next backoff ends; None if no entity is in backoff. O(1)."""
         return float(self._backoff.peekitem(0)[0][0]) if self._backoff else None
 
-    def blocked_queues(self) -> Iterator[EquivalenceQueue]:
-        """Iterate over the equivalence queues that are blocked."""
-        return (queue for queue in list(self._queues.values()) if queue.blocked)
+    def blocked_queues(self) -> list[EquivalenceQueue]:
+        """Return the equivalence queues that are blocked. O(n log n)."""
+        return self._blocked.every()
 
-    def open_queues_in_backoff(self) -> Iterator[EquivalenceQueue]:
-        """Iterate over the open equivalence queues whose entities are all in backoff."""
-        queues = list(self._queues.values())
-        return (each for each in queues if not each.blocked and each.leader is None)
+    def unfiled_queues(self) -> list[EquivalenceQueue]:
+        """Return the blocked queues of which it is not known what a node must have free."""
+        return self._blocked.unfiled()
+
+    def queues_near(
+        self, free: Iterable[Mapping[str, int]], helps: Callable[[Hashable], bool]
+    ) -> list[EquivalenceQueue]:
+        """Return the blocked queues that nodes with so much free may help.
+
+        See ``BlockedQueues.near``.
+        """
+        return self._blocked.near(free, helps)
+
+    def open_queues_in_backoff(self) -> list[EquivalenceQueue]:
+        """Return the open equivalence queues whose entities are all in backoff. O(open queues)."""
+        return [each for _number, each in sorted(self._open.items()) if each.leader is None]
 
     def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
         """Return the leader that *entity* waits for; None if its queue is blocked or absent."""
@@ -186,7 +219,7 @@ class SchedulingQueue:
         entity.sort_key = key
         queue = self._queues.get(equivalence_class)
         if queue is None:
-            queue = self._queues[equivalence_class] = EquivalenceQueue(equivalence_class)
+            queue = self._make(equivalence_class)
         entity.equivalence_class = equivalence_class
         self._enqueue(queue, entity)
         self._mark_failed(queue, step)
@@ -199,10 +232,22 @@ class SchedulingQueue:
         self._gated[entity.seq] = entity
 
     def block(self, queue: EquivalenceQueue, *, step: int) -> None:
-        """Mark the class of an equivalence queue as failing, as of *step*. O(1)."""
-        queue.blocked = True
-        queue.blocked_at = step
+        """Mark the class of an equivalence queue as failing, as of *step*. O(log queues)."""
+        self._open.pop(queue.number, None)
+        self._blocked.add(queue, step=step)
         self._early.withdraw(queue)
+
+    def renew(self, step: int, *, since: int | None, but: Hashable = None) -> None:
+        """Note that all blocked queues still fail at *step*, the latest of all steps.
+
+        Runtime complexity: amortised O(log queues).
+
+        Args:
+            step: The step.
+            since: Only queues that are blocked since then, or later; None for all.
+            but: An equivalence class whose queue keeps its step; None for none.
+        """
+        self._blocked.renew(step, since=since, but=None if but is None else self._queues.get(but))
 
     def open(self, queue: EquivalenceQueue, *, step: int, now: float, helps: bool = False) -> None:
         """Let the leader of an equivalence queue be tried, because of the event at *step*.
@@ -215,7 +260,8 @@ class SchedulingQueue:
             now: The current instant.
             helps: Whether entities in backoff may return early; see ``hasten``.
         """
-        queue.blocked = False
+        self._blocked.discard(queue)
+        self._open[queue.number] = queue
         queue.opened_at = step
         if helps:
             self._early.help(queue, step=step)
@@ -274,6 +320,12 @@ class SchedulingQueue:
             self._mark_failed(queue, step)
 
     # Inside -------------------------------------------------------------------------------
+
+    def _make(self, equivalence_class: Hashable) -> EquivalenceQueue:
+        self._numbers += 1
+        queue = EquivalenceQueue(equivalence_class, self._numbers)
+        self._queues[equivalence_class] = self._open[queue.number] = queue
+        return queue
 
     def _forget(self, entity: QueuedEntity, *, now: float) -> None:
         """Reset an entity that has left its place; promote the next one if it was a leader."""
@@ -342,6 +394,8 @@ class SchedulingQueue:
             self._push_active(first)
         if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
             self._queues.pop(queue.equivalence_class, None)
+            self._open.pop(queue.number, None)
+            self._blocked.discard(queue)
 
     @staticmethod
     def _outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
@@ -390,4 +444,8 @@ class SchedulingQueue:
                 raise InternalError(
                     "an entity in backoff in an equivalence queue is not in the backoff queue"
                 )
-        self._early._check(self._queues.values())
+        queues = self._queues.values()
+        if self._open != {each.number: each for each in queues if not each.blocked}:
+            raise InternalError("the open equivalence queues and those that are open differ")
+        self._blocked._check(queues)
+        self._early._check(queues)

@@ -28,6 +28,8 @@ from typing import Final, final
 
 from attrs import define, field
 
+from gangsched._core._bundle import Bundle, Bundles
+from gangsched._core._claims import Claims
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
 from gangsched.errors import (
@@ -69,8 +71,10 @@ class PodGroupInfo:
         backoff_until: When the backoff ends; in the past if the group is not in backoff.
         complete_at: When the group had enough members for the first time; None before that.
         was_scheduled: Whether members of the group were released.
+        is_binding: Whether the group was released, and was not bound as a whole since.
         untried: The number of unscheduled members not tried in this attempt; set by the queue.
         untried_by_role: The same number for each role; set by the queue.
+        bundle: The groups that it starts with, by its specification; None if it starts alone.
     """
 
     key: GroupKey
@@ -79,9 +83,7 @@ class PodGroupInfo:
     claimed_min: int | None = None
     claimed_priority: int | None = None
     first_seen_at: float | None = None
-    claims: dict[PodUID, tuple[int | None, int]] = field(
-        factory=dict[PodUID, tuple[int | None, int]]
-    )
+    claims: Claims = field(factory=Claims)
     members: PodGroupCounters = field(factory=PodGroupCounters)
     attempts: int = 0
     attempt_started_at: float | None = None
@@ -90,8 +92,10 @@ class PodGroupInfo:
     backoff_until: float = -math.inf
     complete_at: float | None = None
     was_scheduled: bool = False
+    is_binding: bool = False
     untried: int = 0
     untried_by_role: dict[str, int] = field(factory=dict[str, int])
+    bundle: Bundle | None = None
 
     @property
     def namespace(self) -> str:
@@ -197,9 +201,9 @@ def _check_claim(pod: Pod, claim: Membership) -> None:
 class PodGroupRegistry:
     """The known pod groups.
 
-    Runtime complexity: every method is O(1), with these exceptions. ``leave`` is O(members), and
-    so is ``update_claim`` of a member with changed claims. ``expire`` is O(groups that are due).
-    Iteration is O(groups).
+    Runtime complexity: every method is O(1) amortised, with these exceptions. ``update_claim`` of a
+    member that claims a minimum and claimed none before is O(members). ``expire`` is O(groups that
+    are due). ``set_spec`` and ``delete_spec`` are O(groups of the bundle). Iteration is O(groups).
 
     Not thread-safe.
 
@@ -213,13 +217,14 @@ class PodGroupRegistry:
         InvalidValueError: *grace* is invalid.
     """
 
-    __slots__ = ("_grace", "_groups", "_left", "_numbers", "_strict_priorities")
+    __slots__ = ("_bundles", "_grace", "_groups", "_left", "_numbers", "_strict_priorities")
 
     def __init__(self, grace: float = 0.0, *, strict_priorities: bool = True) -> None:
         if not is_seconds(grace) or grace < 0:
             raise InvalidValueError("grace", grace, "a finite number of seconds >= 0")
         self._grace = grace
         self._strict_priorities = strict_priorities
+        self._bundles = Bundles()
         self._groups: dict[GroupKey, PodGroupInfo] = {}
         self._left: dict[GroupKey, float] = {}  # end of the grace period, the earliest first
         self._numbers = 0
@@ -238,7 +243,7 @@ class PodGroupRegistry:
         if not isinstance(group, PodGroup):
             raise InvalidValueError("group", group, "a PodGroup")
         info = self._groups.get(group.key) or self._create(group.key)
-        info.spec = group
+        self._specify(info, group)
         return info
 
     def delete_spec(self, key: GroupKey, *, now: float) -> None:
@@ -250,7 +255,7 @@ class PodGroupRegistry:
         check_now(now)
         info = self._groups.get(key)
         if info is not None:
-            info.spec = None
+            self._specify(info, None)
             self._forget_if_empty(info, now=now)
 
     def conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
@@ -302,7 +307,7 @@ class PodGroupRegistry:
                 raise problem
         info = self._groups.get(claim.group) or self._create(claim.group)
         if state is not MemberState.REFUSED:
-            info.claims[pod.uid] = (claim.min_available, pod.priority)
+            info.claims.put(pod.uid, (claim.min_available, pod.priority))
             if info.claimed_min is None:
                 info.claimed_min = claim.min_available
             if info.claimed_priority is None:
@@ -343,9 +348,9 @@ class PodGroupRegistry:
             return False
         before = (info.claimed_min, info.claimed_priority)
         if says is None:
-            del info.claims[pod.uid]
+            info.claims.discard(pod.uid)
         else:
-            info.claims[pod.uid] = says
+            info.claims.put(pod.uid, says)
         self._read_claims(info)
         return before != (info.claimed_min, info.claimed_priority)
 
@@ -360,7 +365,7 @@ class PodGroupRegistry:
         if info is None:
             return
         info.members.discard(uid)
-        if info.claims.pop(uid, None) is not None:
+        if info.claims.discard(uid):
             # The first member may have left: then the next one sets minimum and priority.
             self._read_claims(info)
         if not self._counts(info):
@@ -404,6 +409,12 @@ class PodGroupRegistry:
         """Iterate over the groups in the order of their creation."""
         return iter(self._groups.values())
 
+    def _specify(self, info: PodGroupInfo, spec: PodGroup | None) -> None:
+        """Set the specification of a group, and its bundle. O(groups of the bundle)."""
+        before, info.spec = info.bundle, spec
+        info.bundle = None if spec is None else self._bundles.join(spec)
+        self._bundles.leave(before)
+
     def _create(self, key: GroupKey) -> PodGroupInfo:
         self._numbers += 1
         info = self._groups[key] = PodGroupInfo(key=key, uid=self._numbers)
@@ -411,9 +422,7 @@ class PodGroupRegistry:
 
     @staticmethod
     def _read_claims(info: PodGroupInfo) -> None:
-        claimed = (minimum for minimum, _priority in info.claims.values() if minimum is not None)
-        info.claimed_min = next(claimed, None)
-        info.claimed_priority = next((p for _minimum, p in info.claims.values()), None)
+        info.claimed_min, info.claimed_priority = info.claims.claimed()
 
     @staticmethod
     def _counts(info: PodGroupInfo) -> bool:
@@ -433,11 +442,13 @@ class PodGroupRegistry:
             raise InternalError("grace periods are not in the order in which they end")
         for key, info in self._groups.items():
             info.members._check()
+            info.claims._check()
             if info.key != key:
                 raise InternalError(f"group {info.key} is kept as {key}")
             if info.spec is None and not info.members and key not in self._left:
                 raise InternalError(f"group {key} has neither specification nor member")
             if key in self._left and self._counts(info):
                 raise InternalError(f"group {key} has a member and a grace period")
+        self._bundles._check((info.spec, info.bundle) for info in self)
         if not self._left.keys() <= self._groups.keys():
             raise InternalError("a grace period belongs to an unknown group")

@@ -19,11 +19,13 @@ from gangsched._seconds import format_span
 from gangsched.cli._files import print_json
 from gangsched.cli._options import add_policy
 from gangsched.cli._parser import Parser
+from gangsched.cli._picture import add_picture, check_file, draw
 from gangsched.cli._run import INTERRUPTED, add_run, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source
 from gangsched.simulation import Counts, Distribution, Report
 from gangsched.simulation.render import area_text, table_text
+from gangsched.simulation.timeline import Timeline
 
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
 
@@ -59,6 +61,7 @@ def add_compare(commands: Any) -> None:
     add_run(compare)
     out = compare.add_argument_group("output")
     out.add_argument("--output", choices=("text", "json"), default="text")
+    add_picture(out)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -66,23 +69,30 @@ def _compare(options: argparse.Namespace) -> int:
     chosen += [_settings(options, name, ["--config"]) for name in options.config]
     if not chosen:
         chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
+    check_file(options.picture)
     source = read_source(options)
+    drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
     code = 0
     for name, settings in chosen:
-        result, is_whole = run(source, settings, detail="summary")
+        timeline = None if options.picture is None else Timeline()
+        result, is_whole = run(source, settings, detail="summary", timeline=timeline)
         if not is_whole:
             end = format_span(result.summary.end)
             print(f"gangsched: interrupted in {name} at t={end}", file=sys.stderr)
             code = INTERRUPTED
             break
         reports.append((name, result))
+        if timeline is not None:
+            drawn.append((name, result, timeline))
     if options.output == "json":
         print_json(_plain(reports, source.skipped))
     else:
         for sentence in source.skipped:
             print(f"skipped: {sentence}")
         print(table_text(("", *(name for name, _report in reports)), _rows(reports)))
+    if drawn:
+        draw(options.picture, drawn)
     return code
 
 

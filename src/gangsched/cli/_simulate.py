@@ -10,6 +10,7 @@ from typing import Any, Final
 from gangsched._seconds import format_span
 from gangsched.cli._files import print_json, written
 from gangsched.cli._options import add_policy
+from gangsched.cli._picture import add_picture, check_file, draw
 from gangsched.cli._run import (
     INTERRUPTED,
     InterruptedRunError,
@@ -20,8 +21,9 @@ from gangsched.cli._run import (
     simulator_of,
 )
 from gangsched.cli._workload import Source, add_source, read_source
-from gangsched.simulation import EventLog, Report, Snapshots, report
+from gangsched.simulation import EventLog, Observer, Report, Snapshots, report
 from gangsched.simulation.render import print_report
+from gangsched.simulation.timeline import Timeline
 
 __all__ = ["add_simulate", "print_as", "run"]
 
@@ -48,13 +50,20 @@ def add_simulate(commands: Any) -> None:
         default="auto",
         help=f"print tables and events too; auto: for at most {_DETAILED_PODS} pods",
     )
+    add_picture(out)
     out.add_argument("--log", metavar="FILE", help="write a decision log, for gangsched replay")
 
 
 def _simulate(options: argparse.Namespace) -> int:
+    check_file(options.picture)
     settings, source = run_settings(options), read_source(options)
-    result, is_whole = run(source, settings, detail=options.detail, log=options.log)
+    timeline = None if options.picture is None else Timeline()
+    result, is_whole = run(
+        source, settings, detail=options.detail, log=options.log, timeline=timeline
+    )
     print_as(result, options.output)
+    if timeline is not None:
+        draw(options.picture, [(_name_of(settings), result, timeline)])
     if is_whole:
         return 0
     at = f"t={format_span(result.summary.end)}"
@@ -63,7 +72,12 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def run(
-    source: Source, settings: dict[str, Any], *, detail: str, log: str | None = None
+    source: Source,
+    settings: dict[str, Any],
+    *,
+    detail: str,
+    log: str | None = None,
+    timeline: Timeline | None = None,
 ) -> tuple[Report, bool]:
     """Run a workload; return the report, and whether the run came to its end."""
     events, tables = EventLog(), Snapshots()
@@ -72,11 +86,17 @@ def run(
     delete = not detailed and source.finishes_whole
     is_whole = False
     with written(log) as write, Interrupts() as interrupts:
-        observers = (events, tables, interrupts) if detailed else (interrupts,)
+        observers: tuple[Observer, ...] = (interrupts,)
+        if detailed:
+            observers = (events, tables, interrupts)
+        if timeline is not None:
+            observers = (*observers, timeline)
         simulator = simulator_of(
             source, settings, log=write, observers=observers, delete_finished=delete
         )
         tables.watch(simulator)
+        if timeline is not None:
+            timeline.watch(simulator)
         with suppress(InterruptedRunError):
             run_to_the_end(simulator, settings["until"], source.count)
             is_whole = True
@@ -88,6 +108,10 @@ def run(
         events=events.entries,
     )
     return result, is_whole
+
+
+def _name_of(settings: dict[str, Any]) -> str:
+    return str(settings["policy"] or settings["config"])
 
 
 def print_as(result: Report, output: str) -> None:

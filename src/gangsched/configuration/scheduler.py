@@ -3,7 +3,8 @@
 ===============  =================================================================================
 plugin           arguments
 ===============  =================================================================================
-Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``placement``, ``searchBudget``
+Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``minimaFirst``, ``placement``,
+                 ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
 VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
@@ -109,6 +110,7 @@ def make_scheduler(
         order=gang.choice("order", Order, Order.LAST_FAILURE),
         match_policy=gang.choice("matchPolicy", MatchPolicy, MatchPolicy.ONCE_SATISFIED),
         when_bind_fails=gang.choice("whenBindFails", WhenBindFails, WhenBindFails.RELEASE_GROUP),
+        minima_first=gang.flag("minimaFirst"),
     )
     placement = gang.choice("placement", PlacementStrategy, PlacementStrategy.AUTO)
     budget = gang.whole("searchBudget", 10_000)
@@ -247,6 +249,12 @@ class _Args:
         given = self._given.pop(name, default)
         if type(given) is not int or given < least:
             raise InvalidValueError(self.path(name), given, f"a whole number >= {least}")
+        return given
+
+    def flag(self, name: str) -> bool:
+        given = self._given.pop(name, False)
+        if type(given) is not bool:
+            raise InvalidValueError(self.path(name), given, "true or false")
         return given
 
     def seconds(self, name: str, default: float) -> float:

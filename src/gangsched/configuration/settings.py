@@ -136,6 +136,7 @@ class Settings:
         partial_bound: Seconds for which a gang may be partly on nodes before it is released.
         write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` are
             written; False if another controller writes them.
+        demand_interval: Seconds between two measurements of the pending demand; 0 for none.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -147,6 +148,7 @@ class Settings:
     respect_budgets: bool = False
     partial_bound: float = 10.0
     write_group_status: bool = True
+    demand_interval: float = 30.0
 
 
 def read_settings(document: object) -> Settings:
@@ -171,6 +173,7 @@ def read_settings(document: object) -> Settings:
         partial_bound=root.seconds("partialGangSeconds", 10.0),
         respect_budgets=root.flag("respectDisruptionBudgets", False),
         write_group_status=root.flag("writePodGroupStatus", True),
+        demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:

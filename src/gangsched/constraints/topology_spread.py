@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import NoReturn, final
+from typing import Any, Final, NoReturn, final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
-from gangsched._fields import as_tuple, check_each, check_positive, check_text, refuse_choice
+from gangsched._fields import as_tuple, check_each, check_text, refuse_choice
 from gangsched._repr import short_repr
 from gangsched.constraints.pod_affinity import check_selector
 from gangsched.constraints.selectors import LabelSelector
 from gangsched.errors import InvalidValueError
 
 __all__ = ["NodeInclusionPolicy", "TopologySpreadConstraint", "WhenUnsatisfiable"]
+
+_LARGEST: Final = 2**31 - 1
+_INT32: Final = "an int from 1 to 2**31 - 1"
 
 
 class WhenUnsatisfiable(enum.Enum):
@@ -47,19 +50,30 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
 
 
+def _is_int32(value: object) -> bool:
+    return type(value) is int and 1 <= value <= _LARGEST
+
+
+def _check_int32(_owner: object, attribute: Attribute[Any], value: object) -> None:
+    """Require a positive int32, as the API server does: scores compute with it as a float."""
+    if not _is_int32(value):
+        raise InvalidValueError(attribute.name, value, _INT32)
+
+
 @final
 @frozen(kw_only=True)
 class TopologySpreadConstraint:
     """How evenly pods are spread over the domains of a node label.
 
     Attributes:
-        max_skew: The largest skew that is allowed, an int >= 1.
+        max_skew: The largest skew that is allowed, an int from 1 to 2**31 - 1.
         topology_key: The key of the node label whose values are the domains.
         when_unsatisfiable: Whether the constraint is hard, or only a preference.
         label_selector: Selects the pods that are counted, in the namespace of the pod. None and an
             empty selector count no pod, as in kube-scheduler.
-        min_domains: The least number of domains. While there are fewer, the smallest number of pods
-            in a domain counts as 0. None for 1; only for a hard constraint.
+        min_domains: The least number of domains, an int from 1 to 2**31 - 1. While there are fewer,
+            the smallest number of pods in a domain counts as 0. None for 1; only for a hard
+            constraint.
         node_affinity_policy: Whether nodes that do not match the pod's node selector and required
             node affinity are left out.
         node_taints_policy: Whether nodes with a taint that the pod does not tolerate are left out.
@@ -67,7 +81,7 @@ class TopologySpreadConstraint:
             key that the pod does not have is ignored.
     """
 
-    max_skew: int = field(validator=check_positive)
+    max_skew: int = field(validator=_check_int32)
     topology_key: str = field(validator=check_text)
     when_unsatisfiable: WhenUnsatisfiable = field(
         default=WhenUnsatisfiable.DO_NOT_SCHEDULE, converter=WhenUnsatisfiable
@@ -87,8 +101,8 @@ class TopologySpreadConstraint:
     def __attrs_post_init__(self) -> None:
         least = self.min_domains
         if least is not None:
-            if type(least) is not int or least < 1:
-                raise InvalidValueError("min_domains", least, "an int >= 1, or None")
+            if not _is_int32(least):
+                raise InvalidValueError("min_domains", least, f"{_INT32}, or None")
             if not self.is_hard:
                 raise InvalidValueError(
                     "min_domains", least, "None if when_unsatisfiable is ScheduleAnyway"

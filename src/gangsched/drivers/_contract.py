@@ -14,6 +14,7 @@ from gangsched.protocols import FourCalls
 __all__ = [
     "DrivenScheduler",
     "ErrorHandler",
+    "allow_evictions",
     "answer_question",
     "ask_scheduler",
     "check_max_binds",
@@ -42,6 +43,13 @@ def check_max_binds(max_binds: object) -> int:
     if type(max_binds) is not int or max_binds < 1:
         raise InvalidValueError("max_binds", max_binds, "an int >= 1")
     return max_binds
+
+
+def allow_evictions(driven: DrivenScheduler) -> None:
+    """Tell a scheduler that its driver evicts; a wrapper of the host need not pass it on."""
+    allow: Any = getattr(driven, "allow_evictions", None)
+    if callable(allow):
+        allow()
 
 
 def ask_scheduler(driven: DrivenScheduler, question: Callable[[Scheduler], T]) -> T:

@@ -31,6 +31,7 @@ from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
     ErrorHandler,
+    allow_evictions,
     answer_question,
     ask_scheduler,
     check_max_binds,
@@ -61,8 +62,9 @@ class Driver:
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
-            If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. None if no policy
-            evicts: an eviction then ends ``run`` with ``InvalidValueError``.
+            If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
+            driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is released.
+            None if no policy evicts: an eviction then ends ``run`` with ``InvalidValueError``.
         observe: Called with every effect, in order. All effects of one call are observed before
             the first of them is performed.
         observers: Called with events, results of calls, and when there is nothing to do.
@@ -101,6 +103,8 @@ class Driver:
             can_evict=evict is not None,
             max_binds=check_max_binds(max_binds),
         )
+        if evict is not None:
+            allow_evictions(scheduler)
         self._bind = bind
         self._evict = evict
         self._one_at_a_time = max_binds == 1
@@ -117,17 +121,19 @@ class Driver:
 
     # For the host ---------------------------------------------------------------------------
 
-    def tell(self, event: Event) -> None:
-        """Hand an event in.
+    def tell(self, *events: Event) -> None:
+        """Hand events in, in order.
 
         While 4,096 events wait, an update of an object replaces the event that waits for it. Await
         ``ready`` before ``tell`` to slow down whatever produces the events.
 
         Raises:
-            InvalidValueError: It is not an event; nothing was handed in.
+            InvalidValueError: One is not an event; nothing was handed in.
         """
-        check_event(event)
-        self._inbox.put(event)
+        for event in events:
+            check_event(event)
+        for event in events:
+            self._inbox.put(event)
         self._wake()
 
     async def ready(self) -> None:

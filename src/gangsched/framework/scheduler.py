@@ -22,6 +22,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar, final
 
+from attrs import evolve
+
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
@@ -97,12 +99,15 @@ class Scheduler:
 
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides, and a notice says so.
+        can_evict: Whether the host performs ``Evict``, so that the gang policy may release a gang
+            that is partly bound. None: if *preemption* is given, or if a driver calls
+            ``allow_evictions``, as those of ``gangsched.drivers`` do if they are given *evict*.
 
     Raises:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_listed", "_now", "_state")
+    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -118,6 +123,7 @@ class Scheduler:
         backfill: Backfill | None = None,
         group_grace: float = 60.0,
         strict_priorities: bool = False,
+        can_evict: bool | None = None,
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
@@ -133,6 +139,8 @@ class Scheduler:
             raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
         if type(strict_priorities) is not bool:
             raise InvalidValueError("strict_priorities", strict_priorities, "True or False")
+        if can_evict is not None and type(can_evict) is not bool:
+            raise InvalidValueError("can_evict", can_evict, "True, False or None")
         if type(search_budget) is not int or search_budget < 0:
             raise InvalidValueError("search_budget", search_budget, "an int >= 0")
         if not callable(membership):
@@ -149,7 +157,9 @@ class Scheduler:
             Backoff() if backoff is None else backoff,
             preemption,
             strict_priorities,
+            preemption is not None if can_evict is None else can_evict,
         )
+        self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
@@ -269,6 +279,15 @@ class Scheduler:
             self._begin(now, listing=True)
             return self._end()
 
+    def allow_evictions(self) -> None:
+        """Note that the host performs ``Evict``; see *can_evict*. Drivers call it. O(1).
+
+        It is part of how the scheduler is made, like the arguments, and not of its snapshot.
+        """
+        with self._call("allow_evictions"):
+            if self._host_decides:
+                self._state.settings = evolve(self._state.settings, can_evict=True)
+
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/2``.
 
@@ -312,11 +331,12 @@ class Scheduler:
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
         config = _new_state.config(state.settings, state.pods, state.reservations)
-        return config, self.snapshot()
+        return (*config, self._host_decides), self.snapshot()
 
     def __setstate__(self, kept: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        config, data = kept
+        (*config, host_decides), data = kept
         self._call = OneCall()
+        self._host_decides = host_decides
         self._state = _new_state.empty(*config)
         self.restore(data)
 
@@ -334,7 +354,7 @@ class Scheduler:
             PluginError: A plugin raised.
         """
         with self._call("why"):
-            return answers.why(self._state, subject)
+            return answers.why(self._state, subject, now=self._now)
 
     def pending(self) -> Listing[PendingRow]:
         """Return the pods and groups that need nodes, in the order in which they would be tried.
@@ -370,7 +390,11 @@ class Scheduler:
         return answers.asked(self._state.call, lambda: rows(self._state, self._now))
 
     def what_if(
-        self, *events: Event, now: float | None = None, until: float | None = None
+        self,
+        *events: Event,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
     ) -> WhatIf:
         """Return what would happen after some events, without changing anything.
 
@@ -386,6 +410,9 @@ class Scheduler:
             events: The events, in order; none to ask what happens without any.
             now: The current instant; None for that of the last call.
             until: The instant until which deadlines are applied and cycles are run; None for *now*.
+            budget: The number of steps that the question may take in all, an int >= 1; a step is
+                about 10 microseconds, and a decision takes at least 10. When it is used up, nothing
+                more is decided, and ``WhatIf.exhausted`` is true.
 
         Raises:
             InvalidValueError: An argument is malformed; *now* is before the last call, or None
@@ -398,8 +425,9 @@ class Scheduler:
         now, until = simulate.span(self._now, now, until)
         for event in events:
             check_event(event)
+        simulate.check_budget(budget)
         self._call.refuse_inside("what_if")
-        ahead = simulate.look(self, self._state, now)
+        ahead = simulate.look(self, self._state, now, simulate.Spending(budget))
         for event in events:
             ahead.tell(event)
         ahead.run(until)
@@ -413,6 +441,7 @@ class Scheduler:
         most: int = 64,
         now: float | None = None,
         until: float | None = None,
+        budget: int = 1_000_000,
     ) -> SmallestChange:
         """Return the least number of added nodes with which a group would start.
 
@@ -429,6 +458,8 @@ class Scheduler:
             now: The current instant; None for that of the last call.
             until: The instant by which the group has to start. None for *now*, or for the end of
                 its backoff if it is in backoff.
+            budget: The number of steps that all trials may take together; see ``what_if``. When it
+                is used up, ``Insufficient.exhausted`` is true.
 
         Raises:
             UnknownPodError: The scheduler does not know the group.
@@ -443,9 +474,17 @@ class Scheduler:
         if type(most) is not int or most < 0:
             raise InvalidValueError("most", most, "an int >= 0")
         now, _end = simulate.span(self._now, now, until)
+        simulate.check_budget(budget)
         key = GroupKey(group if isinstance(group, str) else group.key)
         self._call.refuse_inside("smallest_change")
-        return smallest.search(self, self._state, key, shape, most=most, now=now, until=until)
+        return smallest.search(
+            self, self._state, key, shape, most=most, now=now, until=until, budget=budget
+        )
+
+    @property
+    def can_evict(self) -> bool:
+        """Whether the host performs evictions, as far as the scheduler was told."""
+        return self._state.settings.can_evict
 
     @property
     def queue(self) -> SchedulingQueue:

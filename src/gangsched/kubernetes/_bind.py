@@ -12,8 +12,7 @@ Rules:
   R3  a pod that was found elsewhere is stored before the failure is reported, so that the
       scheduler counts it there;
   R4  nothing is bound to a node that is gone: the API server does not check that;
-  R5  an eviction of a pod waits for the end of its bind, see ``ended``;
-  R6  the body has the UID, so a pod that was recreated under its name is not bound in its place.
+  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import PodFacts
 from gangsched.kubernetes._requests import Requests, said, to_json
-from gangsched.model import Pod, PodUID
+from gangsched.model import Pod
 
 __all__ = ["BindRefusedError", "Binder", "pod_path"]
 
@@ -83,7 +82,7 @@ class Binder:
         self._found = found
         self._may_write = may_write
         self._timeout = timeout
-        self._under_way: dict[PodUID, asyncio.Future[bool]] = {}
+        self._under_way = 0
 
     async def __call__(self, bind: Bind) -> None:
         """Bind a pod; return when it is on the node.
@@ -91,27 +90,15 @@ class Binder:
         Raises:
             BindRefusedError: It is not, and will not be.
         """
-        done = False
-        ended = asyncio.get_running_loop().create_future()
-        self._under_way[bind.uid] = ended
+        self._under_way += 1
         try:
             await self._bind(bind)
-            done = True
         finally:
-            self._under_way.pop(bind.uid, None)
-            ended.set_result(done)
+            self._under_way -= 1
 
     def __len__(self) -> int:
         """Return how many binds are under way."""
-        return len(self._under_way)
-
-    async def ended(self, uid: PodUID) -> bool:
-        """Wait for the end of a bind that is under way; return whether the pod is bound."""
-        under_way = self._under_way.get(uid)
-        if under_way is not None:
-            return await asyncio.shield(under_way)
-        pod = self._cache.cluster.pod(uid)
-        return pod is not None and pod.node_name is not None
+        return self._under_way
 
     async def _bind(self, bind: Bind) -> None:
         pod = self._cache.cluster.pod(bind.uid)

@@ -96,7 +96,6 @@ class Cache:
         self._dialects = tuple(dialects)
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
-        self._renewed: dict[PodUID, Pod] = {}
         self._claims: dict[Hashable, object] = {}
         self._groups: dict[GroupKey, dict[str, GroupFacts]] = {}
         self._classes: dict[str, PriorityClassFacts] = {}
@@ -123,7 +122,7 @@ class Cache:
         return cast("Membership | None", claim)
 
     def apply(self, event: Event) -> Event:
-        """Make the report of a bind true, or an event of ``renew``; all others are stored already.
+        """Make the report of a bind true; all other events are stored already.
 
         Raises:
             ClusterStateError: The pod is gone, or is on another node.
@@ -137,22 +136,7 @@ class Cache:
             elif pod is None or pod.node_name != event.node:  # otherwise the echo came first
                 self.cluster.apply(event)
                 self._touch(pod)
-        elif isinstance(event, PodDeleted) and event.uid in self._renewed:
-            self.cluster.apply(event)
-        elif isinstance(event, PodAdded) and event.pod.uid in self._renewed:
-            self.cluster.apply(PodAdded(self._renewed.pop(event.pod.uid)))
         return event
-
-    def renew(self, uid: PodUID) -> tuple[Event, ...]:
-        """Return the events after which the scheduler sees a pod as a new one.
-
-        Unlike all others, they become true when they are applied: the pod is absent in between.
-        """
-        pod = self.cluster.pod(uid)
-        if pod is None or uid in self._renewed:
-            return ()
-        self._renewed[uid] = pod
-        return PodDeleted(uid), PodAdded(pod)
 
     def group_facts(self, key: GroupKey) -> GroupFacts | None:
         """Return the object of a group; None if the group has no specification. O(1)."""
@@ -195,10 +179,6 @@ class Cache:
         else:
             self.conditions.pop(pod.uid, None)
             self.nominated.pop(pod.uid, None)
-        if pod.uid in self._renewed:
-            self._renewed[pod.uid] = pod
-            if known is None:
-                return None
         if known is None:
             self._touch(pod)
             return self.cluster.apply(PodAdded(pod))
@@ -214,7 +194,6 @@ class Cache:
         self._touch(known)
         self._foreign.discard(uid)
         self._newer.pop(uid, None)
-        self._renewed.pop(uid, None)
         self.conditions.pop(uid, None)
         self.nominated.pop(uid, None)
         return None if known is None else self.cluster.apply(PodDeleted(uid))

@@ -1,10 +1,10 @@
 """Pending demand: how many nodes of which kind would start which gangs.
 
 Theory of operation. Gangs are asked about one after the other, in the order of the queue. For each,
-``smallest_change`` gives the least number of nodes of each kind. The kind that needs the fewest is
-chosen; of equal ones, the most frequent in the cluster. Each gang is asked about alone, so two
-gangs may count the same free capacity. Then a second round asks for what the first one left out.
-A loop that adds what is asked for ends when all gangs run.
+``what_if`` is asked with 1, 2, 3 more nodes of each kind, beside the nodes that the gangs before it
+need. The first number with which it starts, and they too, is its own. The kind that needs the
+fewest is chosen; of equal ones, the most frequent in the cluster. So all nodes together start all
+gangs that are named. It is ``smallest_change`` for many gangs at once.
 
 Rules:
   R1  a gang that lacks members has no demand: nodes create no members;
@@ -14,22 +14,28 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Container, Generator, Iterable, Sequence
 from typing import Any, Final, final
 
 from attrs import frozen
 
-from gangsched._node_kinds import kinds_of_nodes
+from gangsched._node_kinds import kinds_of_nodes, one_more
+from gangsched.errors import GangschedError
+from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
 from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node
-from gangsched.what_if import Sufficient
 
-__all__ = ["MOST_GANGS", "MOST_KINDS", "MOST_NODES", "Demand", "pending_demand"]
+__all__ = ["MOST_GANGS", "MOST_KINDS", "MOST_NODES", "Demand", "DemandMeter", "pending_demand"]
 
 MOST_GANGS: Final = 16
 MOST_KINDS: Final = 4
 MOST_NODES: Final = 16
+
+_log = logging.getLogger("gangsched.kubernetes")
 
 
 @final
@@ -84,32 +90,130 @@ def pending_demand(
         kinds: How many kinds of nodes are tried, the most frequent first.
         most: How many nodes are tried for one gang.
     """
-    shapes = kinds_of_nodes(nodes)[:kinds]
+    steps = _steps(scheduler, nodes, lambda: now, groups=groups, kinds=kinds, most=most)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: list[Demand] = end.value
+            return found
+
+
+@final
+class DemandMeter:
+    """Measures the pending demand again and again, a little at a time.
+
+    Each question runs forks of the scheduler, and nothing else runs meanwhile. So between two
+    questions everything else has its turn, and no question is asked while binds wait.
+
+    Args:
+        scheduler: The scheduler.
+        nodes: Returns the nodes of the cluster.
+        clock: Returns the current instant.
+        give_way: Waits while binds have to go first; called with the instant of the question.
+        show: Called with what was found.
+        interval: Seconds between two measurements.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        nodes: Callable[[], Iterable[Node]],
+        clock: Callable[[], float],
+        give_way: Callable[[float], Awaitable[object]],
+        show: Callable[[Sequence[Demand]], object],
+        *,
+        interval: float,
+    ) -> None:
+        self._scheduler = scheduler
+        self._nodes = nodes
+        self._clock = clock
+        self._give_way = give_way
+        self._show = show
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Measure until cancelled, or until the scheduler cannot be asked."""
+        while True:
+            await asyncio.sleep(self._interval)
+            try:
+                found = await self.measure()
+            except GangschedError as error:  # such as a plugin that has state and no fork
+                _log.warning("the pending demand is not measured any more: %s", error)
+                self._show(())
+                return
+            self._show(found)
+
+    async def measure(self) -> list[Demand]:
+        """Return the pending demand."""
+        steps = _steps(self._scheduler, self._nodes(), self._clock)
+        while True:
+            await self._give_way(time.monotonic())
+            await asyncio.sleep(0)
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: list[Demand] = end.value
+                return found
+
+
+def _steps(
+    scheduler: Scheduler,
+    nodes: Iterable[Node],
+    clock: Callable[[], float],
+    *,
+    groups: int = MOST_GANGS,
+    kinds: int = MOST_KINDS,
+    most: int = MOST_NODES,
+) -> Generator[None, None, list[Demand]]:
+    """Ask one question after the other; return what was found."""
+    known = list(nodes)
+    taken = {node.name for node in known}
+    shapes = kinds_of_nodes(known)[:kinds]
     asked = [
         row.group
         for row in scheduler.pending()
         if row.group is not None and not isinstance(row.why, NotEnoughMembers)
     ]
-    found: dict[Node, tuple[int, list[GroupKey]]] = {}
-    for key in asked[:groups]:
-        best = _fewest(scheduler, key, shapes, most=most, now=now)
-        if best is not None and best.nodes:
-            number, keys = found.setdefault(best.shape, (0, []))
-            found[best.shape] = (number + best.nodes, [*keys, key])
-    demands = [Demand(like, number, tuple(keys)) for like, (number, keys) in found.items()]
+    added: list[Node] = []
+    by_kind: dict[Node, tuple[int, list[GroupKey]]] = {}
+    answered: frozenset[GroupKey] = frozenset()
+    started: frozenset[GroupKey] | None = None
+    for key in asked[:groups] if shapes else ():
+        if started is None:
+            yield
+            started = _started(scheduler, (), clock())
+        if key in started:
+            continue
+        best: list[Node] = []
+        kind = shapes[0]
+        for shape in shapes:
+            limit = len(best) - 1 if best else most
+            for count in range(1, limit + 1):
+                yield
+                more = [one_more(shape, _new_name(shape, taken, added, n)) for n in range(count)]
+                found = _started(scheduler, (*added, *more), clock())
+                if key in found and answered <= found:
+                    best, kind, started = more, shape, found
+                    break
+        if best:
+            added += best
+            answered |= {key}
+            count, keys = by_kind.get(kind, (0, []))
+            by_kind[kind] = (count + len(best), [*keys, key])
+    demands = [Demand(like, count, tuple(keys)) for like, (count, keys) in by_kind.items()]
     return sorted(demands, key=lambda demand: -demand.nodes)
 
 
-def _fewest(
-    scheduler: Scheduler, key: GroupKey, shapes: Iterable[Node], *, most: int, now: float
-) -> Sufficient | None:
-    """Return the answer with the fewest nodes; None if no kind of node helps."""
-    best: Sufficient | None = None
-    for shape in shapes:
-        limit = most if best is None else best.nodes - 1
-        answer = scheduler.smallest_change(key, shape, most=limit, now=now)
-        if isinstance(answer, Sufficient):
-            best = answer
-            if not best.nodes:
-                return best
-    return best
+def _started(scheduler: Scheduler, added: Iterable[Node], now: float) -> frozenset[GroupKey]:
+    """Return the gangs that would start if nodes were added."""
+    answer = scheduler.what_if(*map(NodeAdded, added), now=now)
+    return frozenset(each.group for each in answer.effects if isinstance(each, GroupScheduled))
+
+
+def _new_name(shape: Node, taken: Container[str], added: Sequence[Node], number: int) -> str:
+    """Return a name that no node of the cluster has, and no added one."""
+    name = f"{shape.name}-{len(added) + number}"
+    while name in taken:
+        name = f"{name}-more"
+    return name

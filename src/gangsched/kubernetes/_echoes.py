@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar, final
 
-from gangsched.drivers._contract import DrivenScheduler, ask_scheduler
+from gangsched.drivers._contract import DrivenScheduler, allow_evictions, ask_scheduler
 from gangsched.events import Bound, Effect, Event, PodDeleted, PodScheduled, PodUpdated
 from gangsched.framework import Scheduler
 from gangsched.model import Pod, PodUID
@@ -74,6 +74,10 @@ class WithoutEchoes:
     def next_deadline(self) -> float | None:
         """See ``Scheduler.next_deadline``."""
         return self._driven.next_deadline()
+
+    def allow_evictions(self) -> None:
+        """See ``Scheduler.allow_evictions``."""
+        allow_evictions(self._driven)
 
     def ask(self, question: Callable[[Scheduler], T]) -> T:
         """Return what a question about the scheduler returns."""

@@ -3,11 +3,13 @@
 - ``PodScheduled``: event ``Scheduled`` of the pod.
 - ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
   ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
-- ``GroupScheduled``: event ``Scheduled`` of the group. Its condition ``PodGroupScheduled=True``
-  follows when as many members are bound as it needs, so that it says what is true.
+- ``GroupScheduled``: event ``Scheduled`` of the group.
+- ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
+- ``GroupPartlyBound``: event ``PartlyBound`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
   ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
-- ``GroupIncomplete``: event ``Incomplete`` of the group, if it still is after 10 s.
+- ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
+  members, if it still is after 10 s.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more.
 - ``Evict``: event ``GangReleased`` of the pod when it is deleted, unless it is a victim.
@@ -15,20 +17,23 @@
 Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
   R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
-      sees every pod that needs a node.
+      sees every pod that needs a node;
+  R3  a member that gets the reason of its gang has no event of its own: the gang has one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final, final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias, final
 
 from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBound,
     GroupIncomplete,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     Nominated,
@@ -48,6 +53,8 @@ from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
+
+_Told: TypeAlias = GroupRejected | GroupIncomplete
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
@@ -114,11 +121,21 @@ class Effects:
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""
-        reported = {each.uid for each in effects if isinstance(each, PodUnschedulable)}
+        told: dict[GroupKey, _Told] = {}
         for effect in effects:
-            self._effect(effect, reported)
+            if isinstance(effect, GroupRejected | GroupIncomplete):
+                told[effect.group] = effect
+            if not isinstance(effect, PodUnschedulable) or not told:
+                self._effect(effect)
+                continue
+            # a member that was tried is told before its group, the others after it
+            group = self._group_of(effect.uid, told)
+            if group is None:
+                self._effect(effect)
+            elif isinstance(group, GroupRejected):
+                self._status.unschedulable(effect.uid, effect.reason)
 
-    def _effect(self, effect: Effect, reported: set[PodUID]) -> None:
+    def _effect(self, effect: Effect) -> None:
         match effect:
             case PodScheduled(uid, node):
                 self._scheduled(uid, node)
@@ -128,8 +145,12 @@ class Effects:
                 self._not_admitted(uid, reason)
             case GroupScheduled():
                 self._group_scheduled(effect)
+            case GroupBound():
+                self._group_bound(effect)
+            case GroupPartlyBound():
+                self._group_partly_bound(effect)
             case GroupRejected():
-                self._group_rejected(effect, reported)
+                self._group_rejected(effect)
             case GroupIncomplete():
                 self._group_incomplete(effect.group)
             case Nominated():
@@ -147,17 +168,6 @@ class Effects:
         if pod is not None:
             note = f"Successfully assigned {pod.key} to {node}"
             self._events.record(_regarding(pod), "Normal", "Scheduled", "Binding", note)
-            if self._partial.is_starting():
-                self._whole(pod)
-
-    def _whole(self, pod: Pod) -> None:
-        """Write that the group of a pod is scheduled, if this was the last bind it needed."""
-        claim = self._cache.membership(pod)
-        if claim is not None and self._partial.is_whole(claim.group):
-            info = self._scheduler.registry.get(claim.group)
-            count = 0 if info is None else info.assigned
-            message = f"{count} members are assigned to nodes"
-            self._status.group(claim.group, scheduled=True, message=message)
 
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
@@ -198,14 +208,22 @@ class Effects:
         if regarding is not None:
             self._events.record(regarding, "Normal", "Scheduled", "Binding", note)
 
-    def _group_rejected(self, rejected: GroupRejected, reported: set[PodUID]) -> None:
+    def _group_bound(self, bound: GroupBound) -> None:
+        self._partial.whole(bound.group)
+        message = f"{bound.bound} members are assigned to nodes"
+        self._status.group(bound.group, scheduled=True, message=message)
+
+    def _group_partly_bound(self, part: GroupPartlyBound) -> None:
+        regarding = self._regarding_group(part.group)
+        if regarding is not None:
+            note = f"{part.scheduled} of {part.min_available} members are on nodes: {part.reason}"
+            self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
+
+    def _group_rejected(self, rejected: GroupRejected) -> None:
         self._status.group(rejected.group, scheduled=False, message=rejected.reason)
         regarding = self._regarding_group(rejected.group)
         if regarding is not None:
             self._failed(regarding, rejected.reason)
-        for uid in self._pending_members(rejected.group):
-            if uid not in reported:
-                self._status.unschedulable(uid, rejected.reason)
 
     def _group_incomplete(self, key: GroupKey) -> None:
         if key not in self._incomplete:
@@ -224,6 +242,8 @@ class Effects:
         )
         note = f"The group is incomplete: {minimum}"
         self._status.group(key, scheduled=False, message=note)
+        for uid in self._pending_members(key):
+            self._status.unschedulable(uid, f"pod group {key} is incomplete")
         regarding = self._regarding_group(key)
         if regarding is None:  # no specification: the first member is told
             first = next(iter(self._pending_members(key)), None)
@@ -231,6 +251,12 @@ class Effects:
             regarding = None if pod is None else _regarding(pod)
         if regarding is not None:
             self._events.record(regarding, "Warning", "Incomplete", "Scheduling", note)
+
+    def _group_of(self, uid: PodUID, told: Mapping[GroupKey, _Told]) -> _Told | None:
+        """Return what was told of the group of a pod in this call; None if nothing was."""
+        pod = self._cache.cluster.pod(uid)
+        claim = None if pod is None else self._cache.membership(pod)
+        return None if claim is None else told.get(claim.group)
 
     def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
         info = self._scheduler.registry.get(key)

@@ -8,13 +8,12 @@ Rules:
   R3  with *respect_budgets*, the request is an eviction. The API server refuses it with 429 while a
       PodDisruptionBudget allows none, and the caller repeats it;
   R4  a pod that is gone counts as evicted;
-  R5  a pod whose bind is under way is evicted when the bind has ended. If the bind failed, the pod
-      holds no node: it is spared, and the scheduler is told to see it as a new pod.
+  R5  the scheduler evicts only pods that are bound, so no bind of the pod is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from gangsched.events import Evict
@@ -40,8 +39,6 @@ class Evictor:
         requests: Sends requests.
         cache: The cluster state.
         is_preempted: Whether a pod is evicted for a preemptor; otherwise its own gang has failed.
-        ended: Waits for the end of the bind of a pod; returns whether the pod is bound.
-        spare: Called with a pod that is not evicted, because it was never bound.
         evicted: Called with the pod and the effect, after the API server has accepted the eviction.
         respect_budgets: Whether disruption budgets may delay the eviction of a gang that failed.
         patience: How many seconds of pauses one request is repeated for.
@@ -52,8 +49,6 @@ class Evictor:
         requests: Requests,
         cache: Cache,
         is_preempted: Callable[[PodUID], bool],
-        ended: Callable[[PodUID], Awaitable[bool]],
-        spare: Callable[[PodUID], object],
         evicted: Callable[[Pod, Evict], object],
         *,
         respect_budgets: bool = False,
@@ -62,8 +57,6 @@ class Evictor:
         self._requests = requests
         self._cache = cache
         self._is_preempted = is_preempted
-        self._ended = ended
-        self._spare = spare
         self._evicted = evicted
         self._respect_budgets = respect_budgets
         self._patience = patience
@@ -74,12 +67,8 @@ class Evictor:
         Raises:
             RequestError: The request failed; the caller repeats it later.
         """
-        is_bound = await self._ended(evict.uid)
         pod = self._cache.cluster.pod(evict.uid)
         if pod is None or pod.deleted_at is not None:
-            return
-        if not is_bound and pod.node_name is None:
-            self._spare(pod.uid)
             return
         preempted = self._is_preempted(evict.uid)
         await self._say_why(pod, evict.reason, preempted=preempted)

@@ -8,12 +8,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 from gangsched.configuration import Settings
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.framework import Scheduler
+from gangsched.kubernetes._demand import Demand
 from gangsched.kubernetes._server import Page
 from gangsched.metrics import Metrics
 
@@ -36,6 +37,7 @@ class Measures:
         self._of_request: dict[tuple[str, int], Any] = {}
         self._master: Any = None
         self._dropped: Any = None
+        self._demand: Any = None
         try:
             import prometheus_client  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError:
@@ -60,6 +62,13 @@ class Measures:
         self._dropped = client.Gauge(
             "gangsched_kubernetes_events_dropped",
             "Number of events that were not recorded since this replica leads.",
+            registry=registry,
+        )
+        self._profile = settings.profile.scheduler_names[0]
+        self._demand = client.Gauge(
+            "gangsched_pending_demand",
+            "Number of further nodes of a shape that would start pending gangs.",
+            labelnames=("profile", "shape", "like"),
             registry=registry,
         )
         self._master.labels(self._name).set(0)
@@ -87,6 +96,14 @@ class Measures:
         """Read from now on how many events were dropped."""
         if self._dropped is not None:
             self._dropped.set_function(read)
+
+    def demand(self, found: Sequence[Demand]) -> None:
+        """Show how many nodes would start the pending gangs; shapes without demand are left out."""
+        if self._demand is not None:
+            self._demand.clear()
+            for each in found:
+                like = each.like.name.removesuffix("-more")
+                self._demand.labels(self._profile, each.shape, like).set(each.nodes)
 
     def pages(self, problems: Callable[[], list[str]]) -> Mapping[str, Callable[[], Page]]:
         """Return the pages of the process.

@@ -38,7 +38,6 @@ from gangsched.kubernetes._facts import (
     PriorityClassFacts,
 )
 from gangsched.kubernetes._reflector import Delta
-from gangsched.model import PodUID
 
 __all__ = ["Owner"]
 
@@ -92,15 +91,6 @@ class Owner:
         """Hand an event to the scheduler, once it has begun."""
         if event is not None and self.driver is not None:
             self.driver.tell(event)
-
-    def spare(self, uid: PodUID) -> None:
-        """Let the scheduler see a pod as a new one: it was to be evicted, and was never bound.
-
-        For the scheduler a pod that it has asked to evict is terminating until it is gone.
-        """
-        if self.driver is not None:
-            for event in self.cache.renew(uid):
-                self.driver.tell(event)
 
     def binds(self) -> int:
         """Return how many binds wait for a connection or are under way."""

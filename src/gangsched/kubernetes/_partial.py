@@ -72,18 +72,10 @@ class PartialGangs:
         if key not in self._whole:
             self._begun.add(key)
 
-    def is_whole(self, key: GroupKey) -> bool:
-        """Return whether a gang that this process released has become whole since the last call."""
-        info = self._scheduler.registry.get(key)
-        if info is None or key not in self._begun or not _is_whole(info):
-            return False
+    def whole(self, key: GroupKey) -> None:
+        """Note that a gang is bound as a whole."""
         self._begun.discard(key)
         self._whole.add(key)
-        return True
-
-    def is_starting(self) -> bool:
-        """Return whether any gang was released and is not whole yet. O(1)."""
-        return bool(self._begun)
 
     async def run(self) -> None:
         """Look until cancelled."""

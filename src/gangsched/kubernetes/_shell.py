@@ -37,6 +37,7 @@ from gangsched.kubernetes._decode import (
     PodDecoder,
     decode_priority_class,
 )
+from gangsched.kubernetes._demand import DemandMeter
 from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
 from gangsched.kubernetes._echoes import WithoutEchoes
 from gangsched.kubernetes._effects import Effects
@@ -209,8 +210,6 @@ class Shell:
             requests,
             owner.cache,
             effects.is_victim,
-            binder.ended,
-            owner.spare,
             effects.evicted,
             respect_budgets=self._settings.respect_budgets,
         )
@@ -223,6 +222,16 @@ class Shell:
                 workers=self._settings.client.event_connections,
             )
             tasks.start(groups.run())
+        if self._settings.demand_interval:
+            meter = DemandMeter(
+                scheduler,
+                owner.cache.cluster.nodes,
+                self._clock,
+                GiveWay(owner.binds),
+                self._measures.demand,
+                interval=self._settings.demand_interval,
+            )
+            tasks.start(meter.run())
 
         def not_written(bind: Bind, reason: str) -> None:
             owner.tell(waits.refused(bind, reason))

@@ -27,12 +27,17 @@ __all__ = ["CALLS", "FORMAT", "Call", "Header", "Log", "read_log"]
 FORMAT: Final = "gangsched.decisions/1"
 """The name and version of the format, as in the header."""
 
-CALLS: Final = ("handle", "advance", "schedule_one", "rebuild", "restart", "shown")
-"""The kinds of lines: four calls of a scheduler, a new scheduler, and what the cluster showed."""
+CALLS: Final = (
+    *("handle", "advance", "schedule_one", "rebuild"),
+    *("restart", "allow_evictions", "shown"),
+)
+"""The kinds of lines: four calls of a scheduler, a new scheduler, that its host evicts, and what
+the cluster showed."""
 
 _EVENTS: Final[Form[tuple[Event, ...]]] = many(EVENT)
 _EFFECTS: Final[Form[tuple[Effect, ...]]] = many(EFFECT)
 _DECIDES: Final = frozenset(CALLS[:4])
+_ALONE: Final = frozenset(("restart", "allow_evictions"))
 
 
 @final
@@ -80,7 +85,7 @@ class Call:
         line: The line in the log, from 1; 0 for a call that is being written.
         call: One of ``CALLS``. ``restart`` replaces the scheduler by a new one; ``shown`` is not a
             call of the scheduler.
-        now: The instant of the call; None for ``restart`` and ``shown``.
+        now: The instant of the call; None for ``restart``, ``allow_evictions`` and ``shown``.
         event: The event of ``handle``; the cluster shows it before the call.
         shown: What the cluster showed beyond the lines before and *event*: as events, in order.
         effects: What the call returned; None if ``schedule_one`` returned None, if the call raised,
@@ -163,7 +168,7 @@ class Log:
             self._refuse(number, "call", f"expected one of {', '.join(CALLS)}, got {found}")
         decides, has_event = call in _DECIDES, call == "handle"
         names = ("call", "now", "event", "shown", "effects", "raised")
-        fits = (True, decides, has_event, call != "restart", decides, decides)
+        fits = (True, decides, has_event, call not in _ALONE, decides, decides)
         self._only(number, given, [name for name, fit in zip(names, fits, strict=True) if fit])
         now = given.get("now")
         if decides and not is_seconds(now):

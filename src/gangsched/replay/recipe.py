@@ -81,6 +81,8 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "reject_percentage": INT,
     "match_policy": choice(MatchPolicy),
     "when_bind_fails": choice(WhenBindFails),
+    "bind_retries": INT,
+    "minima_first": BOOL,
     "unit": choice(SchedulingUnit),
     "placement": choice(PlacementStrategy),
     "search_budget": _STEPS,
@@ -88,6 +90,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "preemption": optional(_PREEMPTION.form),
     "backfill": optional(_BACKFILL.form),
     "strict_priorities": BOOL,
+    "can_evict": optional(BOOL),
 }
 
 

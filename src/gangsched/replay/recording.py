@@ -128,6 +128,13 @@ class RecordedScheduler:
         """Return when ``advance`` has something to do; None until the next event."""
         return self.scheduler.next_deadline()
 
+    def allow_evictions(self) -> None:
+        """Note that the host performs evictions; written only if it changes anything."""
+        before = self.scheduler.can_evict
+        self.scheduler.allow_evictions()
+        if self.scheduler.can_evict != before:
+            self._log.write(Call(call="allow_evictions"))
+
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Rebuild the state from all objects that the cluster state shows."""
         self._write_reads()

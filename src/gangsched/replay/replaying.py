@@ -110,6 +110,8 @@ class Replay:
         """Make one call of the log, after ``show``; return the result of the scheduler."""
         if call.call == "restart":
             self.scheduler = self._make(self.cluster)
+        elif call.call == "allow_evictions":
+            self.scheduler.allow_evictions()
         if call.now is None:
             return None
         found, raised = None, None

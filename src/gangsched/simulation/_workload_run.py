@@ -102,7 +102,7 @@ class WorkloadRun:
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._volumes = VolumeController(self.cluster)
         self._make = make
-        self._calls = make(self._cache.cluster)
+        self._calls = self._new_scheduler()
         self._generation = 0
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
@@ -116,6 +116,14 @@ class WorkloadRun:
         """The scheduler itself, for reading."""
         calls = self._calls
         return calls.scheduler if isinstance(calls, RecordedScheduler) else calls
+
+    def _new_scheduler(self) -> Scheduler | RecordedScheduler:
+        """Return a new scheduler, whose evictions are performed."""
+        made = self._make(self._cache.cluster)
+        allow = getattr(made, "allow_evictions", None)  # a wrapper need not have it
+        if callable(allow):
+            allow()
+        return made
 
     def next(self) -> float | None:
         """Return the next instant at which something happens; None if nothing will."""
@@ -329,7 +337,7 @@ class WorkloadRun:
         self._generation += 1
         self._delivery.clear()
         self.usage.record_restart(self.now)
-        self._calls = self._make(self._cache.cluster)
+        self._calls = self._new_scheduler()
         self._list()
 
     def _tell_later(self, seconds: float, event: Event | None) -> None:

@@ -20,7 +20,9 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBound,
     GroupIncomplete,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     NodeAdded,
@@ -234,6 +236,15 @@ class EventLog:
                     f" after {format_span(waited)}"
                 )
                 self._say(now, _NORMAL, "Scheduled", f"podgroup/{group}", text)
+            case GroupBound(group, attempt, bound):
+                text = f"Attempt {attempt}: {_members(bound)} bound, it runs"
+                self._say(now, _NORMAL, "Bound", f"podgroup/{group}", text)
+            case GroupPartlyBound(group, scheduled, minimum, uid, reason):
+                text = (
+                    f"Runs in part: {_members(scheduled)} of {minimum} on nodes,"
+                    f" {self._pod(uid)} is not bound: {reason}"
+                )
+                self._say(now, _WARNING, "PartlyBound", f"podgroup/{group}", text)
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
                 self._say(now, _WARNING, "Evicted", self._pod(uid), text)

@@ -225,6 +225,7 @@ class StepRunner:
     def _settle(self) -> None:
         self._delay_events(False)
         self._look()
+        self._end_binds()
         self._tick(0.0)
         while names := startable(self.observer):
             self._wait_for(names)
@@ -236,7 +237,17 @@ class StepRunner:
             waited = self.observer.now - since
             if waited > max_wait:
                 raise LawBroken(5, f"{names[0]} fits, and no pod has started for {waited:g} s")
+            self._end_binds()
             self._tick(self.observer.time_step())
+
+    def _end_binds(self) -> None:
+        """Let binds succeed that are under way, for a scheduler that may evict.
+
+        It cannot evict a pod whose bind has not ended, and its gang cannot start anew before that.
+        """
+        if self.spec.may_evict and self.can("bind_succeeded"):
+            for uid in list(self.in_flight):
+                self._run(BindSucceeds(uid))
 
     def _look(self, failed: Sequence[str] = (), *, restarted: bool = False) -> None:
         """Read what the adapter shows, and have the observer check it."""

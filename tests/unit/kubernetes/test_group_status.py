@@ -197,6 +197,20 @@ async def test_gang_that_was_whole_is_not_released_by_a_restarted_scheduler() ->
 
 
 @on_a_loop
+async def test_status_follows_when_the_labels_of_a_member_name_another_group() -> None:
+    api = MemoryApi()
+    put_gang(api, 2)
+    async with running(api):
+        await until(lambda: status(api).get("phase") == "Scheduling")
+        await asyncio.sleep(0.6)  # the echo of the patch has been looked at
+        moved = api.get(PODS, "default/g-1")
+        assert moved is not None
+        moved["metadata"]["labels"] = {LABEL: "other"}
+        api.put(PODS, moved)
+        await until(lambda: status(api).get("phase") == "Pending")
+
+
+@on_a_loop
 async def test_status_that_is_right_is_not_written_again() -> None:
     api = MemoryApi()
     api.put(NODES, node_json("n"))

@@ -171,6 +171,7 @@ def test_get_needs_no_object_of_the_group(api: Server, kubectl: Kubectl) -> None
 
 def test_why_names_the_cause_and_the_nodes_that_would_help(api: Server, kubectl: Kubectl) -> None:
     api.put(NODES, node_json("gpu-node-0", gpu=4))
+    gang(api, "another", 1, minimum=2)
     gang(api, "train", 4, gpu=2)
     text = kubectl("why", "train")
     assert "4 of 4 members are there, 0 hold a node" in text

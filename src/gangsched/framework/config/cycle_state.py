@@ -37,9 +37,21 @@ class CycleState:
             ``gangsched.protocols.ShowsObjects``.
         counts: The counts of their pods. Without them, a plugin that asks for counts fails, unless
             there are no nodes.
+
+    Attributes:
+        bind_failures: How many binds of the pod in a row have failed.
+        can_evict: Whether the host performs evictions.
     """
 
-    __slots__ = ("_cluster", "_counts", "_group", "_nodes", "_scratch")
+    __slots__ = (
+        "_cluster",
+        "_counts",
+        "_group",
+        "_nodes",
+        "_scratch",
+        "bind_failures",
+        "can_evict",
+    )
 
     def __init__(
         self,
@@ -54,6 +66,9 @@ class CycleState:
         self._cluster = cluster
         self._counts = counts
         self._scratch: dict[StateKey[Any], Any] | None = None
+        # set before ``unreserve`` after a bind failed; no plugin needs them earlier
+        self.bind_failures: int = 0
+        self.can_evict: bool = False
 
     @property
     def group(self) -> GroupView | None:

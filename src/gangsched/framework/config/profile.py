@@ -31,6 +31,7 @@ from gangsched.protocols import (
     NormalizeScore,
     ObjectsRead,
     PermitPlugin,
+    PodEnded,
     PodsAffected,
     PodSignature,
     PodsRead,
@@ -140,8 +141,10 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
-        event_driven: Those of them whose refusal in ``pre_filter`` only an event can change: all
-            that they read of a pod is in its signature.
+        end_listeners: The plugins that are notified when a bound pod ends; see
+            ``gangsched.protocols.PodEnded``.
+        event_driven: Those of the object readers whose refusal in ``pre_filter`` only an event can
+            change: all that they read of a pod is in its signature.
         not_checked: The attributes of pods that are constraints, and that no plugin checks; see
             ``gangsched.protocols.ChecksConstraints``. A pod with one is held.
         ignoring: Whether a plugin says with which pods it has nothing to do; see
@@ -152,6 +155,8 @@ are: 'NodeResourcesFit'
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
         roles: The same plugin, if it has a rule for roles; else None.
+        minima_first: Whether a cycle places no more members of a gang than it needs; see
+            ``gangsched.protocols.MinimaFirst``.
         requests: The permit plugins that state the total request of a group.
         keepers: The plugins that keep state between calls, and write it into a snapshot; see
             ``gangsched.protocols.KeepsState``.
@@ -234,6 +239,7 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
             at["reserve"], "volume_choices"
@@ -245,6 +251,7 @@ are: 'NodeResourcesFit'
         self.quorum: Final[QuorumRule | None] = next(iter(rules), None)
         by_role: tuple[RoleRule, ...] = self._with(rules[:1], "roles_needed")
         self.roles: Final[RoleRule | None] = next(iter(by_role), None)
+        self.minima_first: Final = bool(getattr(self.quorum, "minima_first", False))
         self.requests: Final[tuple[GroupRequests, ...]] = self._with(at["permit"], "group_requests")
         self.not_checked: Final[tuple[str, ...]] = checked.not_checked(plugins)
         self.keepers: Final[tuple[KeepsState, ...]] = self._with(plugins, "snapshot")

@@ -19,10 +19,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.events import PodUnschedulable
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.lifecycle import assume, group_attempt, release
+from gangsched.framework.lifecycle import assume, group_attempt, notices, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,
     Outcome,
@@ -213,9 +212,8 @@ def _fail(
     answer = verdict or extension_points.post_filter(
         state.settings, cycles[member.seq], member.pod, reason, now
     )
-    member.reason = reason
     entity.unschedulable_member = unschedulable
-    state.call.out.append(PodUnschedulable(unschedulable.uid, reason))
+    notices.tell_unschedulable(state.call, member, reason)
     diagnosis = unschedulable.diagnosis
     lacks_capacity = diagnosis is not None and not diagnosis.refusal
     if diagnosis is not None:

@@ -26,13 +26,12 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.events import PodUnschedulable
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
-from gangsched.framework.lifecycle import assume, group_attempt, permit_recheck, release
+from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,
     KeepsWaiting,
@@ -48,7 +47,7 @@ from gangsched.framework.lifecycle.transition import (
 )
 from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
-from gangsched.framework.queueing import bundles, equivalence, requeue
+from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
@@ -152,7 +151,7 @@ def _decide(
 
 def _goes_whole(settings: Settings, gang: PodGroupInfo, nomination: Nomination | None) -> bool:
     """Return whether all members of a gang are decided in one cycle."""
-    bundled = bool(bundles.keys(gang.spec))
+    bundled = gang.bundle is not None
     whole = settings.unit is SchedulingUnit.GROUP or topology.asked(gang) or bundled
     return whole or nomination is not None
 
@@ -183,12 +182,12 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
     missing = equivalence.missing(state, info)
     if not missing:
         return None
-    member.reason = f"resource gap: {missing}"
+    reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None
     member.entity.mark_tried(member.pod.uid)
     member.entity.failed_step = state.attempts.step
-    state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
-    return Rejected(member.reason, lacks_capacity=True)
+    notices.tell_unschedulable(state.call, member, reason)
+    return Rejected(reason, lacks_capacity=True)
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
@@ -296,7 +295,6 @@ def _fail(
     except GangschedError:
         entity.mark_ready(uid)
         raise
-    member.reason = reason
     entity.unschedulable_member = UnschedulableMember(uid, member.pod.key, reason, diagnosis)
     if (
         diagnosis is not None
@@ -309,7 +307,7 @@ def _fail(
         _mark_like_members(state.pods, state.call, member, reason)
     if diagnosis is not None:
         entity.failed_step = state.attempts.step
-    state.call.out.append(PodUnschedulable(uid, reason))
+    notices.tell_unschedulable(state.call, member, reason)
     if not isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
         return CycleEnded()
     if info is None or answer.group != info.key:
@@ -341,6 +339,5 @@ def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: st
         like = pods.members[pod.uid]
         if like.pod_class is member.pod_class and like is not member:
             entity.mark_tried(pod.uid)
-            if like.reason != reason:
-                like.reason = reason
-                call.out.append(PodUnschedulable(pod.uid, reason))
+            if like.told != reason:
+                notices.tell_unschedulable(call, like, reason)

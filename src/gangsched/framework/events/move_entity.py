@@ -7,34 +7,92 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched._core._bundle import Bundle
+from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched.events import PodUnschedulable
 from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.lifecycle.entity_outcomes import CHANGED
 from gangsched.framework.lifecycle.transition import transition
-from gangsched.framework.queueing import bundles
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.queueing import bundles, equivalence
+from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
+from gangsched.model import GroupKey
 from gangsched.outcomes import Unschedulable
 
-__all__ = ["move_if_needed", "move", "move_siblings"]
+__all__ = ["move", "move_if_needed", "move_siblings"]
 
 
-def move(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move a changed entity, and if needed the other groups of its bundle, to the right queue."""
-    if entity.group is None:
+def move(state: State, entity: QueuedEntity, *, now: float, arrived: Member | None = None) -> None:
+    """Move a changed entity, and if needed the other groups of its bundle, to the right queue.
+
+    Args:
+        state: The scheduler's state.
+        entity: The entity.
+        now: The current instant.
+        arrived: The member that was admitted; None if something else has changed.
+    """
+    info = entity.group
+    if info is None:
         transition(state, entity, CHANGED, now=now)
+        return
+    if (
+        arrived is not None
+        and entity.seq not in state.reservations.nominations
+        and _fails_like_others(state.settings, state.nodes, state.call, state.queue, arrived)
+    ):
+        state.reservations.backfill.note_event(entity)
+        pod_class = filter_and_score.judged(state.settings, state.nodes, arrived.pod_class, now)
+        arrived.reason = str(pod_class.diagnosis())
+        state.call.out.append(PodUnschedulable(arrived.pod.uid, arrived.reason))
         return
     was_started = group_attempt.is_started(entity)
     transition(state, entity, CHANGED, now=now)
     if not (was_started and group_attempt.is_started(entity)):
-        move_siblings(state, entity, now=now)
+        move_siblings(state, info.bundle, info.key, now=now)
 
 
-def move_siblings(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Move the other groups of an entity's bundle to the right queue. O(groups in it)."""
-    for sibling in bundles.siblings(
-        state.pods, None if entity.group is None else entity.group.spec
-    ):
-        transition(state, sibling, CHANGED, now=now)
+def _fails_like_others(
+    settings: Settings, nodes: Nodes, call: CurrentCall, queue: SchedulingQueue, arrived: Member
+) -> bool:
+    """Return whether a late member of a started group is like one that is known to fail.
+
+    A late member is placed alone, so it fails too, and its entity stays where it is. Otherwise each
+    of many late members would be tried again for each one that arrives. O(classes of members).
+    """
+    return (
+        arrived.state is MemberState.UNSCHEDULED
+        and queue.is_blocked(arrived.entity)
+        and equivalence.joins_alike(settings, nodes, call, arrived)
+    )
+
+
+def move_siblings(state: State, bundle: Bundle | None, changed: GroupKey, *, now: float) -> None:
+    """Move the groups of a bundle to the right queue after one of them has changed.
+
+    As long as the bundle is not complete and no group of it is queued, nothing changes for the
+    others. Otherwise each of them is asked. O(groups) then, O(1) amortised before.
+    """
+    if bundle is None:
+        return
+    call = state.call
+    if bundles.is_complete(state.settings, state.pods, call, bundle, changed, now):
+        first = bundles.lead(state.pods, bundle)
+        if first is not None:
+            # otherwise each sibling would ask all groups again
+            call.complete = (bundle, first)
+    elif bundles.close(state.pods, state.queue, bundle):
+        return
+    try:
+        for sibling in bundles.siblings(state.pods, bundle, changed):
+            transition(state, sibling, CHANGED, now=now)
+    finally:
+        call.complete = None
 
 
 def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
@@ -43,6 +101,6 @@ def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
         state.settings, state.pods, state.call, entity.pod, entity.group, now
     )
     is_denied = isinstance(denied, Unschedulable)
-    is_shared = bundles.is_shared(state.pods, entity)
+    is_shared = not is_denied and bundles.is_shared(state.pods, entity)
     if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
         move(state, entity, now=now)

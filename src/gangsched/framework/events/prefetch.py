@@ -85,25 +85,31 @@ def pod(state: State, uid: PodUID) -> None:
         state.pods.members.get(uid),
     )
     if seen is not None:
-        node(state, seen.pod.node_name)
+        node(state, seen.pod.node_name, of_pod=True)
     if member is None:
         return
-    node(state, member.pod.node_name)
+    node(state, member.pod.node_name, of_pod=True)
     info = member.group
     if info is not None and _may_let_in(info, member, seen):
         for sibling in info.members:
             _pod_alone(state, sibling)
 
 
-def node(state: State, name: NodeName | None) -> None:
-    """Read a node and the pods on it, and each pending pod that has arrived there."""
-    if name is not None:
-        state.nodes.look(name)
-        for uid in state.nodes.newcomers(name):
-            member = state.pods.members.get(uid)
-            if member is not None and member.state is MemberState.UNSCHEDULED:
-                state.call.arrived.setdefault(name, {})[uid] = None
-                look(state.settings, state.pod_classes, state.call, uid)
+def node(state: State, name: NodeName | None, *, of_pod: bool = False) -> None:
+    """Read a node and the pods on it, and each pending pod that has arrived there.
+
+    Args:
+        state: The scheduler's state.
+        name: The node; None for none.
+        of_pod: Whether the event is about a pod of it: then a crowded node is not read.
+    """
+    if name is None:
+        return
+    for uid in state.nodes.look(name, of_pod=of_pod):
+        member = state.pods.members.get(uid)
+        if member is not None and member.state is MemberState.UNSCHEDULED:
+            state.call.arrived.setdefault(name, {})[uid] = None
+            look(state.settings, state.pod_classes, state.call, uid)
 
 
 def group(state: State, key: GroupKey) -> None:
@@ -154,18 +160,27 @@ def _pod_alone(state: State, uid: PodUID) -> None:
         state.pods.members.get(uid),
     )
     if seen is not None:
-        node(state, seen.pod.node_name)
+        node(state, seen.pod.node_name, of_pod=True)
     if member is not None:
-        node(state, member.pod.node_name)
+        node(state, member.pod.node_name, of_pod=True)
 
 
 def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
-    """Return whether refused siblings may be admitted once a member changes or leaves. O(1)."""
-    if not info.members.count(MemberState.REFUSED):
+    """Return whether refused siblings may be admitted once a member changes or leaves. O(1).
+
+    They were refused because of the minimum or the priority that the group's members claim. So it
+    matters only whether these may change.
+    """
+    uid = member.pod.uid
+    if not info.members.count(MemberState.REFUSED) or uid not in info.claims:
+        return False  # if what it claims does not count, no sibling was refused because of it
+    if seen is not None and seen.pod is member.pod:
         return False
-    if member.state is MemberState.REFUSED and member.pod.uid not in info.claims:
-        return False  # what it claims does not count, so no sibling was refused because of it
-    return seen is None or seen.pod is not member.pod
+    if info.claims.claimed(without=uid) != (info.claimed_min, info.claimed_priority):
+        return True
+    if seen is None or seen.claim is None:
+        return False
+    return (seen.claim.min_available, seen.pod.priority) != info.claims.get(uid)
 
 
 def ask(settings: Settings, pod_classes: PodClasses, shown: Pod) -> Seen:

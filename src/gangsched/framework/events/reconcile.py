@@ -21,21 +21,21 @@ from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     BindFailed,
     Bound,
+    GroupPartlyBound,
     PodNotAdmitted,
     PodRefused,
     PodScheduled,
-    PodUnschedulable,
     PriorityOverruled,
 )
-from gangsched.framework.events import move_entity, prefetch
+from gangsched.framework.events import move_entity, pod_ends, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, group_attempt, permit_end
-from gangsched.framework.lifecycle.entity_outcomes import CHANGED, Failed
+from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_end
+from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import bundles, requeue
+from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import extension_points, filter_and_score
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.current_call import CurrentCall
@@ -79,7 +79,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if spec == (None if known is None else known.spec):
         return
     priority = None if known is None else known.priority
-    before = None if known is None else known.spec
+    before, left = (None, None) if known is None else (known.spec, known.bundle)
     _read_labels(state.nodes, state.pod_classes, before, spec)
     if spec is None:
         state.pods.registry.delete_spec(key, now=now)
@@ -96,8 +96,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             move_entity.move(state, entity, now=now)
-    for sibling in (*bundles.siblings(state.pods, before), *bundles.siblings(state.pods, spec)):
-        transition(state, sibling, CHANGED, now=now)
+    joined = None if info is None else info.bundle
+    for bundle in (left, None if joined is left else joined):
+        move_entity.move_siblings(state, bundle, key, now=now)
 
 
 def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> None:
@@ -144,6 +145,13 @@ def _read_labels(
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
+    before = pod_ends.bound(state.settings, state.pods, uid)
+    _pod_changed(state, uid, now=now)
+    if before is not None:
+        pod_ends.notify(state, before, now=now)
+
+
+def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     seen, member = (
         prefetch.look(state.settings, state.pod_classes, state.call, uid),
         state.pods.members.get(uid),
@@ -161,6 +169,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
+    due = member if member is not None and member.node and uid in state.pods.evicted else None
+    reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
     wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
@@ -173,7 +183,7 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if member.node is not None and pod.node_name == member.node:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
-        pod_changed(state, uid, now=now)
+        _pod_changed(state, uid, now=now)
         fresh = state.pods.members[uid]
         if pod.node_name is not None and member.started_at is not None:
             fresh.started_at = member.started_at
@@ -188,6 +198,8 @@ def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         if restated is not None:
             _look_at_refused(state, restated, now=now)
             move_entity.move(state, member.entity, now=now)
+    if due is not None:
+        assume.post_evict(state.call, pod, reason)
 
 
 def has_left(
@@ -223,22 +235,45 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         return
     node, evicted = member.node, event.uid in state.pods.evicted
     has_started = group_attempt.is_started(member.entity)
-    to = MemberState.TERMINATING if evicted else MemberState.UNSCHEDULED
-    verdict = assume.give_back(state, member, cause="bind_failed", to=to, now=now)
-    member.reason = f"binding rejected: {event.reason}"
-    state.call.out.append(PodUnschedulable(event.uid, member.reason))
+    # it was never bound, so there is nothing to evict
+    state.pods.evicted.discard(event.uid)
+    assert member.cycle is not None
+    member.cycle.bind_failures = member.bind_failures + 1
+    member.cycle.can_evict = state.settings.can_evict
+    verdict = assume.give_back(
+        state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now
+    )
+    notices.tell_unschedulable(state.call, member, f"binding rejected: {event.reason}")
     group_attempt.forget_start(member.group)
-    if not evicted and isinstance(verdict, EvictGroup):
+    # a release resets the failures, but a pod whose bind fails again had no success
+    member.entity.failures = max(member.entity.failures, member.bind_failures)
+    member.bind_failures += 1
+    if evicted and member.group is not None:
+        # its group was rejected when it was evicted, and backs off since
+        move_entity.move(state, member.entity, now=now)
+    elif isinstance(verdict, EvictGroup) and not evicted:
         apply_verdict(state, verdict, now=now)
-    elif not evicted:
-        # a release resets the failures, but a pod whose bind fails again had no success
-        member.entity.failures = max(member.entity.failures, member.bind_failures)
-        member.bind_failures += 1
+    else:
         transition(state, member.entity, Failed(), now=now)
+        _tell_partly_bound(state.settings, state.call, member, event.reason)
+    group_attempt.note_bound(state.call, member.group)
     requeue.gain(state, (node,), now=now)
-    if has_started and not group_attempt.is_started(member.entity):
-        move_entity.move_siblings(state, member.entity, now=now)
+    info = member.group
+    if has_started and info is not None and not group_attempt.is_started(member.entity):
+        move_entity.move_siblings(state, info.bundle, info.key, now=now)
     pod_changed(state, event.uid, now=now)
+
+
+def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
+    """Post that a group does not run although members of it hold nodes."""
+    info = member.group
+    if info is None or not info.scheduled or not group_attempt.lacks_members(info):
+        return
+    if not settings.can_evict:
+        reason += "; the other members stay on their nodes, since the host evicts no pods"
+    assert info.min_available is not None
+    notice = GroupPartlyBound(info.key, info.scheduled, info.min_available, member.pod.uid, reason)
+    call.out.append(notice)
 
 
 # The state that a pod should be in ------------------------------------------------------------
@@ -344,8 +379,8 @@ def _admit(
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, pod.node_name, now=now)
-    move_entity.move(state, entity, now=now)
+    _look_at_nodes(state, pod.node_name, uid=pod.uid, now=now)
+    move_entity.move(state, entity, arrived=member, now=now)
 
 
 def _update(
@@ -368,7 +403,7 @@ def _update(
     if before is MemberState.UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
-        _look_at_nodes(state, left, pod.node_name, now=now)
+        _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if changed and before is MemberState.UNSCHEDULED:
             move_entity.move_if_needed(state, member.entity, now=now)
         return
@@ -381,7 +416,9 @@ def _update(
                 permit_end.ask_again(state, member, now=now)
             return
         else:
-            reason = f"pod {pod.name} is {wanted.name.lower()}"
+            reason = (
+                f"pod {pod.name} {_what_happened(state.settings, state.pods, member, pod, problem)}"
+            )
             _put_down(state, member, reason, cause="changed", to=wanted, now=now)
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
@@ -390,8 +427,28 @@ def _update(
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, left, pod.node_name, now=now)
+    _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, member.entity, now=now)
+
+
+def _what_happened(
+    settings: Settings,
+    pods: Pods,
+    member: Member,
+    pod: Pod,
+    problem: InvalidPodGroupError | None,
+) -> str:
+    """Return why a pod can no longer hold the node that it was assumed on."""
+    if problem is not None and pod.node_name is None:
+        return f"contradicts its group: {problem}"
+    if pod.is_finished:
+        return "has succeeded" if pod.phase is PodPhase.SUCCEEDED else "has failed"
+    if pod.deleted_at is not None:
+        return "is terminating"
+    if pod.node_name is not None:
+        return f"was bound to {pod.node_name}"
+    group = None if member.group is None else member.group.key
+    return "; ".join(gates(settings, pods, pod, group))
 
 
 def _forget(state: State, member: Member, *, now: float) -> None:
@@ -416,7 +473,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now
             _look_at_refused(state, info, now=now)
-    _look_at_nodes(state, member.pod.node_name, now=now)
+    _look_at_nodes(state, member.pod.node_name, uid=uid, now=now)
     move_entity.move(state, entity, now=now)
 
 
@@ -479,7 +536,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     member.bind_failures = 0
     member.started_at = now
     assume.note_permit_ended(state.attempts, member.group)
-    member.reason = ""
+    member.reason = member.told = ""
     state.call.out.append(PodScheduled(uid, node))
     extension_points.post_bind(state.settings, state.call, member, node, now)
 
@@ -543,20 +600,33 @@ def _tell_held(
         call.out.append(PodNotAdmitted(pod.uid, member.reason))
 
 
-def _look_at_nodes(state: State, *names: NodeName | None, now: float) -> None:
+def _look_at_nodes(
+    state: State, *names: NodeName | None, now: float, uid: PodUID | None = None
+) -> None:
     """Read nodes again, such as the one that a pod has left and the one that it is on.
 
     Pending pods that the cluster state shows on such a node, before their own event, are read too:
     another scheduler has bound them. Until they are known as assigned, they would be placed a
     second time, and counted twice. Runtime complexity: O(pods on the nodes).
+
+    Args:
+        state: The scheduler's state.
+        *names: The nodes; None for none.
+        now: The current instant.
+        uid: The pod that the event is about; of a crowded node, only that pod is read.
     """
     for name in dict.fromkeys(names):
         if name is None:
             continue
         pods_version = state.nodes.pods_version
-        if state.nodes.refresh(name):
+        if uid is None:
+            gains = state.nodes.refresh(name)
+        else:
+            seen = prefetch.look(state.settings, state.pod_classes, state.call, uid)
+            gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
+        if gains:
             requeue.gain(state, (name,), now=now, ends_backoff=True)
         elif state.nodes.pods_version != pods_version:
             requeue.pods_changed(state, now=now)
-        for uid in state.call.arrived.pop(name, ()):
-            pod_changed(state, uid, now=now)
+        for arrived in state.call.arrived.pop(name, ()):
+            pod_changed(state, arrived, now=now)

@@ -23,7 +23,7 @@ from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
-from gangsched.model import NodeName
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "evict",
     "give_back",
     "note_permit_ended",
+    "post_evict",
     "report_rejected",
     "unassume",
     "wait",
@@ -158,11 +159,22 @@ def note_permit_ended(attempts: Attempts, info: PodGroupInfo | None) -> None:
 
 
 def evict(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
-    """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1)."""
+    """Ask for the eviction of a pod that is bound or being bound; it no longer counts. O(1).
+
+    While its bind is under way, nothing is there to evict, and an eviction may overtake the bind.
+    Then ``Evict`` is posted when the bind is reported as done; see ``post_evict``.
+    """
     node = member.pod.node_name if member.state is MemberState.ASSIGNED else member.node
     if node is None or member.state is MemberState.WAITING or member.pod.uid in pods.evicted:
         return
     pods.evicted.add(member.pod.uid)
     pods.put(member, MemberState.TERMINATING)
     member.reason = reason
-    call.out.append(Evict(member.pod.uid, node, reason))
+    if member.node is None:
+        call.out.append(Evict(member.pod.uid, node, reason))
+
+
+def post_evict(call: CurrentCall, pod: Pod, reason: str) -> None:
+    """Post the eviction that was put off until the bind of a pod ended. O(1)."""
+    if pod.node_name is not None and pod.deleted_at is None and not pod.is_finished:
+        call.out.append(Evict(pod.uid, pod.node_name, reason))

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import math
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
-from gangsched.events import GroupScheduled
+from gangsched.events import GroupBound, GroupScheduled
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 
@@ -28,7 +30,9 @@ __all__ = [
     "fail",
     "forget_start",
     "has_started",
+    "note_bound",
     "is_started",
+    "lacks_members",
     "restart_clock",
     "succeed",
 ]
@@ -58,7 +62,7 @@ def abandon(info: PodGroupInfo) -> None:
 
 def succeed(call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
-    info.was_scheduled = True
+    info.was_scheduled = info.is_binding = True
     info.last_failure_at = info.attempt_started_at = None
     info.failures = 0
     info.backoff_until = -math.inf
@@ -79,6 +83,12 @@ def fail(info: PodGroupInfo, *, now: float | None) -> None:
         info.last_failure_at = now
 
 
+def lacks_members(info: PodGroupInfo) -> bool:
+    """Return whether fewer members than the minimum hold a node; succeeded ones count. O(roles)."""
+    needed = _quorum.members_needed(info, MatchPolicy.WAITING_AND_RUNNING)
+    return needed is not None and needed > 0
+
+
 def is_started(entity: QueuedEntity) -> bool:
     """Return whether an entity depends on no other: a regular pod, or a released group."""
     return entity.group is None or entity.group.was_scheduled
@@ -87,7 +97,19 @@ def is_started(entity: QueuedEntity) -> bool:
 def forget_start(info: PodGroupInfo | None) -> None:
     """Reset ``was_scheduled`` once no member holds a node. O(1)."""
     if info is not None and not info.scheduled:
-        info.was_scheduled = False
+        info.was_scheduled = info.is_binding = False
+
+
+def note_bound(call: CurrentCall, info: PodGroupInfo | None) -> None:
+    """Post ``GroupBound`` once no bind of a released group is under way and a quorum is bound.
+
+    Runtime complexity: O(1) for a group that waits for no bind; else O(roles).
+    """
+    if info is None or not info.is_binding or info.assumed or not info.assigned:
+        return
+    if not lacks_members(info):
+        info.is_binding = False
+        call.out.append(GroupBound(info.key, info.attempts, info.assigned))
 
 
 def has_started(pods: Pods, info: PodGroupInfo) -> bool:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gangsched._core._counters import MemberState
-from gangsched.events import Bind, PodUnschedulable, Release
-from gangsched.framework.lifecycle import assume, group_attempt
+from gangsched.events import Bind, Release
+from gangsched.framework.lifecycle import assume, group_attempt, notices
 from gangsched.framework.lifecycle.entity_outcomes import PermitGranted, Prepared
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
@@ -135,8 +135,7 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
             assert member.node is not None
             freed.append(member.node)
             assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
-            member.reason = refused[member.seq]
-            state.call.out.append(PodUnschedulable(member.pod.uid, member.reason))
+            notices.tell_unschedulable(state.call, member, refused[member.seq])
         else:
             state.call.out.append(effect)
     assume.note_permit_ended(state.attempts, info)

@@ -47,7 +47,7 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
-from gangsched.framework.lifecycle import assume, group_attempt, permit_recheck, release
+from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     Changed,
     CycleEnded,
@@ -60,6 +60,7 @@ from gangsched.framework.lifecycle.entity_outcomes import (
 )
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
@@ -164,7 +165,7 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reservations.backfill.note_event(entity)
-    _note_progress(state.pods, info, now=now)
+    _note_progress(state.pods, state.call, info, now=now)
     pod = _speaker(state.pods, entity, info)
     if pod is None:
         _leave_queue(state.queue, state.attempts, entity, now=now)
@@ -260,6 +261,10 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
 
     If no member is known to fit nowhere, any event may help the group, so it is parked alone.
     """
+    if entity.unschedulable_member is not None:
+        reason = str(entity.unschedulable_member)
+        untried = notices.untried(state.pods, entity)
+        notices.tell_gang(state.pods, state.call, entity, reason, untried, is_over=False)
     entity.refill()
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
@@ -280,7 +285,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if outcome.evict:
         for member in state.pods.of_group(info):
             assume.evict(state.pods, state.call, member, outcome.reason)
-        info.was_scheduled = False
+        info.was_scheduled = info.is_binding = False
     else:
         # A plugin may reject a group that is not being tried. The number of an attempt that has
         # ended must not be reported again.
@@ -310,6 +315,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     state.call.out.append(
         GroupRejected(info.key, info.attempts, outcome.reason, entity.backoff_until)
     )
+    untried = notices.untried(state.pods, entity)
     if since is not None:
         disproved = equivalence_class if step >= 0 else None
         requeue.gain(state, freed, now=now, since=since, disproved=disproved)
@@ -320,6 +326,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
     else:
+        notices.tell_gang(state.pods, state.call, entity, outcome.reason, untried)
         state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
@@ -356,6 +363,7 @@ def _after_release(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, now: float) -> None:
     """Keep an entity out of the active queue until an event about it, and post why."""
+    was_gated = state.queue.is_gated(entity)
     state.queue.gate(entity, now=now)
     requeue.forget(state.attempts, entity)
     entity.reason = denied.reason
@@ -365,23 +373,27 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
         return
     group_attempt.fail(info, now=None)
     present, absent = equivalence.presence(state.settings, state.call, info)
-    if bundles.keys(info.spec) and present >= (info.min_available or 0) and not absent:
+    if info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
+        reason = f"pod group {info.key} waits for another group of its bundle"
     else:
         state.call.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+        reason = notices.incomplete(info.key)
+    notices.tell_unadmitted(state.pods, state.call, entity, reason, was_gated=was_gated)
 
 
 # What they share ------------------------------------------------------------------------------
 
 
-def _note_progress(pods: Pods, info: PodGroupInfo, *, now: float) -> None:
-    """Record when a group became complete, and whether it has started. O(1) amortised."""
+def _note_progress(pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
+    """Record when a group became complete, has started, and is bound. O(1) amortised."""
     if info.complete_at is None and info.is_complete:
         info.complete_at = now
     group_attempt.forget_start(info)
     if not info.was_scheduled and group_attempt.has_started(pods, info):
         info.was_scheduled = True
+    group_attempt.note_bound(call, info)
 
 
 def _speaker(pods: Pods, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:

@@ -6,6 +6,10 @@ cluster state shows it there (``confirm``) or it is released (``forget``). If a 
 the assumed pods stay on it. Each change also moves the node to its new class; see
 ``gangsched.framework.nodes.node_class``.
 
+An event about a pod reads the whole node of the pod, so that what happened to other pods there is
+known early. On a *crowded* node that would cost more than it is worth. There only the pod is read
+(``refresh_pod``); each other pod has an event of its own.
+
 Invariants (checked by ``_check``):
   I1  the free capacity of a node is its allocatable capacity, less the requests of the pods that
       are bound or assumed there; a pod that is both counts once;
@@ -18,7 +22,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import final
+from typing import Final, final
 
 from gangsched._core._capacity import total_free
 from gangsched._core._pod_counts import PodCounts
@@ -32,6 +36,9 @@ from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
 
 __all__ = ["Nodes"]
+
+_CROWDED: Final = 256
+"""More pods than a node has in practice; the kubelet allows 110 by default."""
 
 
 @final
@@ -60,6 +67,7 @@ class Nodes:
         "_cluster",
         "_indices",
         "_looked",
+        "_pods_only",
         "_total",
         "altered",
         "assumed",
@@ -97,6 +105,7 @@ class Nodes:
         self.departed: list[PodUID] = []
         self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
+        self._pods_only: set[NodeName] = set()
         self._total: dict[str, int] = {}
 
     def total(self) -> dict[str, int]:
@@ -108,29 +117,36 @@ class Nodes:
         self._total.clear()
         self._total.update(total)
 
-    def look(self, name: NodeName) -> None:
-        """Read a node ahead of ``refresh``, which then cannot raise. O(pods on the node).
+    def look(self, name: NodeName, *, of_pod: bool = False) -> list[PodUID]:
+        """Read a node ahead of ``refresh``, which then cannot raise.
+
+        Runtime complexity: O(pods on the node); O(1) for a crowded node if *of_pod*.
+
+        Args:
+            name: The node.
+            of_pod: Whether ``refresh_pod`` is to be called: then a crowded node is not read.
+
+        Returns:
+            The pods that were found on the node and that do not hold it yet.
 
         Raises:
             ClusterStateError: The cluster state lists a pod on this node that names another node.
         """
-        if name not in self._looked:
-            self._looked[name] = self._ask(name)
-
-    def newcomers(self, name: NodeName) -> list[PodUID]:
-        """Return the pods that ``look`` found on a node and that do not hold it yet.
-
-        Runtime complexity: O(pods on the node) for a node that was looked at in this call.
-        """
         info, found = self.infos.get(name), self._looked.get(name)
-        if found is None:
-            return []
         holders = {} if info is None else info.holders
+        if of_pod:
+            shown = 0 if found is None else len(found[1])
+            if name in self._pods_only or max(len(holders), shown) > _CROWDED:
+                self._pods_only.add(name)
+                return []
+        if found is None:
+            found = self._looked[name] = self._ask(name)
         return [pod.uid for pod in found[1] if pod.uid not in holders]
 
     def forget_looks(self) -> None:
         """Drop what ``look`` has read and ``refresh`` has not used."""
         self._looked.clear()
+        self._pods_only.clear()
 
     def _ask(self, name: NodeName) -> tuple[Node | None, list[Pod]]:
         node = self._cluster.node(name)
@@ -213,6 +229,61 @@ class Nodes:
             or any(amount > before.free.get(n, 0) for n, amount in info.free.items())
         )
 
+    def refresh_pod(self, name: NodeName, uid: PodUID, pod: Pod | None) -> bool:
+        """Read the node of a pod again; return whether it may take more than before.
+
+        Runtime complexity: as ``refresh``; O(resources) if ``look`` found it crowded.
+
+        Args:
+            name: The node.
+            uid: The pod.
+            pod: The pod as the cluster state shows it; None if it is gone.
+
+        Raises:
+            ClusterStateError: See ``look``.
+        """
+        info = self.infos.get(name)
+        if name not in self._pods_only or info is None:
+            return self.refresh(name)
+        held = info.holders.get(uid)
+        if pod is not None and pod.node_name == name and not pod.is_finished:
+            return self._put_on(info, pod, held)
+        where, _assumed = self.assumed.get(uid, (None, None))
+        if held is None or where == name:
+            return False
+        self._take_off(info, uid, held)
+        if self.ledger.expecting:
+            self._note_departed(uid, name)
+        self.pods_version += self.watches_pods
+        return True
+
+    def _put_on(self, info: NodeInfo, pod: Pod, held: Resources | None) -> bool:
+        """Put a bound pod on its node; return whether it requests less than it held before."""
+        shown = info.pods_by_uid.get(pod.uid)
+        if held == pod.requests and shown == pod:
+            return False
+        if held is not None:
+            self.classes.give_back(info.index, held)
+            self._uncount(pod.uid, info)
+        info.take(pod.uid, pod.requests, self._total)
+        info.show(pod)
+        self.counts.put(pod, info.index)
+        self.classes.take(info.index, pod.requests)
+        self.withhold_anew(info)
+        self._touch()
+        self.pods_version += self.watches_pods
+        return held is not None and any(
+            amount > pod.requests.amount(name) for name, amount in held.items()
+        )
+
+    def _take_off(self, info: NodeInfo, uid: PodUID, held: Resources) -> None:
+        """Free the capacity that a pod holds. O(resources)."""
+        self.classes.give_back(info.index, held)
+        self._uncount(uid, info)
+        info.give_back(uid, self._total)
+        self.withhold_anew(info)
+        self._touch()
+
     def _refresh_one_pod(self, before: NodeInfo, node: Node, on_it: list[Pod]) -> bool | None:
         """Read a node that is as before, except that one pod may have left it.
 
@@ -240,8 +311,8 @@ class Nodes:
                     continue
                 where, assumed = self.assumed.get(uid, (None, None))
                 if where == name and assumed is not None:
-                    # like members share one object of requests, so it may be that of another pod
-                    if assumed.requests != requests:
+                    # a member of a gang may hold an equal object that its siblings share
+                    if assumed.requests is not requests and assumed.requests != requests:
                         return None
                     shown[uid] = assumed
                 elif departed is None:
@@ -376,13 +447,9 @@ class Nodes:
         if shown is not None and shown.node_name == name and not shown.is_finished:
             return name
         if info is not None:
-            self.classes.give_back(info.index, info.holders[uid])
-            self._uncount(uid, info)
-            info.give_back(uid, self._total)
-            self.withhold_anew(info)
+            self._take_off(info, uid, info.holders[uid])
             if self.ledger.expecting:
                 self._note_departed(uid, name)
-            self._touch()
         return name
 
     def _uncount(self, uid: PodUID, info: NodeInfo) -> None:

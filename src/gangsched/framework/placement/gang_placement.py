@@ -16,7 +16,8 @@ Rules:
   R1  members of a kind are planned in order of arrival, the kinds in the order of their first
       member;
   R2  the result is a plan, a proof that there is none, or that the search budget is exhausted;
-  R3  members that are not needed are planned last, with what is left of the nodes.
+  R3  members that are not needed are planned last, with what is left of the nodes. If minima come
+      first, they are left out at the end: the nodes are still chosen so that most of them fit.
 """
 
 from __future__ import annotations
@@ -142,14 +143,31 @@ def place(
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], _empty(task))
+    state.attempts.search_steps += work.steps - task.begun
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
             first.uid, first.key, "too few members may be placed", None
         )
+    if isinstance(found, Plan) and state.settings.profile.minima_first and not checks:
+        return _least(task, found)
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
         state.attempts.exhausted_searches += 1
     return found
+
+
+def _least(task: Task, plan: Plan) -> Plan:
+    """Return the plan without elastic members: the first members planned for each need stay.
+
+    O(members x roles).
+    """
+    kept: set[int] = set()
+    for ask in sorted(task.asks, key=lambda ask: not ask.role):  # a role counts for the total too
+        of_group = [m for m, _i in plan.placed if m.group is not None and m.group.key == ask.group]
+        able = [m.seq for m in of_group if not ask.role or m.role == ask.role]
+        missing = ask.count - sum(seq in kept for seq in able)
+        kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
+    return plan if len(kept) == len(plan.placed) else plan.only(kept)
 
 
 def _is_like(member: Member, other: Member) -> bool:

@@ -20,7 +20,6 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder
 from gangsched.framework.placement import nominator
-from gangsched.framework.queueing import bundles
 from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.reservations import Reservations
@@ -156,12 +155,11 @@ def units(
 def _together(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
     """Return the groups that are evicted with a group: those of its bundle that hold nodes."""
     found = [info]
-    bundle = bundles.keys(info.spec)
-    for key in bundle:
+    for key in () if info.bundle is None else info.bundle.keys:
         other = pods.registry.get(key)
         if other is None or other is info or not other.scheduled:
             continue
-        if bundles.keys(other.spec) == bundle:
+        if other.bundle is info.bundle:
             found.append(other)
     return found
 

@@ -194,7 +194,7 @@ def _carry_out(
         if unit.nomination is not None:
             freed += nominator.remove(state, unit.nomination, reason)
     nominator.add(state.nodes, state.reservations, nomination)
-    before = len(state.call.out)
+    before, evicted = len(state.call.out), set(state.pods.evicted)
     for unit in found.units:
         for info in unit.groups:
             apply_verdict(state, EvictGroup(info.key, reason), now=now)
@@ -204,12 +204,15 @@ def _carry_out(
             assume.evict(state.pods, state.call, unit.member, reason)
     for member in found.members:
         assume.evict(state.pods, state.call, member, reason)
-    victims = tuple(effect.uid for effect in state.call.out[before:] if isinstance(effect, Evict))
+    victims = [effect.uid for effect in state.call.out[before:] if isinstance(effect, Evict)]
+    # those whose bind is under way are evicted when it has ended
+    later = (state.pods.members[uid] for uid in state.pods.evicted - evicted - {*victims})
+    victims += [member.pod.uid for member in sorted(later, key=attrgetter("seq"))]
     notice = Nominated(
         nomination.group,
         priority,
         tuple((each.uid, each.node) for each in nomination.pods.values()),
-        victims,
+        tuple(victims),
         nomination.deadline,
     )
     state.call.out.insert(before, notice)

@@ -4,70 +4,83 @@ The specification of a group may name other groups. Groups that all name each ot
 Until a bundle has started, one of its groups stands in the queue for all of them: the first by key
 of the groups that have not started. The others are not admitted, and their reason names it.
 
+Whether a bundle is complete is asked with each event about one of its groups. The first group, by
+key, that is not ready is remembered (``Bundle.lacking``): while it is not ready, none of the others
+is looked at. So the groups of a bundle may arrive one by one.
+
 Rules:
   R1  a group is admitted only if its bundle is complete: every group that is named exists, names
       the same groups, and is complete;
-  R2  a group that has started is not waited for, and does not wait for the others.
+  R2  a group that has started is not waited for, and does not wait for the others;
+  R3  what ``Bundle.lacking`` says is asked again before it is believed. A bundle is complete only
+      after all of its groups were asked;
+  R4  while a bundle ``is_closed``, an event that does not complete it moves none of the others. In
+      a bundle of many groups they are not told what they wait for now, either: that would be a
+      notice for each group with each event. ``reason`` asks again.
 
 Source: kubernetes-sigs/scheduler-plugins#107, and the composite groups of KEP-6012.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from bisect import bisect_left
+from typing import Final
 
+from gangsched._core._bundle import Bundle
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.settings import Settings
-from gangsched.model import GroupKey, Pod, PodGroup
+from gangsched.model import GroupKey, Pod
 from gangsched.outcomes import Outcome, Unschedulable
 
-__all__ = ["is_shared", "keys", "pending", "pre_enqueue", "siblings"]
+__all__ = [
+    "close",
+    "is_complete",
+    "is_shared",
+    "lead",
+    "pending",
+    "pre_enqueue",
+    "reason",
+    "siblings",
+]
 
-
-def keys(spec: PodGroup | None) -> tuple[GroupKey, ...]:
-    """Return the keys of a group's bundle in order, its own included; empty without a bundle."""
-    if spec is None or not spec.bundle:
-        return ()
-    return _in_order(spec.key, spec.bundle)
-
-
-@lru_cache(maxsize=4096)
-def _in_order(key: GroupKey, others: tuple[GroupKey, ...]) -> tuple[GroupKey, ...]:
-    return tuple(sorted({key, *others}))
+_FEW: Final = 32
+"""The number of groups up to which each of them is told what the bundle waits for."""
 
 
 def pending(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:
     """Return the entities that one cycle is about: the entity, or the groups of its bundle."""
     info = entity.group
-    if info is None or info.spec is None or not info.spec.bundle or info.was_scheduled:
+    if info is None or info.bundle is None or info.was_scheduled:
         return [entity]
-    found = [
-        other
-        for key in keys(info.spec)
-        if (other := pods.entities.get(key)) is not None
-        and other.group is not None
-        and not other.group.was_scheduled
-    ]
-    return found or [entity]
+    return siblings(pods, info.bundle) or [entity]
 
 
 def is_shared(pods: Pods, entity: QueuedEntity) -> bool:
     """Return whether a cycle of an entity is about other groups too. O(groups of its bundle)."""
-    return len(pending(pods, entity)) > 1
+    info = entity.group
+    if info is None or info.bundle is None or info.was_scheduled:
+        return False
+    return any(_is_pending(pods, key) for key in info.bundle.keys if key != info.key)
 
 
-def siblings(pods: Pods, spec: PodGroup | None) -> list[QueuedEntity]:
-    """Return the other groups of a bundle that have members and have not started. O(groups)."""
-    found = (pods.entities.get(key) for key in keys(spec) if spec is None or key != spec.key)
-    return [
-        entity
-        for entity in found
-        if entity is not None and entity.group is not None and not entity.group.was_scheduled
-    ]
+def siblings(pods: Pods, bundle: Bundle | None, but: GroupKey | None = None) -> list[QueuedEntity]:
+    """Return the groups of a bundle, except *but*, that have members and have not started.
+
+    Runtime complexity: O(groups).
+    """
+    if bundle is None:
+        return []
+    return [pods.entities[key] for key in bundle.keys if key != but and _is_pending(pods, key)]
+
+
+def _is_pending(pods: Pods, key: GroupKey) -> bool:
+    entity = pods.entities.get(key)
+    return entity is not None and entity.group is not None and not entity.group.was_scheduled
 
 
 def pre_enqueue(
@@ -82,35 +95,118 @@ def pre_enqueue(
     answer = extension_points.pre_enqueue(settings, call, pod, info, now)
     if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
         return answer
-    bundle = keys(info.spec)
-    lead: GroupKey | None = None
-    for key in bundle:
-        other = pods.registry.get(key)
-        problem = (
-            _problem(settings, pods, call, bundle, key, other, now) if other is not info else ""
-        )
+    bundle = info.bundle
+    if bundle is None:
+        return answer
+    first: GroupKey | None = None
+    if call.complete is not None and call.complete[0] is bundle:
+        first = call.complete[1]
+    else:
+        problem = _first_problem(settings, pods, call, bundle, info.key, now)
         if problem:
             return Unschedulable(problem, resolvable=False)
-        if lead is None and other is not None and not other.was_scheduled:
-            lead = key
-    if lead is not None and lead != info.key:
-        return Unschedulable(f"starts with pod group {lead}", resolvable=False)
+        first = lead(pods, bundle)
+    if first is not None and first != info.key:
+        return Unschedulable(_behind(first), resolvable=False)
+    bundle.is_closed = False
     return answer
 
 
-def _problem(
+def _behind(first: GroupKey | None) -> str:
+    return f"starts with pod group {first}"
+
+
+def is_complete(
+    settings: Settings, pods: Pods, call: CurrentCall, bundle: Bundle, changed: GroupKey, now: float
+) -> bool:
+    """Return whether every group of a bundle is ready, after one of them has changed.
+
+    Runtime complexity: O(1) amortised while the groups arrive one by one; O(groups) if it is
+    complete.
+    """
+    if _of_key(settings, pods, call, bundle, changed, now):
+        if bundle.lacking is not None and changed < bundle.lacking:
+            bundle.lacking = changed
+        return False
+    return not _first_problem(settings, pods, call, bundle, changed, now)
+
+
+def lead(pods: Pods, bundle: Bundle) -> GroupKey | None:
+    """Return the group that stands in the queue for a complete bundle; None if all have started.
+
+    Runtime complexity: O(groups).
+    """
+    for key in bundle.keys:
+        other = pods.registry.get(key)
+        if other is not None and not other.was_scheduled:
+            return key
+    return None
+
+
+def close(pods: Pods, queue: SchedulingQueue, bundle: Bundle) -> bool:
+    """Return whether no group of a large bundle is queued; remember it if so.
+
+    False for a bundle of few groups. Runtime complexity: O(groups), O(1) while it is closed.
+    """
+    if len(bundle.keys) <= _FEW:
+        return False
+    if not bundle.is_closed:
+        waiting = siblings(pods, bundle)
+        bundle.is_closed = all(queue.is_gated(each) for each in waiting if len(each))
+    return bundle.is_closed
+
+
+def reason(
+    settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity, now: float
+) -> str:
+    """Return why an entity is not admitted now. O(groups of its bundle)."""
+    info = entity.group
+    bundle = None if info is None else info.bundle
+    if info is None or bundle is None:
+        return entity.reason
+    answer = extension_points.pre_enqueue(settings, call, entity.pod, info, now)
+    if isinstance(answer, Unschedulable):
+        return answer.reason
+    for key in bundle.keys:  # a question leaves what is remembered as it is
+        problem = "" if key == info.key else _of_key(settings, pods, call, bundle, key, now)
+        if problem:
+            return problem
+    first = lead(pods, bundle)
+    return entity.reason if first in (None, info.key) else _behind(first)
+
+
+def _first_problem(
     settings: Settings,
     pods: Pods,
     call: CurrentCall,
-    bundle: tuple[GroupKey, ...],
-    key: GroupKey,
-    other: PodGroupInfo | None,
+    bundle: Bundle,
+    but: GroupKey,
     now: float,
 ) -> str:
-    """Return why another group of a bundle cannot start; empty if it can."""
+    """Return what the first group of a bundle that is not ready lacks; empty if all are ready.
+
+    The group *but* is not asked about.
+    """
+    names = bundle.keys
+    begin = 0 if bundle.lacking is None else bisect_left(names, bundle.lacking)
+    for offset in range(len(names)):
+        key = names[(begin + offset) % len(names)]
+        problem = "" if key == but else _of_key(settings, pods, call, bundle, key, now)
+        if problem:
+            bundle.lacking = key
+            return problem
+    bundle.lacking = None
+    return ""
+
+
+def _of_key(
+    settings: Settings, pods: Pods, call: CurrentCall, bundle: Bundle, key: GroupKey, now: float
+) -> str:
+    """Return why a group of a bundle cannot start; empty if it can."""
+    other = pods.registry.get(key)
     if other is None or other.spec is None:
         return f"waiting for pod group {key} of its bundle: it does not exist"
-    if keys(other.spec) != bundle:
+    if other.bundle is not bundle:
         return f"pod group {key} names another bundle"
     if other.was_scheduled:
         return ""

@@ -12,8 +12,9 @@ from collections.abc import Hashable, Sequence
 from itertools import groupby
 from typing import final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from gangsched._core._blocked_queues import Filing
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -32,15 +33,17 @@ from gangsched.resources import NOTHING
 
 __all__ = [
     "EquivalenceClass",
+    "class_of",
     "falls_short",
     "goes_alone",
+    "joins_alike",
     "missing",
     "needed",
     "next_member",
     "presence",
     "role_counts",
     "preemption_reach",
-    "class_of",
+    "reads_pods",
 ]
 
 
@@ -64,6 +67,7 @@ class EquivalenceClass:
             whether it may evict pods too.
         affected: For each pending member in the order in which they are tried, the carried terms
             that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
+        filing: What a node must have free to help the class; see ``BlockedQueues``.
     """
 
     needed: int
@@ -75,6 +79,17 @@ class EquivalenceClass:
     parts: tuple[EquivalenceClass, ...] = ()
     reach: tuple[int, bool] | None = None
     affected: tuple[str, ...] = ()
+    filing: Filing | None = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Note what a node must have free to help the class, and how far it preempts. O(runs).
+
+        A class that more than the capacity of nodes may help is not filed by it.
+        """
+        needs = {pod_class.fitted for pod_class, _count in self.runs}
+        known = [need for need in needs if need is not None]
+        is_known = len(known) == len(needs) and not self.floor and not reads_pods(self)
+        object.__setattr__(self, "filing", (self.reach, tuple(sorted(known))) if is_known else None)
 
 
 def class_of(
@@ -101,6 +116,15 @@ def class_of(
         parts=parts,
         reach=reach,
         affected=affected,
+    )
+
+
+def reads_pods(equivalence_class: Hashable) -> bool:
+    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
+    if not isinstance(equivalence_class, EquivalenceClass):
+        return True
+    return bool(equivalence_class.affected) or any(
+        pod_class.watches_pods for pod_class, _count in equivalence_class.runs
     )
 
 
@@ -141,6 +165,8 @@ def _class_alone(
     reach: tuple[int, bool] | None,
 ) -> EquivalenceClass:
     members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
+    if entity.group is not None and goes_alone(settings, call, entity.group):
+        members = _first_of_each_class(nodes, members)
     whole, *lacking = role_counts(settings, call, entity)
     more = whole.count
     floor = _floor(settings, pods, call, entity.group)
@@ -172,6 +198,41 @@ def _class_alone(
         reach=reach,
         affected=affected,
     )
+
+
+def _first_of_each_class(nodes: Nodes, members: list[Member]) -> list[Member]:
+    """Return one of the members that are alike, the first to arrive. O(members).
+
+    Where each member is placed alone, one that fails proves that those like it fail, and how many
+    there are does not matter. So a late member that is like one that waits changes no class.
+    """
+    if nodes.watches_pods:
+        return members
+    firsts: dict[tuple[PodClass, str | None], Member] = {}
+    for member in members:
+        firsts.setdefault((member.pod_class, member.role), member)
+    return list(firsts.values())
+
+
+def joins_alike(settings: Settings, nodes: Nodes, call: CurrentCall, member: Member) -> bool:
+    """Return whether the class of a parked entity stays what it is with one more member.
+
+    True only for a member that is placed alone and is like a member that waits already. O(classes
+    of members).
+    """
+    entity, pod = member.entity, member.pod
+    parked = entity.equivalence_class
+    if member.group is None or not isinstance(parked, EquivalenceClass):
+        return False
+    if parked.role_counts or parked.parts or parked.floor or nodes.watches_pods or parked.affected:
+        return False
+    if not goes_alone(settings, call, member.group):
+        return False
+    if parked.reach is not None and (
+        pod.priority < parked.reach[0] or pod.preemption_policy is PreemptionPolicy.NEVER
+    ):
+        return False
+    return any(pod_class is member.pod_class for pod_class, _count in parked.runs)
 
 
 def _affected(nodes: Nodes, members: Sequence[Member]) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
@@ -41,7 +42,7 @@ from gangsched.errors import GangschedError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
-from gangsched.framework.queueing.equivalence import EquivalenceClass
+from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.pods import Pods
@@ -75,8 +76,9 @@ def gain(
 ) -> None:
     """Open the equivalence classes that nodes with more free capacity may help.
 
-    Runtime complexity: O(blocked classes x pod classes in each), plus filtering the changed nodes
-    once per pod class.
+    Runtime complexity: O(log blocked classes), and O(pod classes in each) for each blocked class of
+    which a node has enough free for one of its pods. Plus filtering the changed nodes once per pod
+    class of these.
 
     Args:
         state: The scheduler's state.
@@ -114,19 +116,27 @@ def _open(
     for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
-    for line in state.queue.blocked_queues():
+    infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
+    free = [info.free for info in infos]
+    for line in state.queue.queues_near(free, partial(_preempts, state.pods, state.reservations)):
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, names=names):
             state.queue.open(line, step=step, now=now, helps=ends_backoff)
-        else:
-            state.queue.block(line, step=step)
+    # the others still fail, now also with what the nodes have free
+    state.queue.renew(step, since=since, but=disproved)
     if not ends_backoff:
         return
     for line in state.queue.open_queues_in_backoff():
         # entities whose failure has proven nothing, or that an earlier event has helped
         if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, names=names):
             state.queue.help(line, step=step)
+
+
+def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:
+    """Return whether entities of a section may preempt others; see ``equivalence.filing``."""
+    given = cast("tuple[int, bool] | None", reach)
+    return given is not None and may_preempt_others(pods, reservations, *given)
 
 
 def pods_changed(state: State, *, now: float) -> None:
@@ -136,7 +146,7 @@ def pods_changed(state: State, *, now: float) -> None:
     a node takes more, ``gain`` requeues these entities too. As in kube-scheduler, a pod counts as
     new on its node when it is bound: a pod that is only assumed requeues no other.
 
-    Runtime complexity: O(1) if there is no such pod, else O(parked classes).
+    Runtime complexity: O(1) if there is no such pod, else O(parked classes with such pods).
     """
     if not state.pod_classes.watching:
         return
@@ -144,32 +154,25 @@ def pods_changed(state: State, *, now: float) -> None:
     for entity in state.attempts.tried.values():
         # whether a term was about it when it was tried is not known, so any entity is noted
         entity.event_step = step
-    for parked in state.queue.blocked_queues():
+    for parked in state.queue.unfiled_queues():
         equivalence_class = parked.equivalence_class
-        if _reads_pods(equivalence_class) and may_fit(state, equivalence_class, now=now):
+        if reads_pods(equivalence_class) and may_fit(state, equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
 
 
-def _reads_pods(equivalence_class: Hashable) -> bool:
-    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
-    if not isinstance(equivalence_class, EquivalenceClass):
-        return True
-    return bool(equivalence_class.affected) or any(
-        pod_class.watches_pods for pod_class, _count in equivalence_class.runs
-    )
-
-
-def objects_changed(state: State, kinds: frozenset[type[Any]], *, now: float) -> None:
+def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: float) -> None:
     """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
+
+    With None for *kinds*, a plugin has said that it may accept any pod that it refused.
 
     Runtime complexity: O(parked classes x members of one entity of each).
     """
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
-        if _reads_objects(state.pods, entity, kinds):
+        if kinds is None or _reads_objects(state.pods, entity, kinds):
             entity.event_step = step
     for parked in state.queue.blocked_queues():
-        reads = _reads_objects(state.pods, parked.sample, kinds)
+        reads = kinds is None or _reads_objects(state.pods, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
 
@@ -210,14 +213,14 @@ def may_fit(
     counts: dict[PodClass, int] = {}
     for pod_class, count in equivalence_class.runs:
         counts[pod_class] = counts.get(pod_class, 0) + count
-    if names is not None and not equivalence_class.floor and not _reads_pods(equivalence_class):
+    if names is not None and not equivalence_class.floor and not reads_pods(equivalence_class):
         rooms = (_has_room(state.nodes, each, name) for each in counts for name in names)
         if not any(rooms):
             return False
     needed = equivalence_class.needed
     lacking = {each.role: each.count for each in equivalence_class.role_counts}
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
-    touched = names is None or bool(equivalence_class.floor) or _reads_pods(equivalence_class)
+    touched = names is None or bool(equivalence_class.floor) or reads_pods(equivalence_class)
     for pod_class, count in counts.items():
         try:
             filter_and_score.judged(state.settings, state.nodes, pod_class, now)

@@ -294,6 +294,8 @@ def _with_volumes(settings: Settings, bind: Bind, pod: Pod) -> Bind:
     found: list[VolumeChoice] = []
     for plugin in choosers:
         answer = calls.call(plugin, "volume_choices", pod, Iterable, pod, bind.node)
+        if isinstance(answer, str | bytes):  # empty, it would pass for no choice
+            raise calls.returned(plugin, "volume_choices", pod, answer)
         try:
             choices: tuple[Any, ...] = tuple(answer)
         except Exception as error:

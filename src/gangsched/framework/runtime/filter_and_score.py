@@ -36,7 +36,7 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["evaluate_ahead", "is_resolvable", "evaluate_nodes", "judged"]
+__all__ = ["evaluate_ahead", "evaluate_nodes", "is_resolvable", "judged", "note_fitted"]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _UNBOUNDED: Final = 1 << 40
@@ -255,8 +255,7 @@ def evaluate_ahead(
         return
     with suppress(GangschedError):
         pod = pod_class.sample
-        resources = sorted(signatures.fitted(settings, pod))
-        pod_class.fitted = tuple((n, int(pod.requests.amount(n))) for n in resources)
+        note_fitted(settings, pod_class)
         if settings.profile.pod_readers and pod_class.reads_pods:
             apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
             signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
@@ -266,6 +265,14 @@ def evaluate_ahead(
             )
             pod_classes.share(pod_class, (pod.requests, parts))
         judged(settings, nodes, pod_class, now)
+
+
+def note_fitted(settings: Settings, pod_class: PodClass) -> None:
+    """Note what a node must have free to take a pod of a class; nothing if a plugin raises."""
+    with suppress(GangschedError):
+        pod = pod_class.sample
+        resources = sorted(signatures.fitted(settings, pod))
+        pod_class.fitted = tuple((n, int(pod.requests.amount(n))) for n in resources)
 
 
 def _parts(pod_class: PodClass) -> tuple[Hashable, ...]:

@@ -18,6 +18,10 @@ from typing import Any, Final, final
 
 from attrs import frozen
 
+from gangsched._core._blocked_queues import BlockedQueues
+from gangsched._core._bundle import Bundle, Bundles
+from gangsched._core._capacity_index import AlikeNeeds, CapacityIndex
+from gangsched._core._claims import Claims
 from gangsched._core._counters import PodGroupCounters
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
@@ -25,6 +29,7 @@ from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._matcher_index import MatcherIndex
 from gangsched._core._pod_counts import PodCounts
+from gangsched._core._proofs import Proof, Proofs
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
@@ -81,25 +86,29 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
-        " strict_priorities"
+        " strict_priorities can_evict"
     ),
     Pods: Held(
         kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
     ),
     PodClasses: Held(anew="by_signature labels alike watching"),
-    Attempts: Held(kept="step waiting_since giving_way exhausted_searches", anew="tried"),
+    Attempts: Held(
+        kept="step waiting_since giving_way exhausted_searches", anew="tried search_steps"
+    ),
     Reservations: Held(kept="nominations overdue backfill"),
-    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused"),
+    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused complete"),
     Member: Held(
-        kept="pod seq state node attempt cycle reason bind_failures started_at",
+        kept="pod seq state node attempt cycle reason told bind_failures started_at",
         anew="entity group pod_class role requests is_counted",
     ),
-    CycleState: Held(kept="_scratch", anew="_counts _group _nodes", given="_cluster"),
+    CycleState: Held(
+        kept="_scratch", anew="_counts _group _nodes bind_failures can_evict", given="_cluster"
+    ),
     Nodes: Held(
         kept="infos assumed _indices altered departed unread",
         anew="by_index classes counts ledger version pods_version watches_pods _total",
         given="_cluster",
-        passing="_looked",
+        passing="_looked _pods_only",
     ),
     # counted again from the pods on nodes
     PodCounts: Held(
@@ -131,15 +140,24 @@ HELD: Final[Mapping[type, Held]] = {
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(
-        kept="needed runs floor role_counts roles topology parts reach affected"
+        kept="needed runs floor role_counts roles topology parts reach affected", anew="filing"
     ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
-    SchedulingQueue: Held(kept="_active _backoff _gated _queues", anew="_early", given="_sort"),
+    SchedulingQueue: Held(
+        kept="_active _backoff _gated _queues",
+        anew="_early _blocked _numbers _open",
+        given="_sort",
+    ),
+    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled"),
+    Proofs: Held(anew="_by_step"),
+    Proof: Held(kept="step", anew="classes later"),
+    CapacityIndex: Held(anew="_alike"),
+    AlikeNeeds: Held(anew="names by_item by_amount"),
     EarlyReturn: Held(anew="_heap"),
     EquivalenceQueue: Held(
-        kept="equivalence_class blocked blocked_at opened_at helped_at leader queued in_backoff",
-        anew="hopeful late candidate",
+        kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
+        anew="hopeful late candidate number proof",
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
@@ -153,12 +171,17 @@ HELD: Final[Mapping[type, Held]] = {
         " _pending _ready _ready_by_role",
         passing="_pod _is_ready",
     ),
-    PodGroupRegistry: Held(kept="_groups _left _numbers", given="_grace _strict_priorities"),
+    PodGroupRegistry: Held(
+        kept="_groups _left _numbers", anew="_bundles", given="_grace _strict_priorities"
+    ),
+    Bundles: Held(anew="_known"),
+    Bundle: Held(anew="keys lacking is_closed users"),
     PodGroupInfo: Held(
         kept="key uid spec first_seen_at claims attempts attempt_started_at last_failure_at"
-        " failures backoff_until complete_at was_scheduled",
-        anew="claimed_min claimed_priority members untried untried_by_role",
+        " failures backoff_until complete_at was_scheduled is_binding",
+        anew="claimed_min claimed_priority members untried untried_by_role bundle",
     ),
+    Claims: Held(kept="_all", anew="_minima _removed"),
     PodGroupCounters: Held(anew="_states _roles _counts _by_role"),
     WaitingMap: Held(kept="_pods", anew="_groups _deadlines _arrivals"),
 }

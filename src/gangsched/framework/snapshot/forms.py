@@ -135,6 +135,7 @@ _GROUP_ROW: Final = Record(
     backoff_until=_PAST_OR_NEVER,
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
+    is_binding=BOOL,
 )
 _ENTITY: Final = Record(
     EntityRow,
@@ -162,6 +163,7 @@ _MEMBER: Final = Record(
     attempt=_COUNT,
     cycle=optional(many(row(STR, JSON))),
     reason=STR,
+    told=STR,
     bind_failures=_COUNT,
     started_at=_MAYBE_INSTANT,
 )

@@ -99,10 +99,9 @@ def _read_groups(reading: Reading) -> None:
         require(row.number > last, f"{path}.number", row.number, "in ascending order")
         last = row.number
         _check_group(row, path, now)
-        registry._groups[row.key] = PodGroupInfo(
+        info = registry._groups[row.key] = PodGroupInfo(
             key=row.key,
             uid=row.number,
-            spec=row.spec,
             first_seen_at=row.first_seen_at,
             attempts=row.attempts,
             attempt_started_at=row.attempt_started_at,
@@ -111,7 +110,9 @@ def _read_groups(reading: Reading) -> None:
             backoff_until=row.backoff_until,
             complete_at=row.complete_at,
             was_scheduled=row.was_scheduled,
+            is_binding=row.is_binding,
         )
+        registry._specify(info, row.spec)
         if row.spec is not None and row.spec.topology is not None:
             reading.state.pod_classes.labels.add((row.spec.topology.key,))
     left = each_once((key for key, _until in rows.groups_left), "groups_left")
@@ -208,7 +209,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
     member.pod_class.pending += member.is_counted
     if member.is_counted and member.pod_class.pending == 1:
         state.pod_classes.labels.add(member.pod_class.labels)
-    member.reason, member.bind_failures = row.reason, row.bind_failures
+    member.reason, member.told, member.bind_failures = row.reason, row.told, row.bind_failures
     now, at = reading.rows.now, row.started_at
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
     is_started = row.pod.node_name is not None
@@ -267,7 +268,8 @@ def _read_claims(reading: Reading, row: GroupRow, claims: dict[str, Membership],
         expected = "the members of the group that are not refused"
         raise InvalidValueError(path, row.claims, expected)
     for uid in row.claims:
-        info.claims[uid] = (claims[uid].min_available, state.pods.members[uid].pod.priority)
+        claim = (claims[uid].min_available, state.pods.members[uid].pod.priority)
+        info.claims.put(uid, claim)
     state.pods.registry._read_claims(info)
 
 

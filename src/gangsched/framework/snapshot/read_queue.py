@@ -17,6 +17,7 @@ from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass
+from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.snapshot.reading import Reading, each_once, require, unique
 from gangsched.framework.snapshot.rows import EquivalenceClassRow, EquivalenceQueueRow
 from gangsched.model import Pod, PodUID
@@ -27,6 +28,8 @@ __all__ = ["equivalence_class", "pod_class_of", "read_queue"]
 def read_queue(reading: Reading) -> None:
     """Read the place of each entity that is queued."""
     queue, rows = reading.state.queue, reading.rows
+    for pod_class in reading.state.pod_classes.by_signature.values():
+        filter_and_score.note_fitted(reading.state.settings, pod_class)
     for n, seq in enumerate(rows.active):
         entity = _place(reading, seq, Place.ACTIVE, f"active[{n}]")
         entity._handle = queue._active.push(entity.sort_key, entity)
@@ -40,6 +43,10 @@ def read_queue(reading: Reading) -> None:
         found = _queue(reading, row, path)
         unique(queue._queues, found.equivalence_class, f"{path}.asked")
         queue._queues[found.equivalence_class] = found
+        if row.blocked:
+            queue._blocked.add(found, step=row.blocked_at)
+        else:
+            queue._open[found.number] = found
     for n, row in enumerate(rows.queues):
         _check_asked(reading, row, f"queues[{n}].asked")
 
@@ -59,10 +66,14 @@ def _queue(reading: Reading, row: EquivalenceQueueRow, path: str) -> Equivalence
     for name in ("blocked_at", "opened_at", "helped_at"):
         given = getattr(row, name)
         require(given <= step, f"{path}.{name}", given, f"an int <= {step}, the current step")
+    is_known = row.blocked or row.blocked_at == -1
+    require(is_known, f"{path}.blocked_at", row.blocked_at, "-1 if it is not blocked")
     is_free = not row.blocked or row.helped_at == -1
     require(is_free, f"{path}.helped_at", row.helped_at, "-1 if it is blocked")
-    queue = EquivalenceQueue(equivalence_class(reading, row.asked, f"{path}.asked"))
-    queue.blocked, queue.blocked_at = row.blocked, row.blocked_at
+    queues = reading.state.queue
+    queues._numbers += 1
+    asked = equivalence_class(reading, row.asked, f"{path}.asked")
+    queue = EquivalenceQueue(asked, queues._numbers)
     queue.opened_at, queue.helped_at = row.opened_at, row.helped_at
     for n, seq in enumerate(each_once(row.entities, f"{path}.entities")):
         _enter(reading, queue, seq, f"{path}.entities[{n}]")

@@ -96,6 +96,7 @@ class GroupRow:
     backoff_until: float = -math.inf
     complete_at: float | None = None
     was_scheduled: bool = False
+    is_binding: bool = False
 
 
 @final
@@ -137,6 +138,7 @@ class MemberRow:
     attempt: int = 0
     cycle: tuple[tuple[str, Any], ...] | None = None
     reason: str = ""
+    told: str = ""
     bind_failures: int = 0
     started_at: float | None = None
 

@@ -146,6 +146,7 @@ def _group(info: PodGroupInfo) -> GroupRow:
         backoff_until=info.backoff_until,
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
+        is_binding=info.is_binding,
     )
 
 
@@ -186,6 +187,7 @@ def _member(settings: Settings, member: Member) -> MemberRow:
         attempt=member.attempt,
         cycle=None if member.cycle is None else _scratch(settings, member, member.cycle),
         reason=member.reason,
+        told=member.told,
         bind_failures=member.bind_failures,
         started_at=member.started_at,
     )

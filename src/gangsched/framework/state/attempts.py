@@ -32,6 +32,7 @@ class Attempts:
         waiting_since: The groups with members that wait on permit, and the step since when.
         giving_way: The groups that are rejected when another entity is next, with the reason.
         exhausted_searches: How many searches for a placement ended with their budget.
+        search_steps: How many steps such searches took, since this object was made.
     """
 
     step: int = 0
@@ -39,6 +40,7 @@ class Attempts:
     waiting_since: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     giving_way: dict[GroupKey, str] = field(factory=dict[GroupKey, str])
     exhausted_searches: int = 0
+    search_steps: int = 0
 
     def tick(self) -> int:
         """Begin a step; return its number. O(1)."""

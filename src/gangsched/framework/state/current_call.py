@@ -12,6 +12,7 @@ from typing import Any, final
 
 from attrs import define, field
 
+from gangsched._core._bundle import Bundle
 from gangsched.errors import GangschedError
 from gangsched.events import Effect, GroupIncomplete, GroupRejected, GroupScheduled
 from gangsched.model import GroupKey, NodeName, PodGroup, PodUID
@@ -31,6 +32,8 @@ class CurrentCall:
         seen: The pods that the call has read, with their claims and signatures.
         seen_specs: The specifications that the call has read.
         arrived: Pending pods that the call found on a node, by node.
+        complete: A bundle that was found to be complete in this step, with the group that stands in
+            the queue for it; None outside of the step.
         refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
             They give their nodes back at the end of the call.
     """
@@ -40,6 +43,7 @@ class CurrentCall:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
+    complete: tuple[Bundle, GroupKey] | None = None
     refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
 
     def take(self) -> tuple[Effect, ...]:

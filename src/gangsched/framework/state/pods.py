@@ -51,6 +51,7 @@ class Member:
             attempts of the pod ascend: ``Pods.attempt_floor`` when it was admitted.
         cycle: The cycle state of its last placement, until it is bound or gives its node back.
         reason: Why it has no node; empty if nothing was reported.
+        told: The reason of its last ``PodUnschedulable``; empty before any, and once it is bound.
         bind_failures: How many of its binds in a row failed.
         role: Its role in its group; None without one.
         started_at: The instant at which it was bound, or first seen on its node; None before.
@@ -67,6 +68,7 @@ class Member:
     attempt: int = 0
     cycle: CycleState | None = None
     reason: str = ""
+    told: str = ""
     bind_failures: int = 0
     role: str | None = None
     started_at: float | None = None

@@ -40,6 +40,7 @@ class Settings:
         backoff: The backoff after a failed attempt.
         preemption: When pods and gangs may preempt others; None for never.
         strict_priorities: Whether a pod with another priority than its group is refused.
+        can_evict: Whether the host performs evictions.
     """
 
     cluster: ClusterState
@@ -51,3 +52,4 @@ class Settings:
     backoff: Backoff
     preemption: Preemption | None = None
     strict_priorities: bool = False
+    can_evict: bool = False

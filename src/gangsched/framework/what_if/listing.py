@@ -84,7 +84,7 @@ def _pending_row(state: State, member: Member, order: tuple[int, int], now: floa
             position=order[0] if is_active else None,
             attempts=entity.failures,
             age=now - pod.created_at,
-            why=answers.why_pod(state, member, _ahead(order)),
+            why=answers.why_pod(state, member, _ahead(order), now=now),
         )
     return PendingRow(
         name=info.key,
@@ -96,7 +96,7 @@ def _pending_row(state: State, member: Member, order: tuple[int, int], now: floa
         position=order[0] if is_active else None,
         attempts=entity.failures,
         age=now - info.created_at,
-        why=answers.why_group(state, info, _ahead(order)),
+        why=answers.why_group(state, info, _ahead(order), now=now),
     )
 
 
@@ -139,5 +139,5 @@ def _group_row(
         attempts=info.attempts,
         was_scheduled=info.was_scheduled,
         age=now - info.created_at,
-        why=answers.why_group(state, info, _ahead(order)),
+        why=answers.why_group(state, info, _ahead(order), now=now),
     )

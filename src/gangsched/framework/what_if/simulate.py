@@ -7,17 +7,23 @@ Rules:
   R1  the fork decides by the same four calls as the scheduler; this module decides nothing;
   R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
       the cluster does not allow it. An evicted pod is deleted and not recreated;
-  R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for.
+  R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for;
+  R4  a question has a budget in all: a fork that has spent it decides nothing more, and the answer
+      says so.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import final
+from typing import Final, final
 
+from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
+from gangsched.explain import Why
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import copying
 from gangsched.framework.what_if import why as answers
@@ -27,7 +33,33 @@ from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
 from gangsched.what_if import WhatIf
 
-__all__ = ["Ahead", "look", "span"]
+__all__ = ["Ahead", "Spending", "check_budget", "look", "span"]
+
+_DECISION: Final = 10
+"""The steps of a decision, besides those of its search; a step is about 10 microseconds."""
+_EVENT: Final = 5
+_FORK: Final = 100
+_UNBOUNDED: Final = 1 << 60
+_COPIED: Final = 100
+"""How many pods or nodes a fork copies in one step."""
+
+
+@final
+class Spending:
+    """The steps that one question may take, in all of its forks.
+
+    Attributes:
+        left: The steps that are left; 0 once they are used up.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, budget: int) -> None:
+        self.left: int = budget
+
+    def spend(self, steps: int) -> None:
+        """Take some steps. What was begun is completed, so more may be taken than are left."""
+        self.left = max(0, self.left - steps)
 
 
 @final
@@ -39,16 +71,27 @@ class Ahead:
         state: The state of the fork.
         cluster: The cluster state that the fork reads.
         now: The first instant.
+        spending: The budget of the question.
 
     Attributes:
         state: The state of the fork.
         cluster: The cluster state that the fork reads.
         timed: The effects that the fork returned, each with the instant of the call.
         now: The current instant.
+        is_cut_short: Whether the budget was used up before the instant that was asked for.
     """
 
-    def __init__(self, calls: FourCalls, state: State, cluster: OverlayCluster, now: float) -> None:
+    def __init__(
+        self,
+        calls: FourCalls,
+        state: State,
+        cluster: OverlayCluster,
+        now: float,
+        spending: Spending,
+    ) -> None:
         self._calls = calls
+        self._spending = spending
+        self.is_cut_short: bool = False
         self.state: State = state
         self.cluster: OverlayCluster = cluster
         self.timed: list[tuple[float, Effect]] = []
@@ -56,6 +99,7 @@ class Ahead:
 
     def tell(self, event: Event) -> None:
         """Apply an event to the overlay and let the fork handle it."""
+        self._spending.spend(_EVENT)
         self._perform(self._calls.handle(self.cluster.apply(event), now=self.now))
 
     def take_in(self) -> None:
@@ -63,25 +107,54 @@ class Ahead:
         self._perform(self._calls.advance(now=self.now))
 
     def settle(self) -> None:
-        """Run scheduling cycles until the active queue is empty."""
-        while (effects := self._calls.schedule_one(now=self.now)) is not None:
+        """Run scheduling cycles until the active queue is empty, or the budget is used up."""
+        attempts = self.state.attempts
+        while self._spending.left:
+            before = attempts.search_steps
+            effects = self._calls.schedule_one(now=self.now)
+            if effects is None:
+                return
+            self._spending.spend(_DECISION + attempts.search_steps - before)
             self._perform(effects)
+        self.is_cut_short = self.state.queue.head() is not None
 
     def run(self, until: float) -> None:
-        """Run cycles and apply deadlines until an instant."""
+        """Run cycles and apply deadlines until an instant, or until the budget is used up."""
         self.settle()
-        while (due := self._calls.next_deadline()) is not None and due <= until:
+        while not self.is_cut_short:
+            due = self._calls.next_deadline()
+            if due is None or due > until:
+                self.now = max(self.now, until)
+                return
+            if not self._spending.left:
+                self.is_cut_short = True
+                return
             self.now = max(self.now, due)
+            self._spending.spend(_EVENT)
             self._perform(self._calls.advance(now=self.now))
             self.settle()
-        self.now = max(self.now, until)
 
     def answer(self) -> WhatIf:
-        """Return the recorded effects, with the reasons at the end. O(groups x active entities)."""
-        why = {
-            str(info.key): answers.why(self.state, info.key) for info in self.state.pods.registry
-        }
-        return WhatIf(self.now, tuple(self.timed), FrozenMap(why))
+        """Return the recorded effects, with the reasons at the end.
+
+        Runtime complexity: O((groups + active entities) x log active entities).
+        """
+        state = self.state
+        keys = sorted(key for each in state.queue.active if (key := each.sort_key) is not None)
+
+        def ahead(_queue: SchedulingQueue, entity: QueuedEntity) -> int:
+            assert entity.sort_key is not None
+            return bisect_left(keys, entity.sort_key)
+
+        def reasons() -> dict[str, Why]:
+            groups = state.pods.registry
+            return {
+                str(info.key): answers.why_group(state, info, ahead, now=self.now)
+                for info in groups
+            }
+
+        why = answers.asked(state.call, reasons)
+        return WhatIf(self.now, tuple(self.timed), FrozenMap(why), self.is_cut_short)
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         """Perform effects in order.
@@ -95,6 +168,7 @@ class Ahead:
             if effect is None:
                 todo.pop()
             elif isinstance(effect, Bind | Evict):
+                self._spending.spend(_EVENT)
                 report = self._bound(effect) if isinstance(effect, Bind) else self._gone(effect)
                 todo.append(self._recorded(self._calls.handle(report, now=self.now)))
 
@@ -116,8 +190,14 @@ class Ahead:
         return self.cluster.apply(PodDeleted(evict.uid))
 
 
-def look(calls: FourCalls, state: State, now: float) -> Ahead:
+def look(calls: FourCalls, state: State, now: float, spending: Spending | None = None) -> Ahead:
     """Fork a scheduler and its state, to run the fork from an instant on.
+
+    Args:
+        calls: The scheduler.
+        state: Its state.
+        now: The instant.
+        spending: The budget of the question, which a fork takes steps of too; None for no bound.
 
     Raises:
         ProfileError: A plugin, a value that it wrote into a cycle, or the run times have state and
@@ -134,7 +214,19 @@ def look(calls: FourCalls, state: State, now: float) -> Ahead:
         (policy, copying.forked_policy(policy)),
     )
     twin, memory = copying.fork((calls, state), instead=instead)
-    return Ahead(twin, memory, cluster, now)
+    spending = Spending(_UNBOUNDED) if spending is None else spending
+    spending.spend(_FORK + (len(state.pods.members) + len(state.nodes.infos)) // _COPIED)
+    return Ahead(twin, memory, cluster, now, spending)
+
+
+def check_budget(budget: object) -> None:
+    """Require a number of steps.
+
+    Raises:
+        InvalidValueError: *budget* is not an int >= 1.
+    """
+    if type(budget) is not int or budget < 1:
+        raise InvalidValueError("budget", budget, "an int >= 1")
 
 
 def span(last: float, now: float | None, until: float | None) -> tuple[float, float]:

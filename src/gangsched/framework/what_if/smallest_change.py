@@ -6,7 +6,8 @@ Rules:
   R2  a trial adds all nodes at once and then runs the fork; see ``Ahead``;
   R3  the search ends early only if the group lacks members before the first cycle, because nodes
       do not create members. If it has enough members and loses some while the fork runs (by an
-      eviction, for example), it may keep them with more nodes, so the search goes on.
+      eviction, for example), it may keep them with more nodes, so the search goes on;
+  R4  all trials share one budget. A trial that is cut short proves nothing about its number.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import why as answers
-from gangsched.framework.what_if.simulate import Ahead
+from gangsched.framework.what_if.simulate import Ahead, Spending
 from gangsched.model import GroupKey, Node, NodeName
 from gangsched.outcomes import Unschedulable
 from gangsched.protocols import FourCalls
@@ -45,6 +46,7 @@ def search(
     most: int,
     now: float,
     until: float | None,
+    budget: int,
 ) -> SmallestChange:
     """Return the least number of added nodes with which a group would start by an instant.
 
@@ -57,6 +59,7 @@ def search(
         now: The current instant.
         until: The instant by which the group has to start. None for *now*, or for the end of its
             backoff if it is in backoff.
+        budget: The number of steps that all trials may take together.
 
     Raises:
         UnknownPodError: The group is not known.
@@ -68,8 +71,9 @@ def search(
         until = now if entity is None else max(now, entity.backoff_until)
     number = 0
     lacks_members = False
+    spending = Spending(budget)
     while True:
-        ahead = simulate.look(calls, state, now)
+        ahead = simulate.look(calls, state, now, spending)
         if not number:
             lacks_members = _lacks_members(ahead, key)
         for node in _fresh(ahead, shape, number):
@@ -80,19 +84,24 @@ def search(
             raise UnknownPodError(str(key))
         if info.was_scheduled:
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
-        if lacks_members and isinstance(answers.why(ahead.state, key), NotEnoughMembers):
+        if ahead.is_cut_short:
+            break
+        if lacks_members and isinstance(
+            answers.why(ahead.state, key, now=ahead.now), NotEnoughMembers
+        ):
             break
         if number == most:
             break
         number += 1
-    why = answers.why(ahead.state, key)
+    why = answers.why(ahead.state, key, now=ahead.now)
     return Insufficient(
         key,
         shape,
-        number,
+        max(number - ahead.is_cut_short, 0),
         until,
         why,
         _refusal(ahead.state.settings, ahead.state.nodes, ahead.state.pods, key, shape, until),
+        ahead.is_cut_short,
     )
 
 
@@ -101,7 +110,7 @@ def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
     if ahead.state.pods.registry.get(key) is None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
-    return known and isinstance(answers.why(ahead.state, key), NotEnoughMembers)
+    return known and isinstance(answers.why(ahead.state, key, now=ahead.now), NotEnoughMembers)
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:

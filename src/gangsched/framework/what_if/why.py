@@ -25,13 +25,15 @@ from gangsched.explain import (
     NotAdmitted,
     NotEnoughMembers,
     OnPermit,
+    PartlyRunning,
     Queued,
     Refused,
     Running,
     Terminating,
     Why,
 )
-from gangsched.framework.queueing import equivalence
+from gangsched.framework.lifecycle import group_attempt
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
@@ -56,14 +58,14 @@ _APART = (
 )
 
 
-def why(state: State, subject: str | Pod | PodGroup) -> Why:
+def why(state: State, subject: str | Pod | PodGroup, *, now: float) -> Why:
     """Return why a pod or a group is not running. O(active entities + members of the group).
 
     Raises:
         UnknownPodError: *subject* is not known.
         PluginError: A plugin raised.
     """
-    return asked(state.call, lambda: _answer(state, subject))
+    return asked(state.call, lambda: _answer(state, subject, now))
 
 
 def asked(call: CurrentCall, question: Callable[[], _Answer]) -> _Answer:
@@ -83,22 +85,22 @@ def asked(call: CurrentCall, question: Callable[[], _Answer]) -> _Answer:
     return answer
 
 
-def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
+def _answer(state: State, subject: str | Pod | PodGroup, now: float) -> Why:
     key = subject.uid if isinstance(subject, Pod) else subject
     if isinstance(key, str):
         member = state.pods.members.get(PodUID(key))
         if member is not None:
-            return why_pod(state, member)
+            return why_pod(state, member, now=now)
     elif not isinstance(key, PodGroup):
         raise UnknownPodError(str(key))
     group = key.key if isinstance(key, PodGroup) else GroupKey(key)
     info = state.pods.registry.get(group)
     if info is None or isinstance(subject, Pod):
         raise UnknownPodError(str(group))
-    return why_group(state, info)
+    return why_group(state, info, now=now)
 
 
-def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
+def why_pod(state: State, member: Member, ahead: Ahead | None = None, *, now: float) -> Why:
     """Return why a pod is not running; *ahead* saves counting the queue."""
     uid, group = member.pod.uid, member.group
     match member.state:
@@ -115,7 +117,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
             return _why_entity(state.queue, member.entity, ahead)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert group is not None
-            return why_group(state, group, ahead)
+            return why_group(state, group, ahead, now=now)
         case MemberState.BINDING:
             assert member.node is not None
             return Binding(member.node)
@@ -129,7 +131,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None) -> Why:
             assert_never(member.state)
 
 
-def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
+def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, now: float) -> Why:
     """Return why a group is not running; *ahead* saves counting the queue."""
     entity = state.pods.entities.get(info.key)
     needed = extension_points.members_needed(state.settings, state.call, info)
@@ -149,9 +151,19 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         return NotEnoughMembers(
             info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
         )
-    if entity is None or not len(entity):
-        return Running(None, info.scheduled)
-    return _why_entity(state.queue, entity, ahead)
+    is_pending = entity is not None and len(entity) > 0
+    rest: Why | None = None
+    if is_pending and entity is not None and state.queue.is_gated(entity):
+        settings, pods, call = state.settings, state.pods, state.call
+        rest = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
+    elif is_pending and entity is not None:
+        rest = _why_entity(state.queue, entity, ahead)
+    if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
+        assert info.min_available is not None
+        counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+        roles = tuple(each for each in counts if each[2] < each[1])
+        return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
+    return rest or Running(None, info.scheduled)
 
 
 def _pending_plugins(settings: Settings, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:

@@ -1,0 +1,216 @@
+"""The host on asyncio; see ``gangsched.drivers.host``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import final
+
+from gangsched import presets
+from gangsched.drivers import aio
+from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._submitted import (
+    CLOSED,
+    WITHDRAWN,
+    Submitted,
+    SubmittedJobs,
+    Watch,
+    state_of,
+)
+from gangsched.errors import GangRejectedError, InvalidValueError
+from gangsched.events import Bind, Event, Evict, PodAdded, PodDeleted
+from gangsched.explain import Why
+from gangsched.framework import Scheduler
+from gangsched.gangs import Gang
+from gangsched.memory import InMemoryCluster
+from gangsched.model import NodeName, Pod, PodUID
+from gangsched.protocols import ClusterState
+
+__all__ = ["AsyncHost", "AsyncJob"]
+
+
+@final
+class AsyncJob:
+    """A job that was submitted to an ``AsyncHost``; used in the thread of its event loop."""
+
+    def __init__(
+        self, submitted: Submitted, started: asyncio.Future[Mapping[str, NodeName]]
+    ) -> None:
+        self._submitted = submitted
+        self._started = started
+        self._known = asyncio.Event()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self._submitted.key
+
+    @property
+    def has_started(self) -> bool:
+        """Whether as many pods as must start together have been started."""
+        return self._started.done() and self._started.exception() is None
+
+    async def started(self) -> Mapping[str, NodeName]:
+        """Wait until the job has started; return the node of each pod, by name.
+
+        Cancelling the wait does not cancel the job; ``asyncio.timeout`` limits it.
+
+        Raises:
+            GangRejectedError: The job was withdrawn, or the host was closed, before it started.
+        """
+        return await asyncio.shield(self._started)
+
+    def _take_in(self) -> None:
+        self._known.set()
+
+    def _start(self) -> None:
+        if not self._started.done():
+            self._started.set_result(MappingProxyType(self._submitted.named_places()))
+
+    def _withdraw(self, reason: str) -> None:
+        if not self._started.done():
+            self._started.set_exception(GangRejectedError(self.key, reason))
+            self._started.exception()  # a job for which nothing waits is no error
+        self._known.set()
+
+    def __repr__(self) -> str:
+        failed = self._started.done() and self._started.exception() is not None
+        return f"<AsyncJob {self.key} {state_of(self.has_started, 'x' if failed else None)}>"
+
+
+@final
+class AsyncHost:
+    """Starts gangs whole on nodes, in a program on asyncio; the twin of ``Host``.
+
+    All methods are called in the thread of the event loop.
+
+    Args:
+        start: Starts a pod on a node, in a task of its own; see ``Host``.
+        evict: Ends a pod that a policy evicts; see ``Host``.
+        make: Makes the scheduler, such as ``presets.gang``.
+        max_starts: How many calls of *start* may be under way at once.
+        clock: Seconds that never go back.
+
+    Raises:
+        InvalidValueError: *max_starts* is not an int >= 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        start: Callable[[Pod, NodeName], Awaitable[object]],
+        evict: Callable[[Pod, NodeName], Awaitable[object]] | None = None,
+        make: Callable[[ClusterState], Scheduler] = presets.gang,
+        max_starts: int = 64,
+        clock: Callable[[], float] = epoch_seconds,
+    ) -> None:
+        self._start = start
+        self._evict = evict
+        self._clock = clock
+        self._submitted = SubmittedJobs()
+        self._jobs: dict[str, AsyncJob] = {}
+        cluster = InMemoryCluster()
+        self.driver: aio.Driver = aio.Driver(
+            make(cluster),
+            apply=cluster.apply,
+            bind=self._bind,
+            evict=None if evict is None else self._end,
+            observers=(Watch(self._taken_in),),
+            max_binds=max_starts,
+            clock=clock,
+        )
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> AsyncHost:
+        self._running = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def tell(self, *events: Event) -> None:
+        """Hand events in, in order; see ``Host.tell``."""
+        self.driver.tell(*events)
+
+    def submit(self, job: Gang | Pod) -> AsyncJob:
+        """Submit a job; see ``Host.submit``."""
+        submitted = self._submitted.add(job, now=self._clock())
+        future: asyncio.Future[Mapping[str, NodeName]] = asyncio.get_running_loop().create_future()
+        made = self._jobs[submitted.key] = AsyncJob(submitted, future)
+        self.driver.tell(*submitted.events())
+        return made
+
+    def finish(self, job: AsyncJob) -> None:
+        """Report that a job has ended; see ``Host.finish``."""
+        self._remove(job)
+
+    def cancel(self, job: AsyncJob) -> Mapping[str, NodeName]:
+        """Withdraw a job; return the pods that were started; see ``Host.cancel``."""
+        return self._remove(job)
+
+    async def why(self, job: AsyncJob) -> Why:
+        """Return why a job has not started, or that it has; see ``Host.why``."""
+        await job._known.wait()
+        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
+
+    async def aclose(self) -> None:
+        """Stop after all that was handed in; see ``Host.close``."""
+        self.driver.stop()
+        running, self._running = self._running, None
+        try:
+            if running is not None:
+                await running
+        finally:
+            self._end_waits()
+
+    def _taken_in(self, uid: PodUID) -> None:
+        key = self._submitted.key_of_last(uid)
+        job = None if key is None else self._jobs.get(key)
+        if job is not None:
+            job._take_in()
+
+    async def _run(self) -> None:
+        try:
+            await self.driver.run()
+        finally:
+            self._end_waits()
+
+    def _end_waits(self) -> None:
+        for job in self._jobs.values():
+            job._withdraw(CLOSED)
+
+    def _remove(self, job: AsyncJob) -> Mapping[str, NodeName]:
+        if not isinstance(job, AsyncJob):
+            raise InvalidValueError("job", job, "an AsyncJob of this host")
+        if self._jobs.get(job.key) is not job:
+            return {}
+        submitted = self._submitted.remove(job.key)
+        del self._jobs[job.key]
+        if submitted is None:
+            return {}
+        job._withdraw(WITHDRAWN)
+        self.driver.tell(*submitted.withdrawal())
+        return submitted.named_places()
+
+    async def _bind(self, effect: Bind) -> None:
+        pod = self._submitted.pod(effect.uid)
+        if pod is None:
+            raise LookupError(f"pod {effect.uid} was withdrawn")
+        await self._start(pod, effect.node)
+        started = self._submitted.place(effect.uid, effect.node)
+        job = None if started is None else self._jobs.get(started.key)
+        if job is not None:
+            job._start()
+
+    async def _end(self, effect: Evict) -> None:
+        pod = self._submitted.pod(effect.uid)
+        if pod is not None and self._evict is not None:
+            await self._evict(pod, effect.node)
+        again = self._submitted.displace(effect.uid)
+        self.driver.tell(PodDeleted(effect.uid), *(() if again is None else (PodAdded(again),)))

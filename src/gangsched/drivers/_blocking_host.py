@@ -1,0 +1,249 @@
+"""The host on threads; see ``gangsched.drivers.host``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import final
+
+from gangsched import presets
+from gangsched._seconds import format_duration
+from gangsched.drivers import blocking
+from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._submitted import (
+    CLOSED,
+    WITHDRAWN,
+    Submitted,
+    SubmittedJobs,
+    Watch,
+    state_of,
+)
+from gangsched.errors import GangRejectedError, InvalidValueError
+from gangsched.events import Bind, Event, Evict, PodAdded, PodDeleted
+from gangsched.explain import Why
+from gangsched.framework import Scheduler
+from gangsched.gangs import Gang
+from gangsched.memory import InMemoryCluster
+from gangsched.model import NodeName, Pod, PodUID
+from gangsched.protocols import ClusterState
+
+__all__ = ["Host", "Job"]
+
+
+@final
+class Job:
+    """A job that was submitted to a ``Host``. Its methods are thread-safe."""
+
+    def __init__(self, submitted: Submitted) -> None:
+        self._submitted = submitted
+        self._known = threading.Event()  # the scheduler has been told of all its pods
+        self._decided = threading.Event()
+        self._withdrawn: str | None = None
+        self._places: Mapping[str, NodeName] = {}
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self._submitted.key
+
+    @property
+    def has_started(self) -> bool:
+        """Whether as many pods as must start together have been started."""
+        return self._decided.is_set() and self._withdrawn is None
+
+    def wait(self, timeout: float | None = None) -> Mapping[str, NodeName]:
+        """Block until the job has started; return the node of each pod, by name.
+
+        Raises:
+            GangRejectedError: The job was withdrawn, or the host was closed, before it started.
+            TimeoutError: It did not start within *timeout* seconds.
+        """
+        if not self._decided.wait(timeout):
+            assert timeout is not None
+            waited = format_duration(timeout)
+            raise TimeoutError(f"job {self.key} has not started within {waited} s")
+        if self._withdrawn is not None:
+            raise GangRejectedError(self.key, self._withdrawn)
+        return self._places
+
+    def _take_in(self) -> None:
+        self._known.set()
+
+    def _start(self) -> None:
+        self._places = MappingProxyType(self._submitted.named_places())
+        self._decided.set()
+
+    def _withdraw(self, reason: str) -> None:
+        if not self._decided.is_set():
+            self._withdrawn = reason
+            self._decided.set()
+        self._known.set()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.key} {state_of(self.has_started, self._withdrawn)}>"
+
+
+@final
+class Host:
+    """Starts gangs whole on nodes, in a program with threads.
+
+    Args:
+        start: Starts a pod on a node; it returns when the pod has started, and raises if that
+            failed: the pod is then tried again. It is called in the threads of a pool.
+        evict: Ends a pod that a policy evicts; the pod counts as gone when it returns. None if no
+            policy evicts.
+        make: Makes the scheduler, such as ``presets.gang``.
+        max_starts: How many calls of *start* may be under way at once.
+        clock: Seconds that never go back.
+
+    Raises:
+        InvalidValueError: *max_starts* is not an int >= 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        start: Callable[[Pod, NodeName], object],
+        evict: Callable[[Pod, NodeName], object] | None = None,
+        make: Callable[[ClusterState], Scheduler] = presets.gang,
+        max_starts: int = 64,
+        clock: Callable[[], float] = epoch_seconds,
+    ) -> None:
+        self._start = start
+        self._evict = evict
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._submitted = SubmittedJobs()
+        self._jobs: dict[str, Job] = {}
+        cluster = InMemoryCluster()
+        self.driver: blocking.Driver = blocking.Driver(
+            make(cluster),
+            apply=cluster.apply,
+            bind=self._bind,
+            evict=None if evict is None else self._end,
+            observers=(Watch(self._taken_in),),
+            max_binds=max_starts,
+            clock=clock,
+        )
+        self._thread = threading.Thread(target=self._run, name="gangsched", daemon=True)
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Host:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def tell(self, *events: Event) -> None:
+        """Hand events in, in order: nodes that come and go, pods that have failed.
+
+        Raises:
+            InvalidValueError: One is not an event; none was handed in.
+        """
+        self.driver.tell(*events)
+
+    def submit(self, job: Gang | Pod) -> Job:
+        """Submit a job: a gang, or a single pod. It is queued from now on.
+
+        Raises:
+            InvalidValueError: It is neither, or its key or the UID of a pod is in use.
+        """
+        with self._lock:
+            submitted = self._submitted.add(job, now=self._clock())
+            made = self._jobs[submitted.key] = Job(submitted)
+        self.driver.tell(*submitted.events())
+        return made
+
+    def finish(self, job: Job) -> None:
+        """Report that a job has ended: its pods are gone, and their nodes are free."""
+        self._remove(job)
+
+    def cancel(self, job: Job) -> Mapping[str, NodeName]:
+        """Withdraw a job; return the pods that were started, which the caller has to end."""
+        return self._remove(job)
+
+    def why(self, job: Job) -> Why:
+        """Return why a job has not started, or that it has. Blocks while the scheduler works.
+
+        Raises:
+            UnknownPodError: The job has been withdrawn.
+        """
+        job._known.wait()
+        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
+
+    def close(self) -> None:
+        """Stop after all that was handed in; end the waits for jobs that have not started.
+
+        Raises:
+            Exception: What ended the driver, such as an error of a plugin.
+        """
+        self.driver.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._end_waits()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _taken_in(self, uid: PodUID) -> None:
+        with self._lock:
+            key = self._submitted.key_of_last(uid)
+            job = None if key is None else self._jobs.get(key)
+        if job is not None:
+            job._take_in()
+
+    def _run(self) -> None:
+        try:
+            self.driver.run()
+        except BaseException as error:
+            self._failure = error
+            self._end_waits()
+
+    def _end_waits(self) -> None:
+        with self._lock:
+            waiting = list(self._jobs.values())
+        for job in waiting:
+            job._withdraw(CLOSED)
+
+    def _remove(self, job: Job) -> Mapping[str, NodeName]:
+        if not isinstance(job, Job):
+            raise InvalidValueError("job", job, "a Job of this host")
+        with self._lock:
+            # a job of the same name that was submitted later is another one
+            if self._jobs.get(job.key) is not job:
+                return {}
+            submitted = self._submitted.remove(job.key)
+            del self._jobs[job.key]
+        if submitted is None:
+            return {}
+        job._withdraw(WITHDRAWN)
+        self.driver.tell(*submitted.withdrawal())
+        return submitted.named_places()
+
+    def _bind(self, effect: Bind) -> None:
+        with self._lock:
+            pod = self._submitted.pod(effect.uid)
+        if pod is None:
+            raise LookupError(f"pod {effect.uid} was withdrawn")
+        self._start(pod, effect.node)
+        with self._lock:
+            started = self._submitted.place(effect.uid, effect.node)
+            job = None if started is None else self._jobs.get(started.key)
+        if job is not None:
+            job._start()
+
+    def _end(self, effect: Evict) -> None:
+        with self._lock:
+            pod = self._submitted.pod(effect.uid)
+        if pod is not None and self._evict is not None:
+            self._evict(pod, effect.node)
+        with self._lock:
+            again = self._submitted.displace(effect.uid)
+        self.driver.tell(PodDeleted(effect.uid), *(() if again is None else (PodAdded(again),)))

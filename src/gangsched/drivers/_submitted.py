@@ -1,0 +1,178 @@
+"""Jobs that were submitted to a host, and when each has started. Pure: no threads, no tasks.
+
+Rules:
+  R1  a job has started once as many members as its quorum, and as its roles ask for, are placed at
+      one time;
+  R2  a job that is withdrawn is forgotten: a report of a member that comes later does nothing;
+  R3  the pods and the group of a job carry the instant of its submission, since the queue orders
+      jobs by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, final
+
+from attrs import define, evolve, field
+
+from gangsched.errors import InvalidValueError
+from gangsched.events import Effect, Event, PodAdded, PodDeleted, PodGroupAdded, PodGroupDeleted
+from gangsched.gangs import Gang
+from gangsched.membership import membership
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
+
+__all__ = ["CLOSED", "WITHDRAWN", "Submitted", "SubmittedJobs", "Watch", "state_of"]
+
+WITHDRAWN: Final = "the job was withdrawn before it started"
+CLOSED: Final = "the host was closed before the job started"
+
+
+@define(eq=False)
+class Submitted:
+    """One job.
+
+    Attributes:
+        key: The key of its group, or ``namespace/name`` of its only pod.
+        pods: Its pods by UID.
+        group: Its group; None for a single pod.
+        roles: The role of each pod that has one.
+        places: The node of each pod that is placed.
+        has_started: Whether its quorum has been placed.
+    """
+
+    key: str
+    pods: dict[PodUID, Pod]
+    group: PodGroup | None
+    roles: dict[PodUID, str]
+    places: dict[PodUID, NodeName] = field(factory=dict[PodUID, NodeName])
+    has_started: bool = False
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that add the job."""
+        if self.group is not None:
+            yield PodGroupAdded(self.group)
+        for pod in self.pods.values():
+            yield PodAdded(pod)
+
+    def withdrawal(self) -> Iterator[Event]:
+        """Yield the events that remove the job."""
+        for uid in self.pods:
+            yield PodDeleted(uid)
+        if self.group is not None:
+            yield PodGroupDeleted(GroupKey(self.group.key))
+
+    def named_places(self) -> dict[str, NodeName]:
+        """Return the node of each placed pod by the name of the pod, in the order of the pods."""
+        return {p.name: self.places[uid] for uid, p in self.pods.items() if uid in self.places}
+
+    def place(self, uid: PodUID, node: NodeName) -> bool:
+        """Record that a pod is placed; return whether the job starts with that."""
+        self.places[uid] = node
+        if self.has_started or not self._has_quorum():
+            return False
+        self.has_started = True
+        return True
+
+    def _has_quorum(self) -> bool:
+        if self.group is None:
+            return len(self.places) == len(self.pods)
+        if len(self.places) < self.group.min_available:
+            return False
+        placed = [self.roles.get(uid) for uid in self.places]
+        return all(placed.count(role) >= least for role, least in self.group.roles.items())
+
+
+@final
+class SubmittedJobs:
+    """The jobs that a host knows, by key."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Submitted] = {}
+        self._of: dict[PodUID, Submitted] = {}
+
+    def add(self, job: Gang | Pod, *, now: float) -> Submitted:
+        """Add a job.
+
+        Raises:
+            InvalidValueError: It is neither a Gang nor a Pod, its key is taken, or one of its pods
+                has a UID that is taken.
+        """
+        if isinstance(job, Gang):
+            group = evolve(job.group, created_at=now)
+            pods = [evolve(pod, created_at=now) for pod in job.pods]
+            made = Submitted(group.key, {pod.uid: pod for pod in pods}, group, _roles(pods))
+        elif isinstance(job, Pod):
+            pod = evolve(job, created_at=now)
+            made = Submitted(pod.key, {pod.uid: pod}, None, {})
+        else:
+            raise InvalidValueError("job", job, "a Gang or a Pod")
+        if made.key in self._jobs:
+            raise InvalidValueError("job", made.key, "a job with a key that is not in use")
+        for uid in made.pods:
+            if uid in self._of:
+                raise InvalidValueError("uid", uid, "the UID of no pod of another job")
+        self._jobs[made.key] = made
+        self._of.update(dict.fromkeys(made.pods, made))
+        return made
+
+    def place(self, uid: PodUID, node: NodeName) -> Submitted | None:
+        """Record that a pod is placed; return its job if that starts with it."""
+        job = self._of.get(uid)
+        return job if job is not None and job.place(uid, node) else None
+
+    def displace(self, uid: PodUID) -> Pod | None:
+        """Record that a pod was evicted; return it, None if it is not known."""
+        job = self._of.get(uid)
+        if job is None:
+            return None
+        job.places.pop(uid, None)
+        return job.pods[uid]
+
+    def key_of_last(self, uid: PodUID) -> str | None:
+        """Return the key of the job of which a pod is the last; None for any other pod."""
+        job = self._of.get(uid)
+        return job.key if job is not None and next(reversed(job.pods)) == uid else None
+
+    def remove(self, key: str) -> Submitted | None:
+        """Forget a job; None if it is not known."""
+        job = self._jobs.pop(key, None)
+        for uid in () if job is None else job.pods:
+            del self._of[uid]
+        return job
+
+    def pod(self, uid: PodUID) -> Pod | None:
+        """Return a pod of a job; None if it is not known."""
+        job = self._of.get(uid)
+        return None if job is None else job.pods[uid]
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+
+def _roles(pods: list[Pod]) -> dict[PodUID, str]:
+    claims = ((pod.uid, membership(pod)) for pod in pods)
+    return {uid: claim.role for uid, claim in claims if claim is not None and claim.role}
+
+
+@final
+class Watch:
+    """Observes which pods the scheduler has been told of."""
+
+    def __init__(self, taken_in: Callable[[PodUID], None]) -> None:
+        self._taken_in = taken_in
+
+    def event(self, event: Event, now: float) -> None:
+        """Note a pod."""
+        if isinstance(event, PodAdded):
+            self._taken_in(event.pod.uid)
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Do nothing."""
+
+    def settled(self, now: float) -> None:
+        """Do nothing."""
+
+
+def state_of(has_started: bool, withdrawn: str | None) -> str:
+    """Return the state of a job in one word."""
+    return "started" if has_started else "pending" if withdrawn is None else "withdrawn"

@@ -1,0 +1,116 @@
+"""``PodUnschedulable``: which pending pods are told why they are not placed, and when.
+
+An autoscaler adds nodes for the pods that it sees as unschedulable. So it has to see every pending
+member of a gang that failed, and not only the member that found no node.
+
+Rules:
+  R1  a pod that was tried itself is told after each try, with its own reason;
+  R2  the other pending members of its gang get the reason of the gang. They are told only if it is
+      another than they were told last: a gang that keeps failing for one reason is told once;
+  R3  the members of an incomplete gang get a reason without counts. So a member that arrives is
+      told, and the members before it are not told again. O(1) for each member that arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from operator import attrgetter
+
+from gangsched._core._entity import QueuedEntity
+from gangsched.events import PodUnschedulable
+from gangsched.framework.queueing import bundles
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
+from gangsched.model import GroupKey, PodUID
+
+__all__ = ["incomplete", "tell_gang", "tell_unadmitted", "tell_unschedulable", "untried"]
+
+_arrival = attrgetter("seq")
+
+
+def tell_unschedulable(call: CurrentCall, member: Member, reason: str) -> None:
+    """Post why a pod that was tried is not placed. O(1)."""
+    member.reason = member.told = reason
+    call.out.append(PodUnschedulable(member.pod.uid, reason))
+
+
+def incomplete(key: GroupKey) -> str:
+    """Return what the members of an incomplete group are told."""
+    return f"pod group {key} is incomplete"
+
+
+def untried(pods: Pods, entity: QueuedEntity) -> set[PodUID]:
+    """Return the pending members of a gang and its bundle that were not tried. O(members)."""
+    failed = None if entity.unschedulable_member is None else entity.unschedulable_member.uid
+    parties = bundles.pending(pods, entity)
+    ready = {uid for party in parties for uid, is_ready in party.records() if is_ready}
+    return ready - {failed}
+
+
+def tell_gang(
+    pods: Pods,
+    call: CurrentCall,
+    entity: QueuedEntity,
+    reason: str,
+    untried: Container[PodUID],
+    *,
+    is_over: bool = True,
+) -> None:
+    """Tell the pending members of a gang that failed, and of the groups that start with it.
+
+    A member that was tried and found no node keeps the reason that it was told.
+    Runtime complexity: O(members log members).
+
+    Args:
+        pods: The known pods and groups.
+        call: What the current call gathers.
+        entity: The gang.
+        reason: Why it failed.
+        untried: The members that were not tried when it failed; they get *reason*.
+        is_over: Whether its attempt was rejected. If members still wait on permit, only members
+            that were told of no failure before are told: the rejection has another reason.
+    """
+    for party in bundles.pending(pods, entity):
+        members = _in_order(pods, party)
+        if not is_over:
+            told = ("",) if party.group is None else ("", incomplete(party.group.key))
+            members = [member for member in members if member.told in told]
+        for member in members:
+            if member.pod.uid in untried:
+                member.reason = reason
+        _tell_changed(call, members)
+
+
+def tell_unadmitted(
+    pods: Pods, call: CurrentCall, entity: QueuedEntity, reason: str, *, was_gated: bool
+) -> None:
+    """Tell the pending members of a group that is not admitted to the queue.
+
+    Args:
+        pods: The known pods and groups.
+        call: What the current call gathers.
+        entity: The group.
+        reason: Why; without counts, since these change with each member.
+        was_gated: Whether it was not admitted before. Then only the newest member may be new.
+    """
+    newest = entity.newest
+    if newest is None:
+        return
+    if was_gated and pods.members[entity.pod.uid].told == reason:
+        members = [pods.members[newest.uid]]
+    else:
+        members = _in_order(pods, entity)
+    for member in members:
+        member.reason = reason
+    _tell_changed(call, members)
+
+
+def _in_order(pods: Pods, entity: QueuedEntity) -> list[Member]:
+    """Return the pending members in the order of arrival; a restored entity may store another."""
+    return sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
+
+
+def _tell_changed(call: CurrentCall, members: Iterable[Member]) -> None:
+    for member in members:
+        if member.reason and member.told != member.reason:
+            tell_unschedulable(call, member, member.reason)

@@ -1,0 +1,248 @@
+"""Pictures of a run and of a comparison: nodes over time, the queue, the use, the waits.
+
+Rules:
+  R1  matplotlib is imported when something is drawn, not before; it is the extra ``pictures``;
+  R2  the same run gives the same bytes;
+  R3  a picture is one column that is as wide as a phone; on wide screens it does not grow;
+  R4  a colour never stands alone: lines differ in their dashes, too.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any, Final, final
+
+from attrs import frozen
+
+from gangsched._text import printable
+from gangsched.errors import InvalidValueError
+from gangsched.simulation.jobs import JobRow
+from gangsched.simulation.report import Report
+from gangsched.simulation.timeline import Timeline, queue_lengths, steps
+
+__all__ = ["FORMATS", "DrawnRun", "check_picture", "picture"]
+
+FORMATS: Final = (".svg", ".html", ".png", ".pdf")
+"""The endings of the files that can be drawn."""
+
+_MOST_NODES: Final = 48
+_MOST_POINTS: Final = 2_000
+_MOST_BARS: Final = 4_000
+_WIDTH: Final = 6.0
+_HEIGHT: Final = 2.2
+_STYLES: Final = ("-", "--", "-.", ":")
+_UNITS: Final = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+_SETTINGS: Final[dict[str, Any]] = {
+    "svg.hashsalt": "gangsched",
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_PAGE: Final = """<!doctype html>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>body {{ margin: 0 auto; max-width: 44rem; background: #fff }}
+svg {{ width: 100%; height: auto }}</style>
+{svg}
+"""
+
+_Series = Sequence[tuple[float, float]]
+
+
+@final
+@frozen
+class DrawnRun:
+    """A run that is drawn.
+
+    Attributes:
+        name: What it is called in the legend.
+        result: Its report.
+        timeline: What was used over its time.
+    """
+
+    name: str
+    result: Report
+    timeline: Timeline
+
+
+def check_picture(file: str) -> str:
+    """Return the ending of the name of a picture.
+
+    Raises:
+        InvalidValueError: It is not one of ``FORMATS``.
+    """
+    ending = PurePath(file).suffix.lower()
+    if ending not in FORMATS:
+        raise InvalidValueError("picture", file, f"a name that ends with {', '.join(FORMATS)}")
+    return ending
+
+
+def picture(runs: Sequence[DrawnRun], *, ending: str) -> bytes:
+    """Draw one run, or several in one picture.
+
+    One run has a chart of the nodes over time, too: a bar for each job on each of its nodes.
+
+    Runtime complexity: O(jobs log jobs), and O(points).
+
+    Args:
+        runs: The runs.
+        ending: One of ``FORMATS``.
+
+    Raises:
+        InvalidValueError: *runs* is empty, or *ending* is not one of ``FORMATS``.
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    check_picture(f"picture{ending}")
+    if not runs:
+        raise InvalidValueError("runs", runs, "at least one run")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    panels = _panels(runs)
+    untyped: Any = mpl
+    with untyped.rc_context(_SETTINGS):
+        heights = [height for height, _draw in panels]
+        figure: Any = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+        axes = figure.subplots(len(panels), 1, gridspec_kw={"height_ratios": heights})
+        for axis, (_height, draw) in zip(axes, panels, strict=True):
+            draw(axis)
+        out = io.BytesIO()
+        kind = "svg" if ending == ".html" else ending[1:]
+        # without a date, which would differ from run to run
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        figure.savefig(out, format=kind, metadata=metadata, dpi=150)
+    if ending != ".html":
+        return out.getvalue()
+    text = out.getvalue().decode("utf-8")
+    title = html.escape("gangsched: " + ", ".join(printable(run.name) for run in runs))
+    return _PAGE.format(title=title, svg=text[text.index("<svg") :]).encode("utf-8")
+
+
+def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]]]:
+    """Return the height of each panel, and what draws it."""
+    end = max(run.result.summary.end for run in runs)
+    scale, unit = _unit(end)
+    names = [printable(run.name) for run in runs]
+
+    def over_time(title: str, series: list[_Series], *, percent: bool) -> Callable[[Any], None]:
+        def draw(axis: Any) -> None:
+            for number, (name, points) in enumerate(zip(names, series, strict=True)):
+                style = _STYLES[number % len(_STYLES)]
+                # what a run ends with is shown to its end
+                last = runs[number].result.summary.end
+                thin = _thinned([*points, (last, points[-1][1])] if points else points)
+                xs, ys = [at / scale for at, _y in thin], [y for _at, y in thin]
+                axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)
+            axis.set_title(title, loc="left")
+            axis.set_xlabel(unit)
+            axis.set_xlim(0, max(end / scale, 1e-9))
+            axis.set_ylim(0, 1.05 if percent else None)
+            axis.yaxis.get_major_locator().set_params(integer=not percent)
+            if percent:
+                axis.yaxis.set_major_formatter("{x:.0%}")
+            elif len(names) > 1:
+                axis.legend(frameon=False)  # once: the lines are the same below
+
+        return draw
+
+    def waits(axis: Any) -> None:
+        _waits(axis, runs)
+
+    points = [run.timeline.points for run in runs]
+    used: list[_Series] = [[(p.at, p.used) for p in each] for each in points]
+    wasted: list[_Series] = [[(p.at, p.wasted) for p in each] for each in points]
+    queues: list[_Series] = [queue_lengths(run.result.jobs) for run in runs]
+    panels = [
+        (_HEIGHT, over_time("Jobs that wait", queues, percent=False)),
+        (_HEIGHT, over_time("Used by running jobs", used, percent=True)),
+        (_HEIGHT, over_time("Held by gangs that cannot run", wasted, percent=True)),
+        (_HEIGHT, waits),
+    ]
+    if len(runs) == 1:
+        jobs = runs[0].result.jobs
+        nodes = sorted({str(node) for job in jobs for node in job.nodes})
+        height = 1.0 + 0.12 * min(len(nodes), _MOST_NODES)
+        panels.insert(0, (height, lambda axis: _gantt(axis, jobs, nodes, end, scale, unit)))
+    return panels
+
+
+def _gantt(
+    axis: Any, jobs: Sequence[JobRow], nodes: list[str], end: float, scale: float, unit: str
+) -> None:
+    """Draw a bar for each job on each of its nodes; jobs beside each other share a row."""
+    shown = nodes[:_MOST_NODES]
+    rows = {name: row for row, name in enumerate(shown)}
+    bars = 0
+    for number, job in enumerate(jobs):
+        if job.started_at is None or bars >= _MOST_BARS:
+            continue
+        length = (end if job.finished_at is None else job.finished_at) - job.started_at
+        for node in job.nodes:
+            row = rows.get(str(node))
+            if row is not None:
+                bars += 1
+                axis.barh(
+                    row,
+                    length / scale,
+                    left=job.started_at / scale,
+                    height=0.8,
+                    color=f"C{number % 10}",
+                    alpha=0.6,
+                    edgecolor="black",
+                    linewidth=0.3,
+                )
+    more = f", {len(shown)} of {len(nodes)}" if len(nodes) > len(shown) else ""
+    cut = f", the first {bars} bars" if bars >= _MOST_BARS else ""
+    axis.set_title(f"Jobs on nodes{more}{cut}", loc="left")
+    axis.set_yticks(range(len(shown)), [printable(name) for name in shown], fontsize=6)
+    axis.invert_yaxis()
+    axis.set_xlim(0, max(end / scale, 1e-9))
+    axis.set_xlabel(unit)
+
+
+def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
+    """Draw the distribution of waits: by the size of a job, or by policy if there are several."""
+    series: list[tuple[str, list[float]]] = []
+    if len(runs) > 1:
+        for run in runs:
+            waits = [job.wait for job in run.result.jobs if job.wait is not None]
+            left = len(run.result.jobs) - len(waits)
+            more = f", {left} did not start" if left else ""
+            series.append((f"{printable(run.name)}{more}", waits))
+    else:
+        for name, least, most in (("1 pod", 1, 1), ("2 to 8", 2, 8), ("9 and more", 9, 10**9)):
+            jobs = [job for job in runs[0].result.jobs if least <= job.size <= most]
+            waits = [job.wait for job in jobs if job.wait is not None]
+            if jobs:
+                series.append((f"{name}: {len(waits)} of {len(jobs)} started", waits))
+    longest = max((max(waits, default=0.0) for _name, waits in series), default=0.0)
+    scale, unit = _unit(longest)
+    for number, (name, waits) in enumerate(series):
+        points = _thinned([(0.0, 0.0), *steps(waits)])
+        xs, ys = [x / scale for x, _y in points], [y for _x, y in points]
+        style = _STYLES[number % len(_STYLES)]
+        axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)
+    axis.set_title("Share of the jobs that waited at most so long", loc="left")
+    axis.set_xlabel(unit)
+    axis.set_ylim(0, 1)
+    axis.yaxis.set_major_formatter("{x:.0%}")
+    if series:
+        axis.legend(frameon=False)
+
+
+def _thinned(points: _Series) -> _Series:
+    """Return at most so many points: the first, the last, and every n-th between them."""
+    if len(points) <= _MOST_POINTS:
+        return points
+    every = -(-len(points) // _MOST_POINTS)
+    return [*points[::every], points[-1]]
+
+
+def _unit(longest: float) -> tuple[float, str]:
+    """Return the unit of an axis: the largest of which it has two."""
+    return next((each for each in _UNITS if longest >= 2 * each[0]), _UNITS[-1])

@@ -1,0 +1,43 @@
+"""Copies of pods and nodes that are made without validation: equal to those that are validated."""
+
+from __future__ import annotations
+
+from attrs import evolve, fields
+from hypothesis import given
+
+from gangsched import InMemoryCluster, Node, Pod, PodAdded, strategies
+from gangsched.events import Bound
+from gangsched.membership import SPELLINGS, Source, membership
+from gangsched.model import NodeName, _with_fields
+
+
+@given(strategies.pods())
+def test_copy_of_a_pod_is_equal_to_the_pod_that_evolve_makes(pod: Pod) -> None:
+    copy = _with_fields(pod, node_name="n")
+    assert copy == evolve(pod, node_name="n")
+    assert hash(copy) == hash(evolve(pod, node_name="n"))
+    assert all(hasattr(copy, each.name) for each in fields(Pod))
+    assert pod.node_name != "n" or copy == pod
+
+
+def test_bound_pod_in_memory_differs_in_its_node_only() -> None:
+    cluster = InMemoryCluster()
+    pod = Pod(name="p", requests={"cpu": 1}, labels={"a": "b"})
+    cluster.apply(PodAdded(pod))
+    cluster.apply(Bound(pod.uid, NodeName("n"), 1))
+    assert cluster.pod(pod.uid) == evolve(pod, node_name="n")
+    assert [each.uid for each in cluster.pods_on("n")] == [pod.uid]
+    assert Node(name="n").name == "n"
+
+
+def test_each_spelling_is_found_among_other_labels() -> None:
+    for spelling in SPELLINGS:
+        given: dict[str, object] = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
+        if spelling.source is Source.FIELD:
+            given["pod_group"] = "g"
+        else:
+            where = "labels" if spelling.source is Source.LABEL else "annotations"
+            given[where] = {"app": "x", spelling.name: "g"}
+        claim = membership(Pod(name="p", **given))  # type: ignore[arg-type]
+        assert claim is not None
+        assert (claim.group, claim.spelling) == ("default/g", spelling)

@@ -1,0 +1,114 @@
+"""What groups, attempts, nodes and bundles keep when members, nodes or groups change.
+
+Each of these four facts was once left out without a test near the code noticing it.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from gangsched import (
+    Event,
+    Evict,
+    GroupKey,
+    InMemoryCluster,
+    NodeAdded,
+    NodeName,
+    NodeUpdated,
+    PodAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodUID,
+    PodWaiting,
+    Preemption,
+    Scheduler,
+    WhenBlocked,
+    presets,
+)
+from gangsched.explain import BackingOff
+from gangsched.testing import make_node, make_pod
+
+G = GroupKey("default/g")
+
+
+def tell(scheduler: Scheduler, cluster: InMemoryCluster, *events: Event, now: float) -> None:
+    for event in events:
+        scheduler.handle(cluster.apply(event), now=now)
+
+
+def test_group_whose_members_are_recreated_within_its_grace_keeps_its_failures() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, permit_timeout=5.0)
+    pods = [make_pod(f"g{n}", group="g", min_available=2, cpu=1) for n in range(2)]
+    tell(scheduler, cluster, NodeAdded(make_node("n", cpu=1)), *map(PodAdded, pods), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+    scheduler.advance(now=5.0)
+    info = scheduler.registry.get(G)
+    assert info is not None
+    assert (info.failures, info.backoff_until) == (1, 6.0)
+    tell(scheduler, cluster, *[PodDeleted(pod.uid) for pod in pods], now=5.0)
+    fresh = [evolve(pod, uid=PodUID(f"{pod.uid}~2"), created_at=5.0) for pod in pods]
+    tell(scheduler, cluster, *map(PodAdded, fresh), now=5.5)
+    why = scheduler.why(G)
+    assert isinstance(why, BackingOff), "it has its backoff"
+    assert (why.until, why.attempts) == (6.0, 1)
+    scheduler.advance(now=6.0)
+    while scheduler.schedule_one(now=6.0) is not None:
+        pass
+    scheduler.advance(now=11.0)
+    assert (info.failures, info.backoff_until) == (2, 13.0), "and the next is twice as long"
+
+
+def test_time_of_an_attempt_begins_when_its_first_member_holds_a_node() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(
+        cluster, permit_timeout=10.0, when_blocked=WhenBlocked.UNTIL_TIMEOUT
+    )
+    pods = [make_pod(name, group="g", min_available=2, cpu=c) for name, c in (("a", 9), ("b", 1))]
+    pods.append(make_pod("c", group="g", min_available=2, cpu=9))
+    tell(scheduler, cluster, NodeAdded(make_node("n", cpu=2)), *map(PodAdded, pods), now=0.0)
+    scheduler.schedule_one(now=0.0)  # a finds no node
+    effects = scheduler.schedule_one(now=4.0) or ()
+    (waiting,) = (effect for effect in effects if isinstance(effect, PodWaiting))
+    assert (waiting.uid, waiting.deadline) == ("default/b", 14.0)
+
+
+def test_change_of_a_node_is_counted_for_the_reservation_and_a_repeated_event_is_not() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    nodes = scheduler._state.nodes
+    node = make_node("n", cpu=1)
+    tell(scheduler, cluster, NodeAdded(node), now=0.0)
+    before = nodes.altered
+    tell(scheduler, cluster, NodeUpdated(node), now=0.0)
+    assert nodes.altered == before
+    tell(scheduler, cluster, NodeUpdated(evolve(node, labels={"rack": "r"})), now=0.0)
+    assert nodes.altered == before + 1
+    tell(scheduler, cluster, NodeUpdated(make_node("n", cpu=2)), now=0.0)
+    assert nodes.altered == before + 2
+
+
+def test_bundle_as_victim_has_the_highest_priority_of_its_groups() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    names = {"low": 1, "high": 5}
+    bundle = tuple(GroupKey(f"default/{name}") for name in names)
+    tell(scheduler, cluster, NodeAdded(make_node("n", cpu=2)), now=0.0)
+    for name, priority in names.items():
+        spec = PodGroup(name=name, min_available=1, bundle=bundle, priority=priority)
+        pod = make_pod(f"{name}-0", group=name, cpu=1)  # the priority of the group decides
+        bound = evolve(pod, node_name=NodeName("n"))
+        tell(scheduler, cluster, PodGroupAdded(spec), PodAdded(bound), now=0.0)
+
+    def evicted_for(priority: int) -> set[str]:
+        pod = make_pod(f"p{priority}", cpu=1, priority=priority)
+        tell(scheduler, cluster, PodAdded(pod), now=0.0)
+        found: set[str] = set()
+        while (effects := scheduler.schedule_one(now=0.0)) is not None:
+            found |= {effect.uid for effect in effects if isinstance(effect, Evict)}
+        return found
+
+    assert evicted_for(3) == set(), "higher than one of its groups, lower than the other"
+    assert evicted_for(6) == {"default/low-0", "default/high-0"}
