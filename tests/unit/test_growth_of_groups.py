@@ -297,7 +297,7 @@ def test_group_that_leaves_takes_a_large_bundle_out_of_the_active_queue() -> Non
     assert len(host.scheduler.queue.active) == 1
     gone = host.cluster.apply(PodDeleted(PodUID("default/g017-0")))
     host.scheduler.handle(gone, now=host.now)
-    assert host.scheduler.queue.active == ()
+    assert not host.scheduler.queue.active
 
 
 # Blocked classes ---------------------------------------------------------------------------------
