@@ -11,6 +11,7 @@ from collections.abc import Iterable, MutableMapping
 from typing import TypeVar, assert_never
 
 from gangsched._checks import check_event
+from gangsched._pod_copy import pod_with_fields
 from gangsched.cluster_objects import KINDS, ObjectStore
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.events import (
@@ -31,7 +32,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, pod_with_fields
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]

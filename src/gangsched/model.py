@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from operator import attrgetter
-from typing import Any, Final, NewType, NoReturn, cast, final
+from typing import Any, NewType, NoReturn, cast, final
 
-from attrs import Factory, field, fields, frozen
+from attrs import Factory, field, frozen
 from attrs.converters import optional as to_optional
 from attrs.validators import optional
 
@@ -401,27 +400,6 @@ class Pod:
 
     def __repr__(self) -> str:
         return short_repr(self)
-
-
-_POD_FIELDS: Final = tuple(each.name for each in fields(Pod))
-_values_of: Final = attrgetter(*_POD_FIELDS)
-
-
-def pod_with_fields(pod: Pod, **changes: Any) -> Pod:
-    """Return a copy of a pod with other fields, of which the caller guarantees that they are valid.
-
-    ``evolve`` calls the constructor, which validates all fields again: 30 times as long. That
-    matters where each bind of a cluster in memory makes a copy.
-
-    Runtime complexity: O(fields).
-    """
-    copy = object.__new__(Pod)
-    put = object.__setattr__
-    for name, value in zip(_POD_FIELDS, _values_of(pod), strict=True):
-        put(copy, name, value)
-    for name, value in changes.items():
-        put(copy, name, value)
-    return copy
 
 
 def _in_roles(group: PodGroup) -> Any:

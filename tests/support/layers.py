@@ -74,6 +74,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("_fields"), _one("_repr")),
     (Room((("constraints.*",), ("constraints",)), free=True),),
     (_one("model"),),
+    (_one("_pod_copy"),),
     (
         _one("outcomes"),
         _one("explain"),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from attrs import evolve, fields
+from attrs import asdict, evolve, fields
 from hypothesis import given
+from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, Pod, PodAdded, strategies
+from gangsched._pod_copy import pod_with_fields
 from gangsched.events import Bound
 from gangsched.membership import SPELLINGS, Source, membership
-from gangsched.model import NodeName, pod_with_fields
+from gangsched.model import NodeName, PodPhase
 
 
-@given(strategies.pods())
-def test_copy_of_a_pod_is_equal_to_the_pod_that_evolve_makes(pod: Pod) -> None:
+@given(strategies.pods(), st.sampled_from(list(PodPhase)))
+def test_copy_of_a_pod_is_equal_to_the_pod_that_evolve_makes(pod: Pod, phase: PodPhase) -> None:
+    before = asdict(pod, recurse=False)
+    assert pod_with_fields(pod, phase=phase) == evolve(pod, phase=phase)
     copy = pod_with_fields(pod, node_name="n")
     assert copy == evolve(pod, node_name="n")
+    assert asdict(pod, recurse=False) == before
     assert hash(copy) == hash(evolve(pod, node_name="n"))
     assert all(hasattr(copy, each.name) for each in fields(Pod))
     assert pod.node_name != "n" or copy == pod

@@ -30,6 +30,7 @@ from typing import Any, Final, cast, final
 
 from attrs import evolve
 
+from gangsched._pod_copy import pod_with_fields
 from gangsched.cluster_objects import KINDS
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -47,7 +48,6 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.kubernetes._copies import in_phase, on_node
 from gangsched.kubernetes._facts import (
     GroupFacts,
     NodeFacts,
@@ -132,7 +132,7 @@ class Cache:
             self.nominated.pop(event.uid, None)
             pod = self.cluster.pod(event.uid)
             if pod is not None and pod.node_name is None:
-                self.cluster.apply(PodUpdated(on_node(pod, event.node)))
+                self.cluster.apply(PodUpdated(pod_with_fields(pod, node_name=event.node)))
             elif pod is None or pod.node_name != event.node:  # otherwise the echo came first
                 self.cluster.apply(event)
                 self._touch(pod)
@@ -171,7 +171,7 @@ class Cache:
                 return None if known is None else self._forget(pod.uid)
             self._foreign.add(pod.uid)
         if pod.node_name is None and known is not None and known.node_name is not None:
-            pod = on_node(pod, known.node_name)
+            pod = pod_with_fields(pod, node_name=known.node_name)
         elif pod.node_name is None:
             pod = self._held(pod) if self._unreadable else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
@@ -329,7 +329,7 @@ def _runs_on(before: Pod, after: Pod) -> bool:
     """Return whether a bound pod has changed nothing but its phase, and has not finished."""
     if before.phase is after.phase or before.node_name is None or after.is_finished:
         return False
-    return not before.is_finished and in_phase(before, after.phase) == after
+    return not before.is_finished and pod_with_fields(before, phase=after.phase) == after
 
 
 def _version(facts: PodFacts) -> int:
