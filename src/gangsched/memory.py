@@ -31,7 +31,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, _with_fields
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, pod_with_fields
 from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]
@@ -97,7 +97,7 @@ class InMemoryCluster:
                 if known.node_name not in (None, name):
                     problem = f"is bound to {known.node_name} and cannot be bound to {name}"
                     raise ClusterStateError(known.key, problem)
-                self._put(_with_fields(known, node_name=name))
+                self._put(pod_with_fields(known, node_name=name))
             case BindFailed() | PermitAllowed() | PermitRejected():
                 pass
             case _:

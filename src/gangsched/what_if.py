@@ -47,7 +47,7 @@ class WhatIf:
 @final
 @frozen
 class Sufficient:
-    """The answer that a group would start with more nodes, or without.
+    """The answer that a group would start, with or without further nodes.
 
     Attributes:
         group: The group.

@@ -33,7 +33,7 @@ __all__ = ["DEMONSTRATIONS", "OnACluster"]
 EXAMPLES: Final = ROOT / "examples" / "on-a-cluster"
 SCHEDULER: Final = "scheduler-plugins"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 120.0
 
 
 class OnACluster:

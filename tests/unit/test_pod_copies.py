@@ -8,12 +8,12 @@ from hypothesis import given
 from gangsched import InMemoryCluster, Node, Pod, PodAdded, strategies
 from gangsched.events import Bound
 from gangsched.membership import SPELLINGS, Source, membership
-from gangsched.model import NodeName, _with_fields
+from gangsched.model import NodeName, pod_with_fields
 
 
 @given(strategies.pods())
 def test_copy_of_a_pod_is_equal_to_the_pod_that_evolve_makes(pod: Pod) -> None:
-    copy = _with_fields(pod, node_name="n")
+    copy = pod_with_fields(pod, node_name="n")
     assert copy == evolve(pod, node_name="n")
     assert hash(copy) == hash(evolve(pod, node_name="n"))
     assert all(hasattr(copy, each.name) for each in fields(Pod))

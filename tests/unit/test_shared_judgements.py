@@ -9,6 +9,7 @@ from attrs import evolve
 
 from gangsched import (
     Bind,
+    Bound,
     InMemoryCluster,
     LabelSelector,
     NodeAdded,
@@ -81,14 +82,15 @@ def test_shared_judgements_are_forgotten_with_the_last_class() -> None:
         assert len(scheduler._state.pod_classes.alike) == left
 
 
-def test_class_that_has_pending_pods_again_keeps_its_judgements() -> None:
+def test_class_that_has_pending_pods_again_shares_once() -> None:
     one = apart("one")
     cluster, scheduler = scheduler_with(one)
-    effects = scheduler.schedule_one(now=0.0) or ()
-    assert any(isinstance(effect, Bind) for effect in effects)
-    scheduler.handle(cluster.apply(PodDeleted(one.uid)), now=0.0)
-    again = evolve(one, uid="again")
+    (bind,) = [e for e in scheduler.schedule_one(now=0.0) or () if isinstance(e, Bind)]
+    bound = Bound(bind.uid, bind.node, bind.attempt)
+    scheduler.handle(cluster.apply(bound), now=0.0)
+    again = evolve(one, name="again", uid="again")
     scheduler.handle(cluster.apply(PodAdded(again)), now=0.0)
+    assert class_of(scheduler, again) is class_of(scheduler, one)
     assert class_of(scheduler, again).judgements.sharing == 1
     scheduler._check()
 

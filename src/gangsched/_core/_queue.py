@@ -205,9 +205,9 @@ class SchedulingQueue:
 
         Args:
             entity: The entity.
-            equivalence_class: What it asked for. Not None, which means no class.
-            step: The step at which it failed. A queue that was opened later stays open. A queue
-                that is blocked already keeps the earlier step.
+            equivalence_class: What it asked for. None is not a class.
+            step: The step at which it failed. If an event has opened the queue of the class since
+                then, it stays open. If the queue is blocked already, it keeps the earlier step.
             now: The current instant.
         """
         key = self._sort(entity)

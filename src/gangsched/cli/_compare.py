@@ -69,13 +69,14 @@ def _compare(options: argparse.Namespace) -> int:
     chosen += [_settings(options, name, ["--config"]) for name in options.config]
     if not chosen:
         chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
-    check_file(options.picture)
+    file: str | None = options.picture
+    check_file(file)
     source = read_source(options)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
     code = 0
     for name, settings in chosen:
-        timeline = None if options.picture is None else Timeline()
+        timeline = None if file is None else Timeline()
         result, is_whole = run(source, settings, detail="summary", timeline=timeline)
         if not is_whole:
             end = format_span(result.summary.end)
@@ -91,8 +92,8 @@ def _compare(options: argparse.Namespace) -> int:
         for sentence in source.skipped:
             print(f"skipped: {sentence}")
         print(table_text(("", *(name for name, _report in reports)), _rows(reports)))
-    if drawn:
-        draw(options.picture, drawn)
+    if file is not None and drawn:
+        draw(file, drawn)
     return code
 
 

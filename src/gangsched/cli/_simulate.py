@@ -55,15 +55,16 @@ def add_simulate(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    check_file(options.picture)
+    file: str | None = options.picture
+    check_file(file)
     settings, source = run_settings(options), read_source(options)
-    timeline = None if options.picture is None else Timeline()
+    timeline = None if file is None else Timeline()
     result, is_whole = run(
         source, settings, detail=options.detail, log=options.log, timeline=timeline
     )
     print_as(result, options.output)
-    if timeline is not None:
-        draw(options.picture, [(_name_of(settings), result, timeline)])
+    if file is not None and timeline is not None:
+        draw(file, [(_name_of(settings), result, timeline)])
     if is_whole:
         return 0
     at = f"t={format_span(result.summary.end)}"

@@ -39,7 +39,11 @@ class VolumeClaim:
     ephemeral: bool = field(default=False, validator=check_flag)
 
     def claim_of(self, pod: str) -> str:
-        """Return the name of the claim of the pod with this name."""
+        """Return the name of the claim that the volume of a pod uses.
+
+        Args:
+            pod: The name of the pod. A claim for one pod alone is named after it.
+        """
         return f"{pod}-{self.name}" if self.ephemeral else self.name
 
     def __repr__(self) -> str:

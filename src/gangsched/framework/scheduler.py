@@ -183,8 +183,8 @@ class Scheduler:
             now: The current instant in seconds, not before that of the last call.
 
         Raises:
-            InvalidValueError: *event* is not an event, or *now* is not a finite number or less
-                than before.
+            InvalidValueError: *event* is not an event, or names a plugin that cannot answer for a
+                waiting pod; or *now* is not a finite number, or less than before.
             ClusterStateError: The cluster state does not show a pod as bound that the event reports
                 as ``Bound``, or it contradicts itself.
             PluginError: A plugin raised.

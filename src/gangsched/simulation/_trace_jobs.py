@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gangsched.constraints import NodeSelectorTerm
 from gangsched.events import PodAdded
-from gangsched.model import FrozenMap, Pod, PodUID, _with_fields
+from gangsched.model import FrozenMap, Pod, PodUID, pod_with_fields
 from gangsched.resources import EMPTY, Resources
 from gangsched.simulation.workload import (
     JOB,
@@ -74,7 +74,7 @@ def arrivals(job: TraceJob) -> Iterator[Arrival]:
     first = _template(job.namespace, job.requests, job.priority, job.affinity)
     for index in range(job.workers):
         pod_name = f"{name}-{index}"
-        pod = _with_fields(
+        pod = pod_with_fields(
             first,
             name=pod_name,
             uid=PodUID(f"{job.namespace}/{pod_name}"),

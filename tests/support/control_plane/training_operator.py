@@ -60,7 +60,7 @@ def kwok_stages(plane: ControlPlane) -> Path:
 
 
 def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
-    """Start the operator, and return it once it works on TFJobs.
+    """Start the operator, and return it once it works on every kind of job.
 
     Args:
         plane: The control plane, with the definition of PodGroups of scheduling.x-k8s.io.
@@ -103,6 +103,11 @@ def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
     _FILES.mkdir(parents=True, exist_ok=True)
     for name, content in data.items():
         (_FILES / name).write_bytes(base64.b64decode(content))
-    works = re.compile(r"Starting workers.*tfjob")
-    process.wait_until(lambda: works.search(log.read_text(encoding="utf-8")) is not None)
+    process.wait_until(lambda: _works(log), timeout=120.0)
     return process
+
+
+def _works(log: Path) -> bool:
+    """Return whether the controller of each kind of job works, by the log of the operator."""
+    text = log.read_text(encoding="utf-8")
+    return all(re.search(f"Starting workers.*{job}job", text) for job in _JOBS)

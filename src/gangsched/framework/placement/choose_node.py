@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -51,6 +51,8 @@ def choose(
     pod_class: PodClass,
     domain: Domain | None,
     nominated: NodeName | None = None,
+    *,
+    barred: Container[int] = (),
 ) -> NodeName | Diagnosis:
     """Return the node for one pod, or why no node can take it.
 
@@ -65,6 +67,8 @@ def choose(
         pod_class: Its class, judged.
         domain: The nodes that may be used; None for all.
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
+        barred: The indices of nodes that are not used. None are barred for a pod for which no
+            plugin reads pods.
     """
     # no call where no pod carries a term, since most decisions pass here
     has_terms = nodes.counts.has_terms
@@ -79,19 +83,25 @@ def choose(
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
-    index = best(nodes, pod_class, check, domain)
+    index = best(nodes, pod_class, check, domain, barred)
     if index is None:
         return diagnosis(nodes, pod_class, check, domain)
     return nodes.by_index[index].node.name
 
 
-def best(nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None) -> int | None:
-    """Return the index of the best node that is accepted; None if none is."""
+def best(
+    nodes: Nodes,
+    pod_class: PodClass,
+    check: NodeCheck,
+    domain: Domain | None,
+    barred: Container[int] = (),
+) -> int | None:
+    """Return the index of the best node that is accepted and not barred; None if none is."""
     by_index = nodes.by_index
     accepted = (
         (score, index)
         for score, index in candidates(nodes, pod_class, check, domain)
-        if not check.refusal(by_index[index])
+        if index not in barred and not check.refusal(by_index[index])
     )
     if not check.scores:
         return next((index for _score, index in accepted), None)

@@ -216,9 +216,15 @@ def _carry_out(
         nomination.deadline,
     )
     state.call.out.insert(before, notice)
-    nomination.awaited[:] = eviction_units.terminating_on(
+    awaited = eviction_units.terminating_on(
         state.nodes, state.pods, state.reservations, nomination.nodes
     )
+    if found.awaited is not None:
+        # its victims may be in its way on any node; tried before they are gone, it would fail and
+        # preempt again, with the same plan and no end
+        elsewhere = [uid for uid in victims if nominator.holds_capacity(state.pods, uid)]
+        awaited += [uid for uid in (*elsewhere, *found.awaited) if uid not in awaited]
+    nomination.awaited[:] = dict.fromkeys(awaited)
     nominator.await_victims(state, nomination, now=now)
     for unit in found.units:
         if unit.nomination is not None:

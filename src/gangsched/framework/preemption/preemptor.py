@@ -26,7 +26,8 @@ from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_search import Shortfall
 from gangsched.framework.queueing import bundles, equivalence
-from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
@@ -48,6 +49,7 @@ class SinglePod:
     member: Member
     now: float
     _cycle: CycleState | None = field(default=None, init=False)
+    _barred: frozenset[int] = field(default=frozenset(), init=False)
 
     @property
     def required(self) -> tuple[RoleCount, ...]:
@@ -66,6 +68,11 @@ class SinglePod:
         info = self.member.group
         return [None if info is None else group_topology.joined(self.nodes, self.pods, info)]
 
+    @property
+    def depends_on_pods(self) -> bool:
+        """See ``Preemptor``."""
+        return _depends_on_pods(self.nodes, [self.member])
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
         return _shortfalls(self.settings, self.nodes, [(self.member, 1)], domain, now=self.now)
@@ -76,6 +83,19 @@ class SinglePod:
             return True
         return filter_and_score.is_resolvable(
             self.settings, self.nodes, self._cycle, self.member, given, self.now
+        )
+
+    def bar_nodes(self) -> None:
+        """See ``Preemptor``. O(nodes x plugins)."""
+        settings, nodes, pod = self.settings, self.nodes, self.member.pod
+        cycle = CycleState(self.member.group, nodes.infos, settings.cluster, nodes.counts)
+        refused = extension_points.pre_filter(settings, cycle, pod, self.now)
+        if isinstance(refused, Unschedulable):
+            return
+        affected = bool(pod_readers.affected(nodes, pod))
+        check = NodeCheck(settings, nodes, cycle, pod, is_affected=affected)
+        self._barred = frozenset(
+            index for index, info in nodes.by_index.items() if not check.is_resolvable(info)
         )
 
     def lacks_capacity(self) -> bool:
@@ -102,7 +122,9 @@ class SinglePod:
             settings, nodes, cycle, member, self.now
         )
         (domain,) = self.domains
-        node = choose_node.choose(settings, nodes, cycle, member, pod_class, domain)
+        node = choose_node.choose(
+            settings, nodes, cycle, member, pod_class, domain, barred=self._barred
+        )
         return (None if isinstance(node, Diagnosis) else node), outcome
 
 
@@ -160,6 +182,13 @@ class GangPreemptor:
         values = {info.node.labels.get(topology.key) for info in nodes} - {None}
         return [Domain(topology.key, frozenset({value})) for value in sorted(map(str, values))]
 
+    @property
+    def depends_on_pods(self) -> bool:
+        """See ``Preemptor``."""
+        members = self.state.pods.members
+        pending = [members[pod.uid] for each, _info in self.parties for pod in each.pending]
+        return _depends_on_pods(self.state.nodes, pending)
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
         if self._needed is None:
@@ -190,6 +219,9 @@ class GangPreemptor:
                 ):
                     return True
         return False
+
+    def bar_nodes(self) -> None:
+        """Bar none: what refuses a member may be that a sibling is not planned yet."""
 
     def places(self) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
@@ -254,6 +286,15 @@ def _shortfalls(
         if headroom < count:
             found.append(Shortfall(pod_class, judge, count - headroom))
     return found
+
+
+def _depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:
+    """Return whether a plugin reads pods for a member, or a carried term is about it."""
+    if not nodes.watches_pods:
+        return False
+    return any(member.pod_class.reads_pods for member in members) or any(
+        pod_readers.affected_among(nodes, members)
+    )
 
 
 def _arrival(member: Member) -> int:

@@ -21,9 +21,14 @@ Theory of operation
     first: by halves, so that of many units few are tried one by one. Then the plan is minimal: the
     preemptor does not fit if any one of its victims stays.
 
+    A preemptor that depends on other pods may need that a pod has left another node than its own.
+    So the terminating pods are put back in the same way, and those that it needs gone are named.
+
     A node is not a candidate if a filter refuses the preemptor there with ``resolvable=False``:
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
-    is taken off.
+    is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
+    so every node is a candidate. But a single pod is not placed where a plugin that reads pods has
+    refused it with ``resolvable=False``: an affinity is not met by the eviction of its objects.
 
 Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
@@ -48,7 +53,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias, final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.nodes.judgements import Judge
@@ -101,6 +106,11 @@ class Preemptor(Protocol):
         """The domains to search, each by itself; None for all nodes."""
         ...
 
+    @property
+    def depends_on_pods(self) -> bool:
+        """Whether it depends on which pods are on other nodes than those it is placed on."""
+        ...
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """Return the pods that exceed free capacity, or None if unknown.
 
@@ -110,6 +120,10 @@ class Preemptor(Protocol):
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """Return whether evictions may make nodes of a class take one of its pods."""
+        ...
+
+    def bar_nodes(self) -> None:
+        """Use no node from now on where plugins that read pods say that evictions cannot help."""
         ...
 
     def places(self) -> list[tuple[Member, int]] | None:
@@ -129,6 +143,8 @@ class VictimPlan:
         members: The elastic members that are evicted.
         cost: The sort key of R2: highest priority of a victim, gangs, pods.
         violations: The number of evictions that violate a disruption budget.
+        awaited: For a preemptor that depends on other pods, those that terminate already and must
+            have left, on whichever nodes; None for any other, which needs only its nodes.
     """
 
     places: list[tuple[Member, int]]
@@ -136,6 +152,7 @@ class VictimPlan:
     members: list[Member] = field(factory=list[Member])
     cost: tuple[float, int, int] = (float("-inf"), 0, 0)
     violations: int = 0
+    awaited: list[PodUID] | None = None
 
 
 def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> VictimPlan | None:
@@ -144,11 +161,16 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
     Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
     each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
+    depends = preemptor.depends_on_pods
+    if depends:
+        preemptor.bar_nodes()
     view = NodesView(state.nodes)
     verdicts: dict[NodeClass, bool] = {}
     known: dict[int, bool] = {}
 
     def is_candidate(index: int) -> bool:
+        if depends:
+            return True
         found = known.get(index)
         if found is None:
             given = view.original(index)
@@ -158,10 +180,13 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         return found
 
     try:
-        view.remove(eviction_units.terminating(state.nodes, state.pods, state.reservations))
+        ending = view.remove(
+            eviction_units.terminating(state.nodes, state.pods, state.reservations)
+        )
         places = preemptor.places()
         if places is not None:
-            return VictimPlan(places)
+            without = VictimPlan(places)
+            return _with_awaited(view, preemptor, ending, without) if depends else without
         limits = budgets(state.settings, state.pods) if units else None
         domains = choices.by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
 
@@ -180,6 +205,8 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                     keeps,
                 )
                 plan = search.run(within)
+                if plan is not None and depends:
+                    plan = _with_awaited(view, preemptor, ending, plan)
                 search.undo()
                 if plan is not None:
                     found.append(plan)
@@ -194,9 +221,39 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                 for keeps in (True, False):
                     found += plans(nodes, keeps=keeps, enough=None)
             found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
+        if not found and depends and _is_one_pod(preemptor):
+            # with victims on all nodes, a pod that it has affinity to may be among them
+            nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
+            found = plans(nodes, keeps=False, enough=None)
         return min(found, key=lambda plan: (plan.violations, *plan.cost), default=None)
     finally:
         view.discard()
+
+
+def _with_awaited(
+    view: NodesView, preemptor: Preemptor, ending: Sequence[Holder], plan: VictimPlan
+) -> VictimPlan:
+    """Return a plan with the terminating pods that must have left; see ``VictimPlan.awaited``.
+
+    The nodes are as the plan leaves them, and are so again.
+    """
+    places, needed, back = plan.places, list[Holder](), list[Holder]()
+    parts = [list(ending)] if ending else []
+    while parts:
+        part = parts.pop()
+        view.mark_ready(part)
+        found = preemptor.places()
+        if found is not None:
+            places = found
+            back += part
+            continue
+        view.remove(part)
+        if len(part) == 1:
+            needed += part
+        else:
+            parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+    view.remove(back)
+    return evolve(plan, places=places, awaited=[holder.uid for holder in needed])
 
 
 def _is_one_pod(preemptor: Preemptor) -> bool:

@@ -236,6 +236,16 @@ class NodeCheck:
         )
         return answer.reasons if isinstance(answer, Unschedulable) else ()
 
+    def is_resolvable(self, node: NodeView) -> bool:
+        """Return False if a filter refuses a node and says that evictions cannot help."""
+        for plugin, _wide in self._filters:
+            answer: Outcome = calls.call(
+                plugin, "filter", self._pod, _FILTERED, self._cycle, self._pod, node
+            )
+            if isinstance(answer, Unschedulable) and not answer.resolvable:
+                return False
+        return True
+
     def in_order(self, others: Sequence[Any]) -> tuple[Any, ...] | None:
         """Return all filters in the order of the profile; None if *others* all come before these.
 

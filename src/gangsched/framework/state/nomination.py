@@ -56,7 +56,8 @@ class Nomination:
         pods: The nominated pods.
         required: The number of pods that need capacity for the entity to start.
         specs: The specifications of the groups that start with it, when it was made.
-        awaited: The terminating pods that still hold capacity on the nominated nodes.
+        awaited: The terminating pods that still hold capacity on the nominated nodes; of an entity
+            that depends on other pods, also those that must leave other nodes.
         deadline: The instant at which it lapses if some of them are still there.
     """
 
