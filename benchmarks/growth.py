@@ -58,6 +58,10 @@ Row: TypeAlias = Callable[[int], Run]
 """Prepares a run of a size."""
 
 
+class Unplaced(Exception):
+    """Not as many pods were bound as fit: the budget of a decision was used up."""
+
+
 def nodes(number: int, *, cpu: int = 64, unlike: bool = False, racks: int = 0) -> list[Node]:
     """Return nodes: equal ones, or ones of which each has some memory of its own."""
     return [
@@ -135,7 +139,8 @@ def after(
     cluster, scheduler = scheduler_of(*shown, unit=unit)
 
     def run() -> None:
-        assert tell(cluster, scheduler, events) == binds
+        if tell(cluster, scheduler, events) != binds:
+            raise Unplaced
 
     return run
 
@@ -329,7 +334,10 @@ def figures(row: Row, sizes: Iterable[int], rounds: int, budget: float) -> dict[
         # a run of the next size costs at least in proportion
         if last and cost * size / last > left:
             break
-        found[size], cost = measure(row, size, rounds)
+        try:
+            found[size], cost = measure(row, size, rounds)
+        except Unplaced:
+            break
         left, last = left - cost, size
     return found
 
@@ -365,7 +373,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cells += [f"{'-':>8}"] * (len(sizes) - len(cells))
         steep = exponent(found)
         label = f"{name} / {smaller}" if smaller > 1 else name
-        ended = "" if len(found) == len(sizes) else f"  budget of {options.seconds:.0f} s used up"
+        ended = (
+            ""
+            if len(found) == len(sizes)
+            else f"  budget of {options.seconds:.0f} s, or of a decision, used up"
+        )
         mark = " *" if steep > LIMIT else ""
         print(f"{label:<34}", *cells, f"{steep:9.2f}{mark}{ended}", flush=True)
 

@@ -19,7 +19,7 @@ __all__ = [
     "repeated_history_gives_the_same_effects",
 ]
 
-COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches"}
+COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches", "search_steps"}
 
 
 def repeated_history_gives_the_same_effects(

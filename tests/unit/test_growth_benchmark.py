@@ -42,7 +42,7 @@ def test_row_that_uses_up_its_budget_says_so(
     growth.main([*sizes, "--only", "groups of one", "--rounds", "1"])
     line = capsys.readouterr().out.splitlines()[1]
     assert " - " in line
-    assert "budget of 0 s used up" in line or "budget of 1 s used up" in line
+    assert "used up" in line
 
 
 def test_exponent_is_that_of_the_power_that_fits(growth: ModuleType) -> None:

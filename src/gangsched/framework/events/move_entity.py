@@ -90,7 +90,7 @@ def move_siblings(state: State, bundle: Bundle | None, changed: GroupKey, *, now
         for sibling in bundles.siblings(state.pods, bundle, changed):
             transition(state, sibling, CHANGED, now=now)
     finally:
-        call.complete = None
+        call.complete = ()
 
 
 def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:

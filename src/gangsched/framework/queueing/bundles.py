@@ -99,7 +99,7 @@ def pre_enqueue(
     if bundle is None:
         return answer
     first: GroupKey | None = None
-    if call.complete is not None and call.complete[0] is bundle:
+    if call.complete and call.complete[0] is bundle:
         first = call.complete[1]
     else:
         problem = _first_problem(settings, pods, call, bundle, info.key, now)

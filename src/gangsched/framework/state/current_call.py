@@ -33,7 +33,7 @@ class CurrentCall:
         seen_specs: The specifications that the call has read.
         arrived: Pending pods that the call found on a node, by node.
         complete: A bundle that was found to be complete in this step, with the group that stands in
-            the queue for it; None outside of the step.
+            the queue for it; empty outside of the step.
         refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
             They give their nodes back at the end of the call.
     """
@@ -43,7 +43,7 @@ class CurrentCall:
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
-    complete: tuple[Bundle, GroupKey] | None = None
+    complete: tuple[Bundle, GroupKey] | tuple[()] = ()
     refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
 
     def take(self) -> tuple[Effect, ...]:
