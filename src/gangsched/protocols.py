@@ -451,9 +451,16 @@ class PodCounts(Protocol):
 
 @frozen(eq=False)
 class StateKey(Generic[T]):
-    """A typed key of cycle state: make one per plugin, at module level."""
+    """A typed key of cycle state: make one per plugin, at module level.
+
+    Attributes:
+        name: The name, which snapshots write.
+        derived: Whether the plugin computes the value anew where none is written. Such a value is
+            left out of snapshots, so it need not be plain data.
+    """
 
     name: str
+    derived: bool = False
 
 
 class CycleView(Protocol):
@@ -899,7 +906,7 @@ class KeepsScratch(Protocol):
     """Optional for a plugin that writes cycle state: which of it a snapshot contains.
 
     What is written under these keys must be plain JSON data. If a pod holds a node, and its cycle
-    state has any other key, ``Scheduler.snapshot`` raises.
+    state has any other key that is not ``derived``, ``Scheduler.snapshot`` raises.
     """
 
     @property

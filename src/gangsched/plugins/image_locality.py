@@ -20,7 +20,7 @@ _MIB: Final = 1024 * 1024
 _LEAST: Final = 23 * _MIB
 _MOST: Final = 1000 * _MIB
 """The sizes in bytes below and above which, for one container, more makes no difference."""
-_SPREAD: Final[StateKey[dict[str, int]]] = StateKey("ImageLocality.spread")
+_SPREAD: Final[StateKey[dict[str, int]]] = StateKey("ImageLocality.spread", derived=True)
 
 
 @final

@@ -65,9 +65,9 @@ class _Rules(NamedTuple):
     anti_affinity: tuple[tuple[PodMatcher, str], ...]
 
 
-_RULES: Final[StateKey[_Rules]] = StateKey("InterPodAffinity.rules")
+_RULES: Final[StateKey[_Rules]] = StateKey("InterPodAffinity.rules", derived=True)
 _PREFERENCES: Final[StateKey[tuple[tuple[PodMatcher, str, int], ...]]] = StateKey(
-    "InterPodAffinity.preferences"
+    "InterPodAffinity.preferences", derived=True
 )
 
 

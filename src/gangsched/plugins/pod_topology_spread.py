@@ -67,7 +67,7 @@ class _Rule(NamedTuple):
     itself: int
 
 
-_RULES: Final[StateKey[tuple[_Rule, ...]]] = StateKey("PodTopologySpread.rules")
+_RULES: Final[StateKey[tuple[_Rule, ...]]] = StateKey("PodTopologySpread.rules", derived=True)
 
 
 @frozen
@@ -205,7 +205,9 @@ class _Preference(NamedTuple):
     weight: float
 
 
-_SOFT: Final[StateKey[tuple[_Preference, ...]]] = StateKey("PodTopologySpread.preferences")
+_SOFT: Final[StateKey[tuple[_Preference, ...]]] = StateKey(
+    "PodTopologySpread.preferences", derived=True
+)
 
 
 @final

@@ -196,6 +196,8 @@ def _member(settings: Settings, member: Member) -> MemberRow:
 def _scratch(settings: Settings, member: Member, cycle: CycleState) -> tuple[tuple[str, Any], ...]:
     found: list[tuple[str, Any]] = []
     for key, value in (cycle._scratch or {}).items():
+        if key.derived:
+            continue
         if settings.profile.scratch_keys.get(key.name) is not key:
             expected = "a key that a plugin names in its state_keys"
             raise InvalidValueError(f"{member.pod.key}: scratch", key.name, expected)
