@@ -13,7 +13,7 @@ from typing import TypeVar, assert_never
 from gangsched._checks import check_event
 from gangsched._pod_copy import pod_with_fields
 from gangsched.cluster_objects import KINDS, ObjectStore
-from gangsched.errors import ClusterStateError, InternalError
+from gangsched.errors import ClusterStateError, InternalError, InvalidValueError
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -98,6 +98,8 @@ class InMemoryCluster:
                 if known.node_name not in (None, name):
                     problem = f"is bound to {known.node_name} and cannot be bound to {name}"
                     raise ClusterStateError(known.key, problem)
+                if not name:
+                    raise InvalidValueError("node_name", name, "the name of a node")
                 self._put(pod_with_fields(known, node_name=name))
             case BindFailed() | PermitAllowed() | PermitRejected():
                 pass

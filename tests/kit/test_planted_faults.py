@@ -69,6 +69,7 @@ class Fault:
         law: The law that it breaks.
         steps: Steps that break the law.
         is_found: Whether ``check_scheduler`` finds it within the ``ci`` profile.
+        raises: Whether a plugin may refuse the wrong numbers before the law is broken.
     """
 
     owner: ModuleType | type
@@ -79,11 +80,12 @@ class Fault:
     law: int
     steps: tuple[Step, ...]
     is_found: bool = False
+    raises: bool = False
 
 
 FAULTS = {
     "a quorum is one short": Fault(
-        *(_quorum, "members_needed", "missing = group", "missing = -1 + group"),
+        *(_quorum, "members_needed", "missing = minimum", "missing = -1 + minimum"),
         variant="pod",
         law=1,
         steps=(node(2), gang("u1", "u2", "u3", needs=3), Tick()),
@@ -181,6 +183,7 @@ FAULTS = {
             Tick(1.0),
         ),
         is_found=True,
+        raises=True,
     ),
 }
 
@@ -208,5 +211,5 @@ def test_planted_fault_is_found_with_few_steps(what: str, monkeypatch: pytest.Mo
     with pytest.raises(LawViolation) as found:
         check_scheduler(adapt(variant.make), spec=variant.spec, settings=_CI)
 
-    assert found.value.law == fault.law
+    assert found.value.law == fault.law or (fault.raises and found.value.law is None)
     assert len(found.value.steps) <= LONGEST

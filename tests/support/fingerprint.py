@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import copy
 import enum
 import random
 import re
@@ -44,6 +45,7 @@ Fingerprint = tuple[str, ...]
 _NUMBER = re.compile(r" no\. (\d+)( again|)$")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _SEQUENCES = (list, tuple, deque, SortedList)
+_ITERATORS: tuple[type[Any], ...] = (type(iter(())), type(iter([])))
 
 
 def fingerprint(*roots: object) -> Fingerprint:
@@ -201,6 +203,8 @@ class _Walk:
             yield f"{path}: {len(thing)} in all"
             for index, each in enumerate(thing):
                 yield from self.lines(f"{path}[{index}]", each)
+        elif isinstance(thing, _ITERATORS):
+            yield from self.lines(path, list(copy.copy(thing)))
         elif isinstance(thing, random.Random):
             yield f"{path}: {thing.getstate()!r}"
         elif isinstance(thing, BaseException):

@@ -19,6 +19,8 @@ from gangsched import (
     NodeUpdated,
     ObjectChanged,
     ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
     Pod,
     PodAdded,
     PodDeleted,
@@ -73,6 +75,8 @@ CARRIED: list[tuple[type[Event], dict[str, Any]]] = [
     (ObjectDeleted, {"object_kind": "Namespace", "key": "n"}),
     (Bound, {"uid": P, "node": NODE, "attempt": 1}),
     (BindFailed, {"uid": P, "attempt": 1, "reason": "why"}),
+    (PermitAllowed, {"uid": P, "plugin": "quota", "attempt": 1}),
+    (PermitRejected, {"uid": P, "plugin": "quota", "attempt": 1, "reason": "why"}),
 ]
 CLUSTER = [
     impossible(

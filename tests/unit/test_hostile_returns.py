@@ -146,6 +146,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "bind": lambda value: type(value) is Skip,
     "unreserve": lambda value: value is None or type(value) in (RejectGroup, EvictGroup),
     "post_bind": lambda value: value is None,
+    "pod_ended": lambda value: type(value) is bool,
     "queue_sort": lambda value: type(value) is tuple and value == ("a", 1),
     "pod_signature": is_hashable,
     "node_signature": is_hashable,

@@ -200,9 +200,7 @@ def test_measuring_does_not_change_decisions(
     logs: list[list[str]] = [[], []]
     for lines, measured in zip(logs, (False, True), strict=True):
         cluster = InMemoryCluster()
-        recorded = DecisionLog(lines.append, Recipe(make.__name__.replace("_", "-"))).scheduler(
-            cluster
-        )
+        recorded = DecisionLog(lines.append, Recipe(make.__name__)).scheduler(cluster)
         scheduler = made()[1].watch(recorded) if measured else recorded
         for event in two_gangs(cluster):
             scheduler.handle(cluster.apply(event), now=0)

@@ -92,10 +92,22 @@ def test_listing_looks_at_what_is_shown_and_at_what_is_known() -> None:
         ([B], PodAdded(evolve(A, labels={**A.labels, "new": "yes"})), False),
         ([B], PodDeleted(A.uid), False),
         ([B, CONTRADICTS], None, False),
-        ([B, CONTRADICTS], PodAdded(evolve(A, labels={**A.labels, "new": "yes"})), True),
-        ([B, CONTRADICTS], PodDeleted(A.uid), True),
+        ([B, CONTRADICTS], PodAdded(evolve(A, labels={**A.labels, "new": "yes"})), False),
+        ([B, CONTRADICTS], PodDeleted(A.uid), False),
+        ([CONTRADICTS], PodAdded(evolve(A, labels={**A.labels, "new": "yes"})), True),
+        ([CONTRADICTS], PodAdded(evolve(A, priority=1)), True),
+        ([CONTRADICTS], PodDeleted(A.uid), True),
     ],
-    ids=["changes", "goes", "stays-beside-a-refused", "changes-beside-one", "goes-beside-one"],
+    ids=[
+        "changes",
+        "goes",
+        "stays-beside-a-refused",
+        "changes-beside-another-with-its-claim",
+        "goes-beside-another-with-its-claim",
+        "changes-alone-with-its-claim",
+        "changes-its-claim",
+        "goes-with-its-claim",
+    ],
 )
 def test_other_members_are_reread_when_a_refused_one_may_join(
     others: list[Pod], change: PodAdded | PodDeleted | None, all_are_looked_at: bool

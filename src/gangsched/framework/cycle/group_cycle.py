@@ -95,11 +95,12 @@ def _take(
         return answer
     if not isinstance(answer, UnschedulableMember):
         released = set[int]() if answer is None else {m.seq for m in answer.parties[0].members}
-        longest = max((_timeout(each) for each in waits.values()), default=0.0)
+        # the first deadline that comes ends the waits of all
+        shortest = min((_timeout(each) for each in waits.values()), default=0.0)
         for member in members:
             if member.seq not in released:
                 own = waits.get(member.seq, ())
-                assume.wait(state, member, own, now=now, timeout=longest)
+                assume.wait(state, member, own, now=now, timeout=shortest)
         return answer or CycleEnded()
     verdict: RejectGroup | EvictGroup | None = None
     for member in reversed(members):

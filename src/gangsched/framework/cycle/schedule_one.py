@@ -235,10 +235,11 @@ def _place(
     if isinstance(outcome, PermitGranted):
         return outcome
     if not isinstance(outcome, Unschedulable):
-        longest = now
+        timeout: float | None = None
         if not outcome and info is not None:
-            longest = max(sibling.deadline for sibling in state.pods.waiting.of(info.key))
-        assume.wait(state, member, outcome, now=now, timeout=longest - now)
+            # it waits for its siblings only, as long as the last of them
+            timeout = max(each.deadline for each in state.pods.waiting.of(info.key)) - now
+        assume.wait(state, member, outcome, now=now, timeout=timeout)
         return CycleEnded()
     verdict = assume.give_back(state, member, cause="refused", to=MemberState.UNSCHEDULED, now=now)
     member.entity.mark_ready(member.pod.uid)

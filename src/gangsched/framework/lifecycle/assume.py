@@ -98,7 +98,7 @@ def wait(
         member: The pod.
         waits: The plugins that let it wait; none if it waits for its siblings only.
         now: The current instant.
-        timeout: For a pod that waits for its siblings only, how long they wait in seconds.
+        timeout: How long it waits in seconds; None for the shortest timeout of *waits*.
     """
     info, node, uid = member.group, member.node, member.pod.uid
     plugins = tuple([name for name, _seconds in waits])
@@ -106,7 +106,7 @@ def wait(
     waiting = state.pods.waiting.wait(
         uid,
         node=node,
-        timeout=min((seconds for _name, seconds in waits), default=timeout or 0.0),
+        timeout=min(seconds for _name, seconds in waits) if timeout is None else timeout,
         now=now,
         group=None if info is None else info.key,
         attempt=member.attempt if info is None else info.attempts,
