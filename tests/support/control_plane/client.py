@@ -21,6 +21,8 @@ __all__ = ["ApiError", "Client"]
 
 Object = dict[str, Any]
 
+# how a connection that the server ended while it was idle fails
+_ENDED: Final = (http.client.RemoteDisconnected, BrokenPipeError, ssl.SSLEOFError)
 _PATCH_TYPES: Final = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -150,7 +152,7 @@ class Client:
                 return answer.status, answer.read()
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
-                was_idle = isinstance(error, http.client.RemoteDisconnected | BrokenPipeError)
+                was_idle = isinstance(error, _ENDED)
                 if is_new or is_last or not was_idle:
                     if isinstance(error, OSError):
                         raise
