@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Sized
 
 from hypothesis import given
 
-from gangsched import Node, NodeAdded, NodeName, PodDeleted, Scheduler
+from gangsched import Node, NodeAdded, NodeName, PodDeleted
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import IS_DEEP, one_in
+from support.final_checks import no_state_is_left
 from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
-from support.remembered import remembered
-
-COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches"}
 
 COUNT = 2_000 if IS_DEEP else 400
 """How many groups come and go between two looks."""
-
-
-def no_state_is_left(scheduler: Scheduler) -> None:
-    state = scheduler._state
-    for name, value in remembered(state):
-        if name not in COUNTERS:
-            assert isinstance(value, (Sized, int)), name
-            assert (len(value) if isinstance(value, Sized) else value) == 0, name
-    assert state.nodes.assumed == {}
-    assert state.queue._queues == {}
-    assert scheduler.next_deadline() is None
 
 
 @one_in(4)

@@ -24,8 +24,10 @@ from gangsched import (
     Evict,
     EvictGroup,
     GangschedError,
+    GroupBound,
     GroupIncomplete,
     GroupKey,
+    GroupPartlyBound,
     GroupRejected,
     GroupScheduled,
     HeapHandle,
@@ -235,6 +237,8 @@ def perform(effect: Effect) -> Event | None:
             print(uid, node, reason)
         case PodScheduled(uid, node):
             print(uid, node)
+        case GroupPartlyBound() | GroupBound():
+            assert_type(effect.group, GroupKey)
         case Nominated(group, priority, places, victims, deadline):
             assert_type(group, GroupKey | None)
             assert_type(places, tuple[tuple[PodUID, NodeName], ...])

@@ -220,7 +220,7 @@ def test_order_of_a_set_does_not_count() -> None:
 
 def test_impossible_report_is_refused() -> None:
     with pytest.raises(TypeError, match="no fingerprint"):
-        fingerprint({"a": [iter([])]})
+        fingerprint({"a": [iter({})]})
 
 
 def test_removal_and_a_return_are_seen_by_their_counters() -> None:

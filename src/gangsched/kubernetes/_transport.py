@@ -16,7 +16,14 @@ from urllib.request import getproxies, proxy_bypass
 from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._configuration import Access
 
-__all__ = ["DEFAULT_LANES", "IDLE_SECONDS", "Lines", "Transport", "proxy_of"]
+__all__ = [
+    "DEFAULT_LANES",
+    "IDLE_SECONDS",
+    "Lines",
+    "Transport",
+    "WATCH_ANSWER_SECONDS",
+    "proxy_of",
+]
 
 DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 4}
 """The most connections of each lane."""
@@ -24,6 +31,13 @@ DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 
 IDLE_SECONDS: Final = 30.0
 """A connection that was idle for longer is not used again. The API server closes it after 90 s, and
 a load balancer in front may do so after 60 s."""
+
+WATCH_ANSWER_SECONDS: Final = 15.0
+"""How long the head of the answer to a watch is awaited. An API server sends it at once.
+
+A server that is ending may take the request and never answer. Without this bound, nothing would be
+heard of the resource until the watch should have ended, minutes later.
+"""
 
 
 def proxy_of(access: Access) -> str | None:

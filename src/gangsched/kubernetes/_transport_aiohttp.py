@@ -18,7 +18,13 @@ from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
-from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines, proxy_of
+from gangsched.kubernetes._transport import (
+    DEFAULT_LANES,
+    IDLE_SECONDS,
+    WATCH_ANSWER_SECONDS,
+    Lines,
+    proxy_of,
+)
 
 try:
     import aiohttp
@@ -85,9 +91,11 @@ class AiohttpTransport:
         lines = Lines()
         limits = aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=timeout)
         try:
-            async with session.get(
-                self._url(path), headers=headers, timeout=limits, **self._options()
-            ) as answer:
+            async with asyncio.timeout(min(timeout, WATCH_ANSWER_SECONDS)):
+                begun = await session.get(
+                    self._url(path), headers=headers, timeout=limits, **self._options()
+                )
+            async with begun as answer:
                 if answer.status != 200:
                     body = await answer.read()
                     raise WatchRefused(path, Response(answer.status, _lower(answer.headers), body))

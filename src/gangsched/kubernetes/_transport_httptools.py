@@ -23,7 +23,13 @@ from gangsched.kubernetes._configuration import Access, ConfigurationError
 from gangsched.kubernetes._connection import Connection, Dropped
 from gangsched.kubernetes._sockets import keep_alive
 from gangsched.kubernetes._tls import tls_context
-from gangsched.kubernetes._transport import DEFAULT_LANES, IDLE_SECONDS, Lines, proxy_of
+from gangsched.kubernetes._transport import (
+    DEFAULT_LANES,
+    IDLE_SECONDS,
+    WATCH_ANSWER_SECONDS,
+    Lines,
+    proxy_of,
+)
 
 __all__ = ["HttptoolsTransport"]
 
@@ -112,7 +118,8 @@ class HttptoolsTransport:
             raise ConnectionLost("GET", path, _text(error), sent=False) from error
         lines = Lines()
         try:
-            refused = await connection.begin(self._data("GET", path, headers, None), timeout)
+            data = self._data("GET", path, headers, None)
+            refused = await connection.begin(data, min(timeout, WATCH_ANSWER_SECONDS))
             if refused is not None:
                 raise WatchRefused(path, refused)
             while chunk := await connection.chunk(timeout):
