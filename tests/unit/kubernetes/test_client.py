@@ -423,6 +423,30 @@ def test_silent_watch_is_lost_after_its_time(name: str) -> None:
 
 
 @each_transport
+def test_watch_without_an_answer_is_lost_long_before_its_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("aiohttp", "httptools"):
+        where = f"gangsched.kubernetes._transport_{module}.WATCH_ANSWER_SECONDS"
+        monkeypatch.setattr(where, 0.1)
+
+    async def story() -> None:
+        async with scripted_api() as server, client_of(name, server.access) as client:
+
+            async def never(_request: Request) -> Answer:
+                await asyncio.sleep(30.0)
+                return stream(event("ADDED", {}))
+
+            server.handler = never
+            async with asyncio.timeout(5.0):
+                with pytest.raises(ConnectionLost) as lost:
+                    await collect(client.watch("/api/v1/pods?watch=true", timeout=300.0))
+            assert lost.value.sent
+
+    run(story())
+
+
+@each_transport
 def test_watch_that_is_left_closes_its_connection(name: str) -> None:
     async def story() -> None:
         async with scripted_api() as server, client_of(name, server.access) as client:
