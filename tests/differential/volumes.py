@@ -119,13 +119,13 @@ def _classes(draw: st.DrawFn) -> list[tuple[str, Object]]:
         expression = {"key": _ZONE, "values": draw(st.sampled_from((["a"], ["b", "c"])))}
         topologies.append({"matchLabelExpressions": [expression]})
     waits, at_once = "WaitForFirstConsumer", "Immediate"
-    kinds = {
+    kinds: dict[str, Object] = {
         "provisioned": {"provisioner": DRIVER, "volumeBindingMode": waits},
         "static": {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": waits},
         "immediate": {"provisioner": DRIVER, "volumeBindingMode": at_once},
     }
     if topologies:
-        kinds["provisioned"]["allowedTopologies"] = topologies  # type: ignore[assignment]
+        kinds["provisioned"]["allowedTopologies"] = topologies
     path = f"{_STORAGE}/storageclasses"
     return [(path, {"metadata": {"name": name}, **body}) for name, body in kinds.items()]
 

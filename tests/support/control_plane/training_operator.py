@@ -14,6 +14,7 @@ import base64
 import fcntl
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from support.control_plane.programs import cache_folder, module_folder, programs
 __all__ = ["kwok_stages", "one_operator", "start_training_operator"]
 
 _JOBS: Final = ("tf", "pytorch", "mpi", "mx", "paddle", "xgboost")
-_FILES: Final = Path("/tmp/k8s-webhook-server/serving-certs")
+_FILES: Final = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
 _NAMESPACE: Final = "kubeflow"
 _CERTIFICATE: Final = "training-operator-webhook-cert"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -254,14 +254,16 @@ def test_errors_name_what_is_wrong_and_what_is_known(api: Server, fails: Kubectl
     assert "--output" in fails("get", "--watch", "-o", "json")
 
 
-def test_right_that_is_missing_is_named(api: Server, fails: Kubectl) -> None:
+def test_right_that_is_missing_is_named(
+    api: Server, fails: Kubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api.served.discard("scheduling.k8s.io/v1alpha2")
 
     def forbid(_method: str, path: str) -> Any:
         return refused(403, "cannot list pods") if path.startswith("/api/v1/pods") else None
 
     api.fault = forbid
-    api.watch = refuse_the_watch_of_pods(api)  # type: ignore[method-assign]
+    monkeypatch.setattr(api, "watch", refuse_the_watch_of_pods(api))
     said = fails("get")
     assert "not listed: Pod" in said
     assert "cannot list pods" in said

@@ -262,13 +262,7 @@ class Nodes:
         shown = info.pods_by_uid.get(pod.uid)
         if held == pod.requests and shown == pod:
             return False
-        if held is not None:
-            self.classes.give_back(info.index, held)
-            self._uncount(pod.uid, info)
-        info.take(pod.uid, pod.requests, self._total)
-        info.show(pod)
-        self.counts.put(pod, info.index)
-        self.classes.take(info.index, pod.requests)
+        self._hold(info, pod, held)
         self.withhold_anew(info)
         self._touch()
         self.pods_version += self.watches_pods
@@ -353,11 +347,8 @@ class Nodes:
         ):
             counts.nodes_changed()
 
-    def assume(self, pod: Pod, name: NodeName) -> None:
-        """Assume a pod, which is not bound, on a node. O(resources)."""
-        self.assumed[pod.uid] = (name, pod)
-        info = self.infos[name]
-        held = info.holders.get(pod.uid)
+    def _hold(self, info: NodeInfo, pod: Pod, held: Resources | None) -> None:
+        """Let a node hold a pod, instead of what it held of it before."""
         if held is not None:
             self.classes.give_back(info.index, held)
             self._uncount(pod.uid, info)
@@ -365,6 +356,13 @@ class Nodes:
         info.show(pod)
         self.counts.put(pod, info.index)
         self.classes.take(info.index, pod.requests)
+
+    def assume(self, pod: Pod, name: NodeName) -> None:
+        """Assume a pod, which is not bound, on a node. O(resources)."""
+        self.assumed[pod.uid] = (name, pod)
+        info = self.infos[name]
+        held = info.holders.get(pod.uid)
+        self._hold(info, pod, held)
         self._withhold_less(info)
         self._touch()
 
