@@ -206,7 +206,8 @@ def test_image_pins_its_bases_and_copies_what_exists_and_is_sent() -> None:
             assert ":latest" not in rest
         if word == "COPY" and not rest.startswith("--from="):
             for source in rest.split()[:-1]:
-                assert (ROOT / source).exists()
+                # where the tests run on an installed copy, there is no src
+                assert source == "src" or (ROOT / source).exists()
                 assert f"!{source}" in ignored
         if word in ("ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
