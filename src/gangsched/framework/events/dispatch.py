@@ -32,7 +32,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.framework.events import permit_answers, prefetch, reconcile
+from gangsched.framework.events import bind_reports, permit_answers, prefetch, reconcile
 from gangsched.framework.placement import nominator
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod
@@ -92,9 +92,9 @@ def take_in(state: State, event: Event, *, now: float) -> None:
         case ObjectDeleted(kind):
             reconcile.objects_changed(state, KINDS[kind], now=now)
         case Bound():
-            reconcile.bound(state, event, now=now)
+            bind_reports.bound(state, event, now=now)
         case BindFailed():
-            reconcile.bind_failed(state, event, now=now)
+            bind_reports.bind_failed(state, event, now=now)
         case PermitAllowed() | PermitRejected():
             permit_answers.answered(state, event, now=now)
         case _:

@@ -4,8 +4,7 @@ Rules:
   R1  an event says where to look; the content is read from the cluster state. So an event that
       arrives twice, late or out of order does no harm;
   R2  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
-      end of the pod settles it;
-  R3  a report of an attempt that is over changes nothing.
+      end of the pod settles it.
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched.cluster_objects import ClusterObject
-from gangsched.errors import ClusterStateError, InvalidPodGroupError
+from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
-    BindFailed,
-    Bound,
-    GroupPartlyBound,
     PodNotAdmitted,
     PodRefused,
     PodScheduled,
@@ -30,7 +26,13 @@ from gangsched.events import (
 from gangsched.framework.events import move_entity, pod_ends, prefetch
 from gangsched.framework.events.gates import gates
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_end
+from gangsched.framework.events.wanted_state import (
+    conflict,
+    is_another,
+    is_being_bound,
+    wanted_state,
+)
+from gangsched.framework.lifecycle import assume, permit_end
 from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.nodes.node_table import Nodes
@@ -43,19 +45,15 @@ from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = [
-    "bind_failed",
-    "bound",
     "group_changed",
     "has_left",
     "node_changed",
     "objects_changed",
     "pod_changed",
-    "wanted_state",
 ]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
@@ -164,14 +162,14 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     pod = seen.pod
     if (
         member is not None
-        and _is_being_bound(member)
+        and is_being_bound(member)
         and pod.node_name is None
         and not pod.is_finished
     ):
         return  # the report of its bind decides; a change until then is read with it
     due = member if member is not None and member.node and uid in state.pods.evicted else None
     reason = "" if due is None else due.reason
-    claim, problem = seen.claim, seen.problem or _conflict(state.pods, seen)
+    claim, problem = seen.claim, seen.problem or conflict(state.pods, seen)
     wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
@@ -179,7 +177,7 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         wanted = MemberState.ENDED
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
-    elif _is_another(member, seen):
+    elif is_another(member, seen):
         if member.node is not None and pod.node_name == member.node:
             _confirm(state, member, now=now)
         _forget(state, member, now=now)
@@ -210,133 +208,7 @@ def has_left(
     if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
         return True
     group = None if member.group is None else member.group.key
-    return _is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
-
-
-def bound(state: State, event: Bound, *, now: float) -> None:
-    """Read a pod whose bind was reported as performed."""
-    member, pod = state.pods.members.get(event.uid), state.settings.cluster.pod(event.uid)
-    awaited = member is not None and _is_being_bound(member) and member.attempt == event.attempt
-    if awaited and pod is not None and pod.node_name is None:
-        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
-    pod_changed(state, event.uid, now=now)
-
-
-def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
-    """Take a pod whose bind failed off its node; it is tried again after a backoff."""
-    pod_changed(state, event.uid, now=now)
-    member = state.pods.members.get(event.uid)
-    if (
-        member is None
-        or not _is_being_bound(member)
-        or member.attempt != event.attempt
-        or member.node is None
-    ):
-        return
-    node, evicted = member.node, event.uid in state.pods.evicted
-    has_started = group_attempt.is_started(member.entity)
-    # it was never bound, so there is nothing to evict
-    state.pods.evicted.discard(event.uid)
-    assert member.cycle is not None
-    member.cycle.bind_failures = member.bind_failures + 1
-    member.cycle.can_evict = state.settings.can_evict
-    verdict = assume.give_back(
-        state, member, cause="bind_failed", to=MemberState.UNSCHEDULED, now=now
-    )
-    notices.tell_unschedulable(state.call, member, f"binding rejected: {event.reason}")
-    group_attempt.forget_start(member.group)
-    # a release resets the failures, but a pod whose bind fails again had no success
-    member.entity.failures = max(member.entity.failures, member.bind_failures)
-    member.bind_failures += 1
-    if evicted and member.group is not None:
-        # its group was rejected when it was evicted, and backs off since
-        move_entity.move(state, member.entity, now=now)
-    elif isinstance(verdict, EvictGroup) and not evicted:
-        apply_verdict(state, verdict, now=now)
-    else:
-        transition(state, member.entity, Failed(), now=now)
-        _tell_partly_bound(state.settings, state.call, member, event.reason)
-    group_attempt.note_bound(state.call, member.group)
-    requeue.gain(state, (node,), now=now)
-    info = member.group
-    if has_started and info is not None and not group_attempt.is_started(member.entity):
-        move_entity.move_siblings(state, info.bundle, info.key, now=now)
-    pod_changed(state, event.uid, now=now)
-
-
-def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
-    """Post that a group does not run although members of it hold nodes."""
-    info = member.group
-    if info is None or not info.scheduled or not group_attempt.lacks_members(info):
-        return
-    if not settings.can_evict:
-        reason += "; the other members stay on their nodes, since the host evicts no pods"
-    assert info.min_available is not None
-    notice = GroupPartlyBound(info.key, info.scheduled, info.min_available, member.pod.uid, reason)
-    call.out.append(notice)
-
-
-# The state that a pod should be in ------------------------------------------------------------
-
-
-def _conflict(pods: Pods, seen: Seen) -> InvalidPodGroupError | None:
-    """Return why a pod cannot join the group that it claims; None if it can."""
-    if seen.claim is None:
-        return None
-    member = pods.members.get(seen.pod.uid)
-    admitted = member is not None and member.state is not MemberState.REFUSED
-    if admitted and not _contradicts_spec(pods, seen.pod, seen.claim):
-        return None
-    return pods.registry.conflict(seen.pod, seen.claim)
-
-
-def _contradicts_spec(pods: Pods, pod: Pod, claim: Membership) -> bool:
-    if not pods.registry.is_strict:
-        return False
-    info = pods.registry.get(claim.group)
-    stated = None if info is None or info.spec is None else info.spec.priority
-    return stated is not None and stated != pod.priority
-
-
-def _is_being_bound(member: Member) -> bool:
-    """Return whether a member was released, and its bind is not reported yet."""
-    return member.node is not None and member.state is not MemberState.WAITING
-
-
-def wanted_state(
-    settings: Settings, pods: Pods, seen: Seen, problem: InvalidPodGroupError | None
-) -> MemberState:
-    """Return the state of a pod that is not assumed, by what the cluster state shows of it."""
-    pod, claim = seen.pod, seen.claim
-    if problem is not None and pod.node_name is None:
-        return MemberState.REFUSED  # also once it has finished: its claim never counts
-    if pod.phase is PodPhase.SUCCEEDED:
-        # a kubelet may report success for a pod that it was told to stop
-        has_run = pod.node_name is not None and pod.deleted_at is None
-        return MemberState.SUCCEEDED if has_run else MemberState.ENDED
-    if pod.phase is PodPhase.FAILED:
-        return MemberState.FAILED
-    if pod.deleted_at is not None:
-        return MemberState.TERMINATING
-    if pod.node_name is not None:
-        return MemberState.ASSIGNED
-    reasons = gates(settings, pods, pod, None if claim is None else claim.group)
-    return MemberState.GATED if reasons else MemberState.UNSCHEDULED
-
-
-def _is_another(member: Member, seen: Seen) -> bool:
-    """Return whether a pod must be treated as another: its group, role or priority changed.
-
-    A pod that has a node is not scheduled again. A change of what plugins read of it, such as an
-    in-place resize, only moves it to another equivalence class.
-    """
-    group = None if member.group is None else member.group.key
-    return (
-        group != (None if seen.claim is None else seen.claim.group)
-        or member.pod.priority != seen.pod.priority
-        or member.role != (None if seen.claim is None else seen.claim.role)
-        or (member.pod_class.signature != seen.signature and seen.pod.node_name is None)
-    )
+    return is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
 
 
 # Pods that are added, change or leave ---------------------------------------------------------

@@ -24,7 +24,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.events.reconcile import wanted_state
+from gangsched.framework.events.wanted_state import wanted_state
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
