@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
-    Bound,
     Effect,
     GroupKey,
     InMemoryCluster,
@@ -36,6 +35,7 @@ from gangsched.cluster_objects import Namespace
 from gangsched.events import ObjectChanged
 from gangsched.explain import SearchBudgetExhausted, UnschedulableMember
 from support.constrained_worlds import NAMESPACES, World, why, worlds
+from support.settled import settle
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -56,27 +56,11 @@ def run(
     for pod in world.pending:
         seen += scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
         if not pod.labels.get("pod-group.scheduling.sigs.k8s.io/name"):
-            seen += settle(cluster, scheduler)
-    seen += settle(cluster, scheduler)
+            seen += settle(cluster, scheduler, most=200)
+    seen += settle(cluster, scheduler, most=200)
     scheduler._check()
     bound = {effect.uid: effect.node for effect in seen if isinstance(effect, Bind)}
     return bound, seen, scheduler
-
-
-def settle(cluster: InMemoryCluster, scheduler: Scheduler) -> list[Effect]:
-    """Make decisions until there is none to make, and report each bind."""
-    seen: list[Effect] = []
-    for _ in range(200):
-        effects = scheduler.schedule_one(now=0.0)
-        scheduler._check()
-        if effects is None:
-            return seen
-        seen += effects
-        for effect in effects:
-            if isinstance(effect, Bind):
-                event = Bound(effect.uid, effect.node, effect.attempt)
-                seen += scheduler.handle(cluster.apply(event), now=0.0)
-    raise AssertionError("the scheduler does not come to an end")
 
 
 def said(reasons: Sequence[str], count: int) -> str:

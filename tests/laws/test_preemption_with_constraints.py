@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
-    Bound,
     Effect,
     Evict,
     HostPort,
@@ -53,6 +52,7 @@ from support.constrained_worlds import (
     worlds,
 )
 from support.constrained_worlds import why as why_not
+from support.settled import settle
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -133,7 +133,7 @@ def play(case: Case, unit: SchedulingUnit, *budgets: PodDisruptionBudget) -> Out
     )
     scheduler.rebuild(now=0.0)
     scheduler.handle(cluster.apply(PodAdded(case.pod)), now=0.0)
-    seen = settle(cluster, scheduler)
+    seen = settle(cluster, scheduler, most=100)
     evicted = [effect.uid for effect in seen if isinstance(effect, Evict)]
     nominated = next(
         (node for e in seen if isinstance(e, Nominated) for _uid, node in e.places), None
@@ -141,25 +141,10 @@ def play(case: Case, unit: SchedulingUnit, *budgets: PodDisruptionBudget) -> Out
     for uid in evicted:
         seen += scheduler.handle(cluster.apply(PodDeleted(uid)), now=0.0)
         scheduler._check()
-    seen += settle(cluster, scheduler)
+    seen += settle(cluster, scheduler, most=100)
     bound = next((e.node for e in seen if isinstance(e, Bind) and e.uid == case.pod.uid), None)
     times = sum(isinstance(effect, Nominated) for effect in seen)
     return Outcome(frozenset(evicted), nominated, bound, times)
-
-
-def settle(cluster: InMemoryCluster, scheduler: Scheduler) -> list[Effect]:
-    seen: list[Effect] = []
-    for _ in range(100):
-        effects = scheduler.schedule_one(now=0.0)
-        scheduler._check()
-        if effects is None:
-            return seen
-        seen += effects
-        for effect in effects:
-            if isinstance(effect, Bind):
-                event = Bound(effect.uid, effect.node, effect.attempt)
-                seen += scheduler.handle(cluster.apply(event), now=0.0)
-    raise AssertionError("the scheduler does not come to an end")
 
 
 def subsets(pods: Sequence[Pod]) -> Iterator[tuple[Pod, ...]]:
@@ -262,11 +247,11 @@ def test_gang_that_preempts_starts_where_every_constraint_holds(
     seen: list[Effect] = []
     for pod in pending:
         seen += scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
-    seen += settle(cluster, scheduler)
+    seen += settle(cluster, scheduler, most=100)
     evicted = {effect.uid for effect in seen if isinstance(effect, Evict)}
     for uid in evicted:
         seen += scheduler.handle(cluster.apply(PodDeleted(uid)), now=0.0)
-    seen += settle(cluster, scheduler)
+    seen += settle(cluster, scheduler, most=100)
     bound = {effect.uid: effect.node for effect in seen if isinstance(effect, Bind)}
     assert set(bound) in (set(), {pod.uid for pod in pending})
     if evicted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -33,9 +34,9 @@ pytestmark = pytest.mark.once("chooses the unit itself")
 UNITS = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 
-def host(unit: SchedulingUnit, match: MatchPolicy, cpu: int = 3, **more: WhenBlocked) -> Driver:
+def host(unit: SchedulingUnit, match: MatchPolicy, cpu: int = 3, **more: Any) -> Driver:
     driver = Driver(
-        lambda cluster: presets.coscheduling(cluster, unit=unit, match_policy=match, **more),  # type: ignore[arg-type]
+        lambda cluster: presets.coscheduling(cluster, unit=unit, match_policy=match, **more),
         match=match,
     )
     driver.tell(node("n", cpu))

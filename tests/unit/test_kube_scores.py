@@ -15,6 +15,7 @@ from gangsched import (
     LabelSelector,
     Node,
     NodeAdded,
+    NodeName,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
@@ -75,8 +76,8 @@ def test_fewest_untolerated_soft_taints_win() -> None:
     assert chosen(plugin, nodes, [], Pod(name="p")) == "one"
     tolerant = Pod(name="p", tolerations=[Toleration(exists=True)])
     assert chosen(plugin, nodes, [], tolerant) == "two"
-    scores = {"two": 2, "one": 1, "none": 0}
-    found = plugin.normalize_score(cycle(), Pod(name="p"), scores)  # type: ignore[arg-type]
+    scores = {NodeName("two"): 2, NodeName("one"): 1, NodeName("none"): 0}
+    found = plugin.normalize_score(cycle(), Pod(name="p"), scores)
     assert found == {"two": 0, "one": 50, "none": 100}
 
 
