@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from itertools import groupby
 from typing import final
 
@@ -165,10 +165,10 @@ def _class_alone(
     reach: tuple[int, bool] | None,
 ) -> EquivalenceClass:
     members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
-    if entity.group is not None and goes_alone(settings, call, entity.group):
-        members = _first_of_each_class(nodes, members)
     whole, *lacking = role_counts(settings, call, entity)
-    more = whole.count
+    more, asked = whole.count, {each.role for each in lacking}
+    if entity.group is not None and goes_alone(settings, call, entity.group):
+        members = _first_of_each_class(nodes, members, asked)
     floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
@@ -179,11 +179,10 @@ def _class_alone(
         return EquivalenceClass(
             more, counts, floor, topology=topology, reach=reach, affected=affected
         )
-    asked = {each.role for each in lacking}
     found = [
         (each, len(list(run)), role)
         for (each, role), run in groupby(
-            members, key=lambda m: (m.pod_class, m.role if m.role and m.role in asked else "")
+            members, key=lambda m: (m.pod_class, _role_among(asked, m))
         )
     ]
     counts = tuple((each, count) for each, count, _role in found)
@@ -200,7 +199,14 @@ def _class_alone(
     )
 
 
-def _first_of_each_class(nodes: Nodes, members: list[Member]) -> list[Member]:
+def _role_among(asked: Collection[str | None], member: Member) -> str:
+    """Return the role of a member if the group lacks members of it, else an empty string."""
+    return member.role if member.role is not None and member.role in asked else ""
+
+
+def _first_of_each_class(
+    nodes: Nodes, members: list[Member], asked: Collection[str | None]
+) -> list[Member]:
     """Return one of the members that are alike, the first to arrive. O(members).
 
     Where each member is placed alone, one that fails proves that those like it fail, and how many
@@ -208,9 +214,9 @@ def _first_of_each_class(nodes: Nodes, members: list[Member]) -> list[Member]:
     """
     if nodes.watches_pods:
         return members
-    firsts: dict[tuple[PodClass, str | None], Member] = {}
+    firsts: dict[tuple[PodClass, str], Member] = {}
     for member in members:
-        firsts.setdefault((member.pod_class, member.role), member)
+        firsts.setdefault((member.pod_class, _role_among(asked, member)), member)
     return list(firsts.values())
 
 
