@@ -48,8 +48,8 @@ class Spelling:
     Attributes:
         source: The part of the pod.
         name: The key whose value is the name of the group or the role.
-        minimum: The label or annotation, as *source*, whose value is the minimum of the group; None
-            if the spelling has none.
+        minimum: The label, annotation or field, as *source*, whose value is the minimum of the
+            group; None if the spelling has none.
     """
 
     source: Source
@@ -57,8 +57,13 @@ class Spelling:
     minimum: str | None = None
 
 
+_GROUP_FIELD: Final = Spelling(
+    Source.FIELD, "spec.schedulingGroup.podGroupName", "Pod.min_available"
+)
+_ROLE_FIELD: Final = Spelling(Source.FIELD, "Pod.role")
+
 SPELLINGS: Final = (
-    Spelling(Source.FIELD, "spec.schedulingGroup.podGroupName"),
+    _GROUP_FIELD,
     Spelling(
         Source.LABEL,
         "pod-group.scheduling.sigs.k8s.io/name",
@@ -77,6 +82,7 @@ SPELLINGS: Final = (
 )
 
 ROLE_SPELLINGS: Final = (
+    _ROLE_FIELD,
     Spelling(Source.LABEL, "pod-group.scheduling.sigs.k8s.io/role"),
     Spelling(Source.LABEL, "pod-group/role"),
     Spelling(Source.LABEL, "training.kubeflow.org/replica-type"),
@@ -127,7 +133,8 @@ def membership(pod: Pod) -> Membership | None:
     """
     if not isinstance(pod, Pod):
         raise InvalidValueError("pod", pod, "a Pod")
-    if pod.pod_group is None and not pod.labels and not pod.annotations:
+    in_fields = pod.pod_group is not None or pod.min_available is not None
+    if not in_fields and not pod.labels and not pod.annotations:
         return None
     claim: Membership | None = None
     # With every event of a pod: most spellings are not there, which two intersections tell.
@@ -135,7 +142,7 @@ def membership(pod: Pod) -> Membership | None:
         Source.LABEL: _KEYS[Source.LABEL].intersection(pod.labels),
         Source.ANNOTATION: _KEYS[Source.ANNOTATION].intersection(pod.annotations),
     }
-    if pod.pod_group is None and not any(written.values()):
+    if not in_fields and not any(written.values()):
         return None
     for spelling in SPELLINGS:
         keys = written.get(spelling.source)
@@ -173,11 +180,25 @@ def ungrouped(_pod: Pod) -> None:
 def _written(pod: Pod, spelling: Spelling) -> str | None:
     match spelling.source:
         case Source.FIELD:
-            return pod.pod_group
+            return pod.role if spelling is _ROLE_FIELD else pod.pod_group
         case Source.LABEL:
             return pod.labels.get(spelling.name)
         case Source.ANNOTATION:
             return pod.annotations.get(spelling.name)
+        case _:
+            assert_never(spelling.source)
+
+
+def _written_minimum(pod: Pod, spelling: Spelling) -> str | int | None:
+    if spelling.minimum is None:
+        return None
+    match spelling.source:
+        case Source.FIELD:
+            return pod.min_available
+        case Source.LABEL:
+            return pod.labels.get(spelling.minimum)
+        case Source.ANNOTATION:
+            return pod.annotations.get(spelling.minimum)
         case _:
             assert_never(spelling.source)
 
@@ -201,8 +222,7 @@ def _read_role(pod: Pod) -> str | None:
 
 def _read(pod: Pod, spelling: Spelling) -> Membership | None:
     name = _written(pod, spelling)
-    texts = pod.annotations if spelling.source is Source.ANNOTATION else pod.labels
-    minimum = None if spelling.minimum is None else texts.get(spelling.minimum)
+    minimum = _written_minimum(pod, spelling)
     subject = f"pod {pod.key}"
     if name is None:
         if minimum is not None:
@@ -212,8 +232,9 @@ def _read(pod: Pod, spelling: Spelling) -> Membership | None:
         return None
     if not name:
         raise InvalidPodGroupError(subject, spelling.name, name, "a non-empty group name")
-    count: int | None = None
-    if minimum is not None:
+    if minimum is None or isinstance(minimum, int):
+        count = minimum  # a field was validated by the pod
+    else:
         if not (minimum.isascii() and minimum.isdigit()) or len(minimum) > 9 or int(minimum) < 1:
             raise InvalidPodGroupError(subject, str(spelling.minimum), minimum, "an int >= 1")
         count = int(minimum)
