@@ -18,7 +18,6 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.model import Node
