@@ -23,7 +23,6 @@ from gangsched.simulation import FaultPlan, Simulator
 from gangsched.simulation.render import progress
 
 __all__ = [
-    "INTERRUPTED",
     "LINGER",
     "InterruptedRunError",
     "Interrupts",
@@ -32,9 +31,6 @@ __all__ = [
     "run_to_the_end",
     "simulator_of",
 ]
-
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 LINGER: Final = 60.0
 """How many seconds a run continues at its end while pods still hold nodes."""
