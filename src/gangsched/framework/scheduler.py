@@ -41,7 +41,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch
+from gangsched.framework.events import dispatch, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -254,6 +254,7 @@ class Scheduler:
         reservation = state.reservations.backfill.reservation
         deadlines = (
             state.pods.waiting.next_deadline(),
+            state.pods.restarts.next_deadline(),
             state.queue.next_deadline(),
             nominator.next_deadline(state.reservations),
             None if reservation is None else reservation.deadline,
@@ -545,6 +546,7 @@ class Scheduler:
             permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
+        state.call.touched.update(dict.fromkeys(state.pods.restarts.due(now=now)))
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         if state.reservations.backfill.reservation is not None:
@@ -552,6 +554,8 @@ class Scheduler:
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if state.call.touched:
+            restart.settle(state, now=now)
 
     def _read_again(self, now: float) -> None:
         """Read the nodes that an earlier call could not read, before anything else changes."""
@@ -566,6 +570,8 @@ class Scheduler:
         while state.call.refused:
             refused = permit_end.refused(state.pods, state.call)
             permit_end.reject(state, refused, now=self._now)
+        if state.call.touched:
+            restart.settle(state, now=self._now)
         if state.call.deferred:
             error, *others = state.call.deferred
             for other in others:

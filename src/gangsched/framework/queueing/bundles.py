@@ -39,6 +39,7 @@ from gangsched.outcomes import Outcome, Unschedulable
 
 __all__ = [
     "close",
+    "held_back",
     "is_complete",
     "is_shared",
     "lead",
@@ -91,9 +92,14 @@ def pre_enqueue(
     info: PodGroupInfo | None,
     now: float,
 ) -> Outcome:
-    """Ask whether a pod is admitted to the queue: plugins first, then its bundle."""
+    """Ask whether a pod is admitted to the queue: plugins first, then its group and its bundle."""
     answer = extension_points.pre_enqueue(settings, call, pod, info, now)
-    if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
+    if info is None or isinstance(answer, Unschedulable):
+        return answer
+    held = held_back(pods, info)
+    if held:
+        return Unschedulable(held, resolvable=False)
+    if info.was_scheduled:
         return answer
     bundle = info.bundle
     if bundle is None:
@@ -110,6 +116,13 @@ def pre_enqueue(
         return Unschedulable(_behind(first), resolvable=False)
     bundle.is_closed = False
     return answer
+
+
+def held_back(pods: Pods, info: PodGroupInfo) -> str:
+    """Return why a group must not start now, although it may be complete; empty if it may. O(1)."""
+    if pods.restarts.is_held(info.key):
+        return f"pod group {info.key} is being restarted"
+    return ""
 
 
 def _behind(first: GroupKey | None) -> str:
@@ -167,6 +180,9 @@ def reason(
     answer = extension_points.pre_enqueue(settings, call, entity.pod, info, now)
     if isinstance(answer, Unschedulable):
         return answer.reason
+    held = held_back(pods, info)
+    if held:
+        return held
     for key in bundle.keys:  # a question leaves what is remembered as it is
         problem = "" if key == info.key else _of_key(settings, pods, call, bundle, key, now)
         if problem:
@@ -216,4 +232,5 @@ def _of_key(
     answer = extension_points.pre_enqueue(settings, call, entity.pod, other, now)
     if isinstance(answer, Unschedulable):
         return f"waiting for pod group {key} of its bundle: {answer.reason}"
-    return ""
+    held = held_back(pods, other)
+    return f"waiting for pod group {key} of its bundle: {held}" if held else ""

@@ -46,6 +46,7 @@ from gangsched.framework.snapshot.rows import (
     NominationRow,
     ReservationRow,
     ReservedNodeRow,
+    RestartRow,
     SnapshotRow,
     WaitRow,
 )
@@ -136,6 +137,16 @@ _GROUP_ROW: Final = Record(
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
     is_binding=BOOL,
+)
+_RESTART: Final = Record(
+    RestartRow,
+    group=STR,
+    restarts=_COUNT,
+    until=_PAST_OR_NEVER,
+    is_held=BOOL,
+    minimum=optional(_POSITIVE),
+    roles=many(row(STR, _POSITIVE)),
+    ended=many(row(STR, _POSITIVE)),
 )
 _ENTITY: Final = Record(
     EntityRow,
@@ -278,6 +289,7 @@ SNAPSHOT: Final = Record(
     groups=many(_GROUP_ROW.form),
     group_arrivals=_COUNT,
     groups_left=many(row(STR, _INSTANT)),
+    restarts=many(_RESTART.form),
     entities=many(_ENTITY.form),
     members=many(_MEMBER.form),
     waiting=many(_WAIT.form),
@@ -297,7 +309,7 @@ SNAPSHOT: Final = Record(
 """The form of a snapshot without its header."""
 
 ROWS: Final[tuple[Record[Any], ...]] = (
-    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _GROUP_ROW, _ENTITY, _MEMBER, _WAIT, _CLASS, _QUEUE),
+    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _GROUP_ROW, _RESTART, _ENTITY, _MEMBER, _WAIT, _CLASS, _QUEUE),
     *(_NOMINATED, _NOMINATION, _RESERVED, _RESERVATION, _BACKFILL, _ERROR),
     *(_UNSCHEDULABLE, _DIAGNOSIS, _SHORTAGE, _EXHAUSTED),
 )

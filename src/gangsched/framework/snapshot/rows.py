@@ -50,6 +50,7 @@ __all__ = [
     "NominationRow",
     "ReservationRow",
     "ReservedNodeRow",
+    "RestartRow",
     "SnapshotRow",
     "WaitRow",
 ]
@@ -97,6 +98,24 @@ class GroupRow:
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class RestartRow:
+    """A ``GroupLife``: a group that runs, is held, or was restarted.
+
+    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. *ended* has
+    the members that succeeded and were deleted meanwhile, by role; the empty role has all of them.
+    """
+
+    group: GroupKey
+    restarts: int = 0
+    until: float = -math.inf
+    is_held: bool = False
+    minimum: int | None = None
+    roles: tuple[tuple[str, int], ...] = ()
+    ended: tuple[tuple[str, int], ...] = ()
 
 
 @final
@@ -312,6 +331,7 @@ class SnapshotRow:
     groups: tuple[GroupRow, ...] = ()
     group_arrivals: int = 0
     groups_left: tuple[tuple[GroupKey, float], ...] = ()
+    restarts: tuple[RestartRow, ...] = ()
     entities: tuple[EntityRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
