@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
     from gangsched._core._queue import SchedulingQueue
     from gangsched._core._quorum import MatchPolicy
+    from gangsched._core._quotas import Quota
     from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
     from gangsched._core._waiting import WaitingMap, WaitingPod
     from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
@@ -239,6 +240,7 @@ __all__ = [
     "ProfileError",
     "QOSClass",
     "QueuedPod",
+    "Quota",
     "ReentrantCallError",
     "RejectGroup",
     "Release",

@@ -34,6 +34,7 @@ ORIGINS: Final = {
     "_core._ordering": "Order QueuedPod SortKey less sort_key",
     "_core._queue": "SchedulingQueue",
     "_core._quorum": "MatchPolicy",
+    "_core._quotas": "Quota",
     "_core._registry": "PodGroupInfo PodGroupRegistry",
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",

@@ -19,7 +19,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, final
 
 from attrs import evolve
@@ -28,6 +28,7 @@ from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
+from gangsched._core._quotas import Quota, as_quotas
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._fields import check_now
@@ -102,6 +103,8 @@ class Scheduler:
         can_evict: Whether the host performs ``Evict``, so that the gang policy may release a gang
             that is partly bound. None: if *preemption* is given, or if a driver calls
             ``allow_evictions``, as those of ``gangsched.drivers`` do if they are given *evict*.
+        quotas: How much the groups of some namespaces may request in total. A group that does not
+            fit the quotas of its namespace waits until another group ends.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -124,6 +127,7 @@ class Scheduler:
         group_grace: float = 60.0,
         strict_priorities: bool = False,
         can_evict: bool | None = None,
+        quotas: Iterable[Quota] = (),
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
@@ -158,6 +162,7 @@ class Scheduler:
             preemption,
             strict_priorities,
             preemption is not None if can_evict is None else can_evict,
+            as_quotas(quotas),
         )
         self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)

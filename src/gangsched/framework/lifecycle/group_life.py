@@ -24,8 +24,10 @@ _BOUND = (MemberState.ASSIGNED, MemberState.SUCCEEDED)
 def note(pods: Pods, call: CurrentCall, info: PodGroupInfo) -> None:
     """Note that members of a group have changed, if that may change whether it runs. O(1)."""
     minimum, restarts = info.min_available, pods.restarts
-    if restarts.get(info.key) is not None or (
-        minimum is not None and info.assigned + info.succeeded >= minimum
+    if (
+        restarts.get(info.key) is not None
+        or (minimum is not None and info.assigned + info.succeeded >= minimum)
+        or pods.quotas.covers(info.key)
     ):
         call.touched[info.key] = None
 

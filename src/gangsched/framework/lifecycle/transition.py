@@ -381,7 +381,7 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
     held = bundles.held_back(state.pods, info)
     if held and denied.reason == held:
         state.call.out.append(PodNotAdmitted(entity.pod.uid, held))
-        reason = held
+        reason = bundles.restarting(state.pods, info) or notices.over_quota(info.key)
     elif info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))

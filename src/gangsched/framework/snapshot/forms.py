@@ -13,6 +13,7 @@ import math
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched._forms import (
     BOOL,
     JSON,
@@ -148,6 +149,7 @@ _RESTART: Final = Record(
     roles=many(row(STR, _POSITIVE)),
     ended=many(row(STR, _POSITIVE)),
 )
+_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
 _ENTITY: Final = Record(
     EntityRow,
     seq=_POSITIVE,
@@ -290,6 +292,8 @@ SNAPSHOT: Final = Record(
     group_arrivals=_COUNT,
     groups_left=many(row(STR, _INSTANT)),
     restarts=many(_RESTART.form),
+    charges=many(_CHARGE.form),
+    over_quota=many(row(STR, STR)),
     entities=many(_ENTITY.form),
     members=many(_MEMBER.form),
     waiting=many(_WAIT.form),
@@ -309,7 +313,19 @@ SNAPSHOT: Final = Record(
 """The form of a snapshot without its header."""
 
 ROWS: Final[tuple[Record[Any], ...]] = (
-    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _GROUP_ROW, _RESTART, _ENTITY, _MEMBER, _WAIT, _CLASS, _QUEUE),
+    *(
+        SNAPSHOT,
+        _NODE_ROW,
+        _ASSUMED,
+        _GROUP_ROW,
+        _RESTART,
+        _CHARGE,
+        _ENTITY,
+        _MEMBER,
+        _WAIT,
+        _CLASS,
+        _QUEUE,
+    ),
     *(_NOMINATED, _NOMINATION, _RESERVED, _RESERVATION, _BACKFILL, _ERROR),
     *(_UNSCHEDULABLE, _DIAGNOSIS, _SHORTAGE, _EXHAUSTED),
 )

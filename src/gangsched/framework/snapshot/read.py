@@ -69,6 +69,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
     _read_counters(reading)
     _read_groups(reading)
     _read_restarts(reading)
+    _read_charges(reading)
     _read_entities(reading)
     _read_members(reading)
     _read_waiting(reading)
@@ -163,6 +164,21 @@ def _read_restarts(reading: Reading) -> None:
             GroupLife(minimum, ended, row.restarts, row.is_held, row.until),
             now=reading.rows.now,
         )
+
+
+def _read_charges(reading: Reading) -> None:
+    pods, rows = reading.state.pods, reading.rows
+    known = pods.registry._groups
+    charged = each_once((charge.key for charge in rows.charges), "charges")
+    waiting = pairs_once(rows.over_quota, "over_quota")
+    for path, keys in (("charges", charged), ("over_quota", waiting)):
+        for n, key in enumerate(keys):
+            get(known, key, f"{path}[{n}]")
+            expected = "a group in a namespace with a quota"
+            require(pods.quotas.covers(key), f"{path}[{n}]", key, expected)
+    for n, key in enumerate(waiting):
+        require(key not in charged, f"over_quota[{n}]", key, "a group that is not charged")
+    pods.quotas.restore(rows.charges, waiting.items())
 
 
 # Entities -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any, final
 from attrs import frozen
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
@@ -332,6 +333,8 @@ class SnapshotRow:
     group_arrivals: int = 0
     groups_left: tuple[tuple[GroupKey, float], ...] = ()
     restarts: tuple[RestartRow, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    over_quota: tuple[tuple[GroupKey, str], ...] = ()
     entities: tuple[EntityRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()

@@ -84,6 +84,8 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         group_arrivals=pods.registry._numbers,
         groups_left=tuple(pods.registry._left.items()),
         restarts=tuple(_restart(key, life) for key, life in pods.restarts._lives.items()),
+        charges=tuple(pods.quotas._charges.values()),
+        over_quota=tuple(pods.quotas._waiting.items()),
         entities=tuple(_entity(entity, uid) for entity, uid in _entities(pods)),
         members=tuple(_member(settings, member) for member in pods.members.values()),
         waiting=tuple(

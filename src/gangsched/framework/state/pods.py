@@ -16,6 +16,7 @@ from attrs import define, field
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched._core._waiting import WaitingMap
@@ -98,6 +99,7 @@ class Pods:
         waiting: The pods that wait on permit.
         evicted: The pods that an ``Evict`` was posted for, until they are gone.
         restarts: Which groups run, and which are being restarted.
+        quotas: Which groups are charged to a quota, and which wait for one.
         priorities: How many known pods have which priority.
         numbers: The last number in the order of arrival.
         attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
@@ -110,6 +112,7 @@ class Pods:
     waiting: WaitingMap = field(factory=WaitingMap)
     evicted: set[PodUID] = field(factory=set[PodUID])
     restarts: Restarts = field(factory=Restarts)
+    quotas: QuotaLedger = field(factory=QuotaLedger)
     priorities: dict[int, int] = field(factory=dict[int, int])
     numbers: int = 0
     attempt_floor: int = 0
@@ -149,6 +152,7 @@ class Pods:
         self.registry._check()
         self.waiting._check()
         self.restarts._check()
+        self.quotas._check()
         for uid, member in self.members.items():
             if member.group is not None and member.group.members.state(uid) is not member.state:
                 raise InternalError(f"{uid} is {member.state.name}, its group counts it otherwise")
