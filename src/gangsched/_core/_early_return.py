@@ -13,7 +13,8 @@ Of each equivalence queue that such an event has opened, the best entity in back
 Invariants (checked by ``_check``):
   I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,
       hopeful or late, and no other entity is;
-  I2  the hopeful entities were parked before the event at ``helped_at``, the late ones after it;
+  I2  the failures of the hopeful entities precede the event at ``helped_at``, if there is one;
+      those of the late ones do not;
   I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
       hopeful or was until now;
   I4  no hopeful entity sorts earlier than the candidate;

@@ -393,7 +393,10 @@ class PodCounts:
 
 
 def _counts(matcher: PodMatcher, pod: Pod) -> bool:
-    """Return whether a pod belongs to a count: its namespace is one of the names, or any."""
+    """Return whether a matcher counts a pod.
+
+    That depends on its namespace, its labels and, with ``live_only``, its deletion timestamp.
+    """
     if matcher.live_only and pod.deleted_at is not None:
         return False
     if pod.namespace not in matcher.namespaces and not matcher.is_everywhere:
