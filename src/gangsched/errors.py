@@ -83,7 +83,7 @@ class UnknownPodError(GangschedError, LookupError):
         self.subject = subject
 
     def __str__(self) -> str:
-        return f"not known: {self.subject!r}"
+        return f"no pod or pod group {self.subject!r} is known"
 
 
 class ProfileError(GangschedError, ValueError):

@@ -36,6 +36,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, assert_never
 
@@ -416,9 +417,12 @@ class SchedulingQueue:
             places[seq] = Place.BACKOFF
         for entity in self.unschedulable:
             places[entity.seq] = Place.UNSCHEDULABLE
+        every = (*self.active, *self.backoff, *self.unschedulable)
         if len(places) != len(self):
-            raise InternalError("an entity is in two places")
-        for entity in (*self.active, *self.backoff, *self.unschedulable):
+            times = Counter(entity.seq for entity in every)
+            twice = sorted(seq for seq, count in times.items() if count > 1)
+            raise InternalError(f"entities {twice} are in two places")
+        for entity in every:
             entity._check()
             if entity.place is not places[entity.seq]:
                 raise InternalError(
@@ -426,26 +430,38 @@ class SchedulingQueue:
                 )
         for equivalence_class, queue in self._queues.items():
             if queue.equivalence_class != equivalence_class:
-                raise InternalError("an equivalence queue is kept under another class")
+                raise InternalError(
+                    f"queue {queue.number} of class {queue.equivalence_class!r} is kept under"
+                    f" {equivalence_class!r}"
+                )
             if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
-                raise InternalError("an empty equivalence queue is kept")
+                raise InternalError(f"queue {queue.number} is empty, and is kept")
             queue.queued._check()
             first = queue.queued.peek() if len(queue.queued) else None
             if first is not None and not queue.blocked:
                 if queue.leader is None:
-                    raise InternalError("an open equivalence queue has no leader")
+                    raise InternalError(f"queue {queue.number} is open, and has no leader")
                 if self._outranks(first, queue.leader):
                     raise InternalError(
-                        "the first entity of an open equivalence queue is not its leader"
+                        f"queue {queue.number} is open, and entity {first.seq} sorts before its"
+                        f" leader {queue.leader.seq}"
                     )
             if queue.leader is not None and queue.leader.place is not Place.ACTIVE:
-                raise InternalError("a leader is not active")
-            if any(entity.place is not Place.BACKOFF for entity in queue.in_backoff.values()):
                 raise InternalError(
-                    "an entity in backoff in an equivalence queue is not in the backoff queue"
+                    f"leader {queue.leader.seq} of queue {queue.number} is in"
+                    f" {queue.leader.place.name}"
                 )
+            for seq, entity in queue.in_backoff.items():
+                if entity.place is not Place.BACKOFF:
+                    raise InternalError(
+                        f"entity {seq} of queue {queue.number} is kept as in backoff, and is in"
+                        f" {entity.place.name}"
+                    )
         queues = self._queues.values()
-        if self._open != {each.number: each for each in queues if not each.blocked}:
-            raise InternalError("the open equivalence queues and those that are open differ")
+        opened = {each.number: each for each in queues if not each.blocked}
+        if self._open != opened:
+            raise InternalError(
+                f"queues {sorted(self._open)} are kept as open, {sorted(opened)} are open"
+            )
         self._blocked._check(queues)
         self._early._check(queues)

@@ -102,8 +102,11 @@ class ConnectionLost(GangschedError):
         self.sent = sent
 
     def __str__(self) -> str:
-        known = "it may have been carried out" if self.sent else "it was not sent"
-        return f"{self.method} {self.path}: no answer: {self.problem}; {known}"
+        said = f"{self.method} {self.path}: no answer: {self.problem}"
+        if not self.sent:
+            return f"{said}; it was not sent"
+        # a GET changes nothing, so it does not matter whether it was carried out
+        return said if self.method == "GET" else f"{said}; it may have been carried out"
 
 
 @final
