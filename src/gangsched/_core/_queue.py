@@ -7,8 +7,9 @@ of three places:
 - ``ACTIVE``: in the active heap, ordered by its sort key. ``head`` and ``pop`` take the first.
 - ``BACKOFF``: waits until ``backoff_until``, then moves on by itself. While no entity is active,
   an event may let it return earlier (``hasten``; see ``_early_return``).
-- ``UNSCHEDULABLE``: waits for an event. It is either gated, until ``activate`` names it, or in
-  an equivalence queue.
+- ``UNSCHEDULABLE``: waits for an event. It is either in an equivalence queue, or *gated*: kept out
+  until ``activate`` names it, as PreEnqueue refused it or its victims terminate. kube-scheduler has
+  that word, too. A pod with *scheduling gates* is not meant: it is not queued at all.
 
 The second level is the *equivalence queues*. Two entities of one equivalence class ask for the
 same, so an attempt of one proves that the other fails too while the cluster does not change.

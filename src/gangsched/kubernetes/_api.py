@@ -133,7 +133,8 @@ class Api(Protocol):
 
     Implementations repeat what is safe to repeat. A request that was not sent and a GET are
     repeated when there is no answer. A request that was answered 401 is repeated once, with new
-    credentials. One that was answered 429, or 503 with ``Retry-After``, was not carried out either.
+    credentials. A request answered 429, or 503 with ``Retry-After``, is repeated after that time if
+    *timeout* allows.
     """
 
     async def request(
