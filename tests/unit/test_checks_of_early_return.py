@@ -126,3 +126,27 @@ def test_class_with_a_wrong_number_of_pending_pods_is_named_with_both_numbers() 
     with pytest.raises(InternalError, match=f"pending is {found.pending}, expected ") as caught:
         state._check_labels()
     assert str(found.signature) in caught.value.invariant
+
+
+def test_sort_key_that_changed_in_the_active_queue_is_named() -> None:
+    queue = SchedulingQueue(sort_key)
+    first, second = a_pod(1, priority=5), a_pod(2)
+    for entity in (first, second):
+        queue.activate(entity, now=0.0)
+    queue._check()
+    assert first.sort_key is not None
+    first.sort_key = (9, *first.sort_key[1:])
+    with pytest.raises(InternalError, match="entity 2 sorts before entity 1, and is behind it"):
+        queue._check()
+
+
+def test_sort_key_that_changed_in_an_equivalence_queue_is_named() -> None:
+    queue = SchedulingQueue(sort_key)
+    first, second = a_pod(1, priority=5), a_pod(2)
+    for entity in (first, second):
+        queue.park(entity, equivalence_class="s", step=1, now=0.0)
+    queue._check()
+    assert first.sort_key is not None
+    first.sort_key = (9, *first.sort_key[1:])
+    with pytest.raises(InternalError, match="entity 2 sorts before entity 1, and is behind it"):
+        queue._check()

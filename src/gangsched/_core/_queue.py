@@ -25,7 +25,7 @@ attempt for each class, not one for each entity, and no entity is skipped.
 the step of its event. A failure found before the last opening proves nothing, so it does not
 block the queue. ``_blocked_queues`` keeps the blocked queues by what may help them.
 
-Invariants (checked by ``_check``):
+Invariants (checked by ``_check``; I2 and I4 as far as the present shows):
   I1  an entity is in exactly one place;
   I2  the sort key of a queued entity does not change: a new key means removal and insertion;
   I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
@@ -38,7 +38,8 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, assert_never
 
 from sortedcontainers import SortedDict
@@ -464,5 +465,18 @@ class SchedulingQueue:
             raise InternalError(
                 f"queues {sorted(self._open)} are kept as open, {sorted(opened)} are open"
             )
+        for heap in (self._active, *(each.queued for each in queues)):
+            _check_order(list(heap))
         self._blocked._check(queues)
         self._early._check(queues)
+
+
+def _check_order(entities: Sequence[QueuedEntity]) -> None:
+    """Raise if a sort key has changed such that the order of a heap is not that of the keys."""
+    for one, other in pairwise(entities):
+        assert one.sort_key is not None
+        assert other.sort_key is not None
+        if other.sort_key < one.sort_key:
+            raise InternalError(
+                f"entity {other.seq} sorts before entity {one.seq}, and is behind it"
+            )
