@@ -10,7 +10,7 @@ its nodes move to, by the requests of the pod, so that plugins are asked once fo
 Every move is appended to a log with a version. A pod class reads the moves since the version that
 it has seen, and so updates its counts without looking at all nodes.
 
-Invariants (``_check`` checks I1; it has no earlier state to compare I2 and I3 with):
+Invariants (``_check`` checks I1):
   I1  each node is in exactly one class, and nodes in one class have equal signatures;
   I2  ``after`` and ``before`` lead to the class whose signature the node has after it has taken or
       released a pod with these requests;
