@@ -578,9 +578,8 @@ class PodsRead(Protocol):
 
     For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
     another, and are shown the pods on each node. They are called again for every member of a gang
-    that is planned. Nothing is kept of their answers. They may look at every node of
-    ``state.nodes``. For any other pod the answers are kept, so they must not depend on the pods
-    on nodes.
+    that is planned. The answers are not cached. They may look at every node of ``state.nodes``. For
+    any other pod the answers are cached, so they must not depend on the pods on nodes.
 
     ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
     besides its pods.
@@ -645,7 +644,7 @@ class TopologyKeys(Protocol):
     """
 
     def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str] | None:
-        """Return the keys of the labels; None if ``filter`` reads more of a node or its pods."""
+        """Return the keys of the labels; None if ``filter`` reads more of a node than labels."""
         ...
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:

@@ -139,7 +139,7 @@ class Owner:
         return take_in
 
     def unreadable(self, kind: str, why: str) -> None:
-        """Take in that objects of a kind cannot be read, or, without a reason, that they can."""
+        """Record that a kind is unreadable, or readable if *why* is empty."""
         for event in self.cache.unreadable(kind, why):
             self.tell(event)
 

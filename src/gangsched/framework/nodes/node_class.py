@@ -10,12 +10,15 @@ its nodes move to, by the requests of the pod, so that plugins are asked once fo
 Every move is appended to a log with a version. A pod class reads the moves since the version that
 it has seen, and so updates its counts without looking at all nodes.
 
-Invariants (checked by ``_check``):
+Invariants (``_check`` checks I1):
   I1  each node is in exactly one class, and nodes in one class have equal signatures;
   I2  ``after`` and ``before`` lead to the class whose signature the node has after it has taken or
       released a pod with these requests;
-  I3  the moves since a version, applied to the classes of that version, give the current classes;
-  I4  empty classes are dropped before they outnumber the nodes.
+  I3  the moves since a version, applied to the classes of that version, give the current classes.
+
+Rules:
+  R1  ``forget_unused`` drops the empty classes when more than ``2 * nodes + 256`` classes were made
+      since they were last dropped.
 """
 
 from __future__ import annotations
