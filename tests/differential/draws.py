@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from differential.scene import NAMESPACES, Object, Running, Scene, ranked
+from differential.scene import ENDED, NAMESPACES, Object, Running, Scene, ranked
 from differential.volumes import storage, volumes_of_pods
 
 __all__ = ["KINDS", "scenes"]
@@ -405,10 +405,7 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scen
         pod = draw(_pods(f"r{number}", kinds))
         node = draw(st.integers(0, len(nodes) - 1))
         terminating = draw(st.sampled_from((False, False, False, True)))
-        # kube-scheduler frees a port when a pod ends, even if another pod on the node has it;
-        # ours counts the other one, see known limits
-        ends = () if "ports" in kinds else ("Succeeded",)
-        phase = draw(st.sampled_from(("", "", "", "Running", *ends)))
+        phase = draw(st.sampled_from(("", "", "", "Running", *ENDED)))
         running.append(Running(pod, f"n{node}", terminating, phase))
     waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
     others = draw(storage(nodes)) if "volumes" in kinds else ()
