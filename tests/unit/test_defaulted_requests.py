@@ -120,8 +120,9 @@ def test_snapshot_keeps_what_is_defaulted() -> None:
     scheduler = presets.kube_default(cluster)
     node = Node(name="a", allocatable={"cpu": 1, "memory": "1Gi", "pods": 10})
     pods = [_pod(f"p{number}", _container()) for number in range(2)]
-    for event in (NodeAdded(node), *map(PodAdded, pods)):
-        scheduler.handle(cluster.apply(event), now=0.0)
+    scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
+    for pod in pods:
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
     scheduler.schedule_one(now=0.0)
     other = presets.kube_default(cluster)
     other.restore(scheduler.snapshot())
@@ -178,8 +179,7 @@ def _node_of(cluster: InMemoryCluster, scheduler: Scheduler, pod: Pod) -> str:
 
 
 def test_pods_without_requests_are_spread_over_nodes() -> None:
-    offers = {"cpu": 1, "memory": "1Gi"}
-    nodes = (Node(name=name, allocatable=offers) for name in "ab")
+    nodes = [Node(name=name, allocatable={"cpu": 1, "memory": "1Gi"}) for name in "ab"]
     cluster, scheduler = _scheduler(*nodes)
     pods = [_pod(f"p{number}", _container()) for number in range(4)]
     assert [_node_of(cluster, scheduler, pod) for pod in pods] == ["a", "b", "a", "b"]
