@@ -20,7 +20,7 @@ from attrs import frozen
 from gangsched.cluster_objects import ClusterObject
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.events import Bind, Effect, Event, VolumeChoice
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
@@ -380,6 +380,14 @@ class NodeView(Protocol):
     @property
     def free(self) -> Mapping[str, int]:
         """What is free, in thousandths; negative if the node is overcommitted."""
+        ...
+
+    @property
+    def defaulted(self) -> FrozenMap[int]:
+        """What the pods on the node count for in scores beyond what they request, in thousandths.
+
+        It is not taken from what is free; see ``Resources.defaulted``.
+        """
         ...
 
     @property

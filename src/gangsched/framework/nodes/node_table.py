@@ -599,6 +599,10 @@ class Nodes:
                     free[resource] -= amount
             if (amounts, pods) != (info.withheld, info.withheld_pods):
                 raise InternalError(f"{name}: {info.withheld} is withheld, not {amounts}")
+            counting = (*info.holders.values(), *(entry.requests for entry in info.nominated))
+            counted = sum(counting, NOTHING).defaulted
+            if counted != info.defaulted:
+                raise InternalError(f"{name}: {counted} is defaulted, not {info.defaulted}")
             if info.holders.keys() != info.pods_by_uid.keys():
                 shown = list(info.pods_by_uid)
                 raise InternalError(f"{name} shows {shown}, not {list(info.holders)}")
