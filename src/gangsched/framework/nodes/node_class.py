@@ -28,7 +28,16 @@ from gangsched.framework.nodes import in_order
 from gangsched.model import Node, Pod, Resources
 from gangsched.protocols import NodeView
 
-__all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
+__all__ = [
+    "BOUNDLESS",
+    "LabelsRead",
+    "Move",
+    "NodeClass",
+    "NodeClasses",
+    "Sign",
+    "SignAfter",
+    "Snapshot",
+]
 
 _SPARE = 256
 _IDLE_LABELS = 8
@@ -180,6 +189,9 @@ class NodeClass:
 Sign: TypeAlias = Callable[[NodeView], tuple[Hashable, ...] | None]
 """Returns the signature of a node; see ``NodeClass.key``."""
 
+SignAfter: TypeAlias = Callable[[NodeView, tuple[Hashable, ...]], "tuple[Hashable, ...] | None"]
+"""Returns the signature of a node that has taken or released a pod, from its signature before."""
+
 Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
 """The class that a node left and the one it joined; None if the node was added or deleted."""
 
@@ -202,11 +214,13 @@ class NodeClasses:
         "_occupied",
         "_of",
         "_sign",
+        "_sign_after",
         "epoch",
     )
 
-    def __init__(self, sign: Sign | None = None) -> None:
+    def __init__(self, sign: Sign | None = None, sign_after: SignAfter | None = None) -> None:
         self._sign = sign
+        self._sign_after = sign_after
         self._of: dict[int, NodeClass] = {}
         self._known: dict[Hashable, NodeClass] = {}
         self._occupied: dict[NodeClass, None] = {}
@@ -284,7 +298,7 @@ class NodeClasses:
         if found is None:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
-            found = self._classify(Snapshot(sample.node, free, sample.pod_count))
+            found = self._classify(Snapshot(sample.node, free, sample.pod_count), given.key)
             given.endless[resource] = found.endless[resource] = found
         return found
 
@@ -304,10 +318,14 @@ class NodeClasses:
         free = dict(sample.free)
         for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
-        return self._classify(Snapshot(sample.node, free, sample.pod_count + sign))
+        return self._classify(Snapshot(sample.node, free, sample.pod_count + sign), given.key)
 
-    def _classify(self, sample: Snapshot) -> NodeClass:
-        key = None if self._sign is None else self._sign(sample)
+    def _classify(self, sample: Snapshot, before: tuple[Hashable, ...] | None = None) -> NodeClass:
+        """Return the class of a node; *before* is its signature before a change of capacity."""
+        if before is not None and self._sign_after is not None:
+            key = self._sign_after(sample, before)
+        else:
+            key = None if self._sign is None else self._sign(sample)
         found = None if key is None else self._known.get(key)
         if found is None:
             self._numbers += 1
