@@ -75,6 +75,7 @@ __all__ = [
     "SkipsPods",
     "ShowsObjects",
     "SignsAttributes",
+    "SignsNodeAlone",
     "StateKey",
     "TopologyKeys",
 ]
@@ -570,6 +571,20 @@ class NodeSignature(Protocol):
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return the part of *node* that this plugin reads, except its labels."""
+        ...
+
+
+class SignsNodeAlone(Protocol):
+    """Optional for a plugin with ``node_signature``: whether pods change what that returns.
+
+    Each pod that a node takes or releases gives the node another signature. A plugin that declares
+    that it signs ``node.node`` alone is not asked again for it. A subclass that overrides
+    ``node_signature`` has to override this attribute, too; otherwise it is asked.
+    """
+
+    @property
+    def signs_node_alone(self) -> bool:
+        """Whether ``node_signature`` reads neither ``free`` nor ``pod_count`` nor ``pods``."""
         ...
 
 
