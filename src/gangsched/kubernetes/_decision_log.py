@@ -3,15 +3,11 @@
 The records carry fields, and not only text: ``JsonFormatter`` writes them as keys of their own, so
 that a store of logs can be asked for all decisions about one gang.
 
-========================  =====================================================================
-record                    fields
-========================  =====================================================================
-pod assigned              ``pod``, ``group``, ``node``, ``attempt``, ``seconds``
-pod waits on permit       ``pod``, ``group``, ``node``, ``attempt``, ``seconds``
-pod is unschedulable      ``pod``, ``group``, ``reason``, ``seconds``
-gang scheduled            ``group``, ``attempt``, ``members``, ``seconds``
-gang rejected             ``group``, ``attempt``, ``reason``, ``seconds``
-========================  =====================================================================
+- ``pod assigned``: ``pod``, ``group``, ``node``, ``attempt``, ``seconds``.
+- ``pod waits on permit``: ``pod``, ``group``, ``node``, ``attempt``, ``seconds``.
+- ``pod is unschedulable``: ``pod``, ``group``, ``reason``, ``seconds``.
+- ``gang scheduled``: ``group``, ``attempt``, ``members``, ``seconds``.
+- ``gang rejected``: ``group``, ``attempt``, ``reason``, ``seconds``.
 
 Rules:
   R1  ``seconds`` is the duration of the decision, which is one for all members of a gang;
