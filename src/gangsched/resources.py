@@ -93,7 +93,10 @@ class FrozenMap(Mapping[str, V], Generic[V]):
         return self._data.get(key, default)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FrozenMap):
+        if other is self:
+            return True
+        # of the same class first: isinstance asks an abstract base class, for 0.4 us
+        if type(other) is type(self) or isinstance(other, FrozenMap):
             return bool(self._data == cast("Any", other)._data)
         return NotImplemented
 

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return execute(partial(_parser, given[0] if given else ""), arguments)
 
 
-def _parser(first: str) -> argparse.ArgumentParser:
+def _parser(first: str = "") -> argparse.ArgumentParser:
     """Return the parser; if *first* names a command, only that one is known."""
     parser = Parser(prog="gangsched", description="Start every worker of a job together, or none.")
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")

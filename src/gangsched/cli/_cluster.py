@@ -52,7 +52,12 @@ def add_cluster(commands: Any) -> None:
     )
     parser.add_argument("--log-json", action="store_true", help="log JSON objects")
     parser.add_argument(
-        "-v", dest="verbosity", type=int, default=1, metavar="LEVEL", help="0 to 3; default: 1"
+        "-v",
+        dest="verbosity",
+        type=int,
+        default=1,
+        metavar="LEVEL",
+        help="0: warnings; 1: what happens; 2: each decision too; 3: all; default: 1",
     )
     parser.set_defaults(run=_run)
 

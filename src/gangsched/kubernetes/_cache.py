@@ -182,7 +182,7 @@ class Cache:
         if known is None:
             self._touch(pod)
             return self.cluster.apply(PodAdded(pod))
-        if known == pod:
+        if known is pod or known == pod:
             return None
         self._touch(known)  # its labels may have named another group
         self._touch(pod)

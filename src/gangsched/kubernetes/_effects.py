@@ -123,7 +123,7 @@ class Effects:
         """Queue what follows from the effects of one call."""
         told: dict[GroupKey, _Told] = {}
         for effect in effects:
-            if isinstance(effect, GroupRejected | GroupIncomplete):
+            if isinstance(effect, (GroupRejected, GroupIncomplete)):
                 told[effect.group] = effect
             if not isinstance(effect, PodUnschedulable) or not told:
                 self._effect(effect)

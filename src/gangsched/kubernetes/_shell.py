@@ -31,6 +31,7 @@ from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._decision_log import logged
 from gangsched.kubernetes._decode import (
     GroupDecoder,
     NodeDecoder,
@@ -242,7 +243,10 @@ class Shell:
 
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
-            WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
+            WithoutEchoes(
+                logged(self._measures.watch(scheduler), owner.cache.cluster, group),
+                owner.cache.cluster,
+            ),
             owner.cache.cluster,
             group,
             writer.put,
