@@ -5,13 +5,13 @@ which have a ``start_time``, an ``end_time`` and a ``detail`` of servers with th
 the README of msr-fiddle/philly-traces; Jeon et al., ATC'19.
 
 Rules:
-  R1  a job is as many workers with one GPU each as its first attempt had GPUs, as in Gavel's
-      version of the trace; where the attempts ran is left to the scheduler;
+  R1  a job has one worker for each GPU of its first attempt, as in Gavel's version of the trace.
+      Where its attempts ran does not count;
   R2  its run time is the sum of its attempts, since each held the GPUs. An attempt counts if it has
       a start and, later, an end: the log lacks some;
   R3  the virtual cluster is the tenant; time begins with the first submission;
-  R4  a job without GPUs, without a submission or without a run time, such as one that was cancelled
-      while it waited or ran on at the end of the log, is left out and counted in ``skipped``.
+  R4  a job without GPUs, a submission or a run time is left out and counted in ``skipped``. It was
+      cancelled while it waited, or ran on at the end of the log.
 """
 
 from __future__ import annotations
