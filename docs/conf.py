@@ -140,8 +140,8 @@ class GroupSpellings(SphinxDirective):
         self.env.note_dependency(inspect.getfile(gangsched.membership))
         rows = ["| | written in | the group's name | its minimum |", "|---|---|---|---|"]
         for number, spelling in enumerate(SPELLINGS, 1):
-            minimum = f"label `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             where = spelling.source.value
+            minimum = f"{where} `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             rows.append(f"| {number} | {where} | `{spelling.name}` | {minimum} |")
         return self.parse_text_to_nodes("\n".join(rows))
 

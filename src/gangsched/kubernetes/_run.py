@@ -13,7 +13,9 @@ Rules:
   R3  when *stop* is set, no more is decided. Binds under way are waited for, then queued events and
       conditions for a moment, then the lease is given up;
   R4  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
-      is all that it needs.
+      is all that it needs;
+  R5  credentials are read by another process, and the scheduler is imported by another thread,
+      which takes longer than to become the leader. Neither waits for the other.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from attrs import define
 
@@ -33,10 +35,13 @@ from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
+from gangsched.kubernetes._configuration import Credentials, read_access
 from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._server import Server
-from gangsched.kubernetes._shell import Shell
+
+if TYPE_CHECKING:
+    from gangsched.kubernetes._shell import Shell
 
 __all__ = ["run"]
 
@@ -74,25 +79,49 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
+    credentials = _credentials(settings)
+    if api is None:
+        credentials.begin()
+        await asyncio.sleep(0)  # the other process is started before the import takes its time
+    importing = asyncio.create_task(asyncio.to_thread(_import_shell))
     replica = _Replica(
-        settings, stop, tuple(plugins), factories or {}, Measures(settings), first_settled
+        settings,
+        stop,
+        tuple(plugins),
+        factories or {},
+        Measures(settings),
+        first_settled,
+        importing,
     )
     server = Server(replica.measures.pages(replica.problems))
-    if serve is not None:
-        port = await server.start(*serve)
-        _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
     try:
-        connected = await _connect(settings) if api is None else api
+        if serve is not None:
+            port = await server.start(*serve)
+            _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
+        connected = await _connect(settings, credentials) if api is None else api
         try:
             await replica.run(connected)
         finally:
             if api is None:
                 await connected.aclose()
     finally:
+        credentials.cancel()
+        importing.cancel()
         await server.stop()
 
 
-async def _connect(settings: Settings) -> Api:
+def _import_shell() -> type[Shell]:
+    from gangsched.kubernetes._shell import Shell
+
+    return Shell
+
+
+def _credentials(settings: Settings) -> Credentials:
+    kubeconfig = settings.client.kubeconfig
+    return Credentials(lambda: read_access(kubeconfig=kubeconfig), on_problem=_not_read)
+
+
+async def _connect(settings: Settings, credentials: Credentials) -> Api:
     client = settings.client
     lanes = {
         "default": 4,
@@ -105,7 +134,7 @@ async def _connect(settings: Settings) -> Api:
     }
     chosen = cast("TransportName", client.transport)
     return await connect(
-        kubeconfig=client.kubeconfig, lanes=lanes, transport=chosen, on_problem=_not_read
+        lanes=lanes, transport=chosen, on_problem=_not_read, credentials=credentials
     )
 
 
@@ -124,14 +153,16 @@ class _Replica:
     factories: Mapping[str, Callable[..., object]]
     measures: Measures
     first_settled: Callable[[], object] | None
+    importing: asyncio.Task[type[Shell]]
     election: Election | None = None
     shell: Shell | None = None
 
     def problems(self) -> list[str]:
-        """Return why the replica is not ready."""
-        if self.shell is None:
-            return []
-        return self.shell.problems()
+        """Return why the replica is not ready; one that waits for the lease is ready."""
+        if self.shell is not None:
+            return self.shell.problems()
+        waits = self.election is not None and not self.election.is_leading
+        return [] if waits else ["not scheduling yet"]
 
     async def run(self, api: Api) -> None:
         """Lead, whenever the lease is ours, until *stop* is set."""
@@ -167,7 +198,8 @@ class _Replica:
     async def _schedule(self, api: Api, lost: asyncio.Task[None] | None) -> None:
         """Schedule until *stop* is set, or until the lease is lost."""
         may_write = None if self.election is None else self.election
-        self.shell = Shell(
+        shell = await asyncio.shield(self.importing)
+        self.shell = shell(
             api,
             self.settings,
             plugins=self.plugins,
