@@ -6,6 +6,8 @@
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group.
+- ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
+- ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
   ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
@@ -35,6 +37,7 @@ from gangsched.events import (
     GroupIncomplete,
     GroupPartlyBound,
     GroupRejected,
+    GroupRestarted,
     GroupScheduled,
     Nominated,
     NominationLapsed,
@@ -44,12 +47,15 @@ from gangsched.events import (
     PodRefused,
     PodScheduled,
     PodUnschedulable,
+    RestartLimitReached,
 )
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
+from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
@@ -73,6 +79,7 @@ class Effects:
         scheduler: The scheduler that is observed.
         partial: Knows which gangs are whole.
         first_settled: Called once, when there is nothing left to decide for the first time.
+        restarts: Writes how often groups were restarted.
     """
 
     def __init__(
@@ -83,6 +90,7 @@ class Effects:
         scheduler: Scheduler,
         partial: PartialGangs,
         first_settled: Callable[[], object] | None = None,
+        restarts: RestartNotes | None = None,
     ) -> None:
         self._cache = cache
         self._status = status
@@ -90,6 +98,7 @@ class Effects:
         self._scheduler = scheduler
         self._partial = partial
         self._first_settled = first_settled
+        self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
 
@@ -149,6 +158,11 @@ class Effects:
                 self._group_bound(effect)
             case GroupPartlyBound():
                 self._group_partly_bound(effect)
+            case GroupRestarted():
+                self._group_restarted(effect)
+            case RestartLimitReached(key, restarts):
+                note = f"It was restarted {restarts} times, its limit, and fell below its minimum"
+                self._warn(key, "RestartLimitReached", note)
             case GroupRejected():
                 self._group_rejected(effect)
             case GroupIncomplete():
@@ -210,6 +224,8 @@ class Effects:
 
     def _group_bound(self, bound: GroupBound) -> None:
         self._partial.whole(bound.group)
+        if self._restarts is not None:
+            self._restarts.bound(bound.group)
         message = f"{bound.bound} members are assigned to nodes"
         self._status.group(bound.group, scheduled=True, message=message)
 
@@ -218,6 +234,21 @@ class Effects:
         if regarding is not None:
             note = f"{part.scheduled} of {part.min_available} members are on nodes: {part.reason}"
             self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
+
+    def _group_restarted(self, restarted: GroupRestarted) -> None:
+        self._partial.restarted(restarted.group)
+        if self._restarts is not None:
+            self._restarts.restarted(restarted)
+        note = (
+            f"Restart {restarted.restarts} of {restarted.limit}: its other members are evicted,"
+            f" and it starts again not before {whole_seconds(restarted.until)}"
+        )
+        self._warn(restarted.group, "Restarted", note)
+
+    def _warn(self, key: GroupKey, reason: str, note: str) -> None:
+        regarding = self._regarding_group(key)
+        if regarding is not None:
+            self._events.record(regarding, "Warning", reason, "Restarting", note)
 
     def _group_rejected(self, rejected: GroupRejected) -> None:
         self._status.group(rejected.group, scheduled=False, message=rejected.reason)
