@@ -342,7 +342,7 @@ class Story:
     def _restarted_gang(self, group: str, version: str) -> None:
         """Create a gang of one pod that was being restarted: this is taken back when it runs."""
         name = f"again-{group.split('.')[1]}"
-        notes = {RESTARTS: "1", RESTARTING_UNTIL: "2026-01-01T00:00:00Z"}
+        notes = {RESTARTS: "1", RESTARTING_UNTIL: "1767225600"}
         body: Object = {"apiVersion": f"{group}/{version}", "kind": "PodGroup"}
         body["spec"] = {"minMember": 1}
         if group == "scheduling.k8s.io":
