@@ -6,6 +6,8 @@
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group.
+- ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
+  the condition ``PodScheduled=False`` of each pending member.
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
@@ -29,6 +31,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, final
 
+from gangsched._core._quotas import EXCEEDED
 from gangsched.events import (
     Effect,
     Event,
@@ -60,7 +63,7 @@ from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
 
-_Told: TypeAlias = GroupRejected | GroupIncomplete
+_Told: TypeAlias = GroupRejected | GroupIncomplete | PodNotAdmitted
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
@@ -134,6 +137,12 @@ class Effects:
         for effect in effects:
             if isinstance(effect, GroupRejected | GroupIncomplete):
                 told[effect.group] = effect
+            elif isinstance(effect, PodNotAdmitted) and effect.reason.startswith(EXCEEDED):
+                key = self._key_of(effect.uid)
+                if key is not None:
+                    told[key] = effect
+                    self._over_quota(key, effect)
+                    continue
             if not isinstance(effect, PodUnschedulable) or not told:
                 self._effect(effect)
                 continue
@@ -141,7 +150,7 @@ class Effects:
             group = self._group_of(effect.uid, told)
             if group is None:
                 self._effect(effect)
-            elif isinstance(group, GroupRejected):
+            elif not isinstance(group, GroupIncomplete):
                 self._status.unschedulable(effect.uid, effect.reason)
 
     def _effect(self, effect: Effect) -> None:
@@ -285,9 +294,23 @@ class Effects:
 
     def _group_of(self, uid: PodUID, told: Mapping[GroupKey, _Told]) -> _Told | None:
         """Return what was told of the group of a pod in this call; None if nothing was."""
+        key = self._key_of(uid)
+        return None if key is None else told.get(key)
+
+    def _key_of(self, uid: PodUID) -> GroupKey | None:
         pod = self._cache.cluster.pod(uid)
         claim = None if pod is None else self._cache.membership(pod)
-        return None if claim is None else told.get(claim.group)
+        return None if claim is None else claim.group
+
+    def _over_quota(self, key: GroupKey, notice: PodNotAdmitted) -> None:
+        self._forget_timer(key)
+        self._status.group(key, scheduled=False, message=notice.reason)
+        regarding = self._regarding_group(key)
+        pod = self._cache.cluster.pod(notice.uid)
+        if regarding is None and pod is not None:
+            regarding = _regarding(pod)
+        if regarding is not None:
+            self._failed(regarding, notice.reason)
 
     def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
         info = self._scheduler.registry.get(key)
