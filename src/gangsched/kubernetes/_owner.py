@@ -20,7 +20,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, final
 
 from gangsched.drivers._contract import DrivenScheduler
@@ -29,7 +29,6 @@ from gangsched.events import Event, Evict
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
-from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import (
     GroupFacts,
     NodeFacts,
@@ -67,7 +66,7 @@ class Owner:
         driven: DrivenScheduler,
         *,
         bind: Binder,
-        evict: Evictor,
+        evict: Callable[[Evict], Awaitable[None]],
         effects: Effects,
         max_binds: int,
         observers: Sequence[Any] = (),

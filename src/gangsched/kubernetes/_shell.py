@@ -54,6 +54,7 @@ from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
+from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey, Pod
@@ -195,6 +196,7 @@ class Shell:
         if not knows_budgets and "DefaultPreemption" in self._settings.profile.args:
             _log.warning("no pod is preempted: disruption budgets cannot be read")
         scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
+        scheduler.allow_evictions()
         effects: Effects
         waits: WaitsForVolumes
 
@@ -205,7 +207,11 @@ class Shell:
         partial = PartialGangs(
             owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
         )
-        effects = Effects(owner.cache, status, events, scheduler, partial, self._first_settled)
+        restarts = RestartNotes(requests, owner.cache)
+        tasks.start(restarts.run())
+        effects = Effects(
+            owner.cache, status, events, scheduler, partial, self._first_settled, restarts
+        )
         binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
         evictor = Evictor(
             requests,
@@ -241,6 +247,11 @@ class Shell:
             claim = owner.cache.membership(pod)
             return None if claim is None else claim.group
 
+        async def evict(effect: Evict) -> None:
+            pod = owner.cache.cluster.pod(effect.uid)
+            await restarts.written(None if pod is None else group(pod))
+            await evictor(effect)
+
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
             WithoutEchoes(
@@ -256,7 +267,7 @@ class Shell:
         driver = owner.begin(
             waits,
             bind=binder,
-            evict=evictor,
+            evict=evict,
             effects=effects,
             max_binds=self._settings.client.bind_connections,
         )
