@@ -21,6 +21,7 @@ from gangsched.cli._compare import add_compare
 from gangsched.cli._completion import add_completion
 from gangsched.cli._demo import add_demo
 from gangsched.cli._explain import add_explain
+from gangsched.cli._extender import add_extender
 from gangsched.cli._parser import Parser
 from gangsched.cli._replay import add_replay
 from gangsched.cli._simulate import add_simulate
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         add_explain,
         add_replay,
         add_cluster,
+        add_extender,
         add_completion,
     ):
         add(commands)

@@ -171,6 +171,11 @@ class Shell:
         finally:
             await tasks.cancel()
 
+    @property
+    def reads_budgets(self) -> bool:
+        """Whether disruption budgets can be read; known once everything is listed."""
+        return not self._optional.get("PodDisruptionBudget")
+
     @asynccontextmanager
     async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
         """Watch everything for *owner* without scheduling; yields whether all is listed."""
@@ -190,7 +195,7 @@ class Shell:
         status: StatusWriter,
         events: EventRecorder,
     ) -> None:
-        knows_budgets = not self._optional.get("PodDisruptionBudget")
+        knows_budgets = self.reads_budgets
         if not knows_budgets and "DefaultPreemption" in self._settings.profile.args:
             _log.warning("no pod is preempted: disruption budgets cannot be read")
         scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
