@@ -225,5 +225,5 @@ def _inside(value: object, key: str | None, index: str | None) -> object:
     if isinstance(value, dict):  # "[...]" stands for any of the values
         return list(cast("dict[str, Any]", value).values())
     if isinstance(value, list) and index is not None and index.isdigit():
-        return value[int(index)]
+        return cast("list[object]", value)[int(index)]
     return value
