@@ -107,10 +107,10 @@ def test_nominated_node_that_kube_scheduler_refuses_withdraws_the_gang_and_is_pa
     assert isinstance(withdrawn, Withdraw)
     assert withdrawn.binds == tuple(binds)
     assert paused == PauseNode(NodeName("m"))
-    assert asked.next_deadline() == 6.0
-    assert asked.advance(6.0) == [ResumeNode(NodeName("m"))]
+    assert asked.next_deadline() == 7.0
+    assert asked.advance(7.0) == [ResumeNode(NodeName("m"))]
     # both are asleep in kube-scheduler now, and are woken
-    again = asked.observe([bind("a", "o"), bind("b", "n")], 7.0)
+    again = asked.observe([bind("a", "o"), bind("b", "n")], 8.0)
     assert len(again) == 2
 
 
@@ -258,9 +258,9 @@ def test_pauses_of_a_node_double_until_a_member_is_bound_there() -> None:
         lengths.append(pauses.next_deadline())
         assert node in pauses
         assert pauses.ended(60.0) == [node]
-    assert lengths == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert lengths == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     pauses.accepted(node)
     pauses.refused(node, 0.0)
-    assert pauses.next_deadline() == 1.0
+    assert pauses.next_deadline() == 2.0
     pauses.forget(node)
     assert pauses.next_deadline() is None

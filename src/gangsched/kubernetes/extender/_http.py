@@ -61,9 +61,11 @@ class VerbServer:
         app = web.Application(client_max_size=_LARGEST)
         for verb in VERBS:
             app.router.add_post(f"/{verb}", self._handler(verb))
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=_CLOSING
+        )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=context, shutdown_timeout=_CLOSING)
+        site = web.TCPSite(self._runner, host, port, ssl_context=context)
         await site.start()
         found: int = self._runner.addresses[0][1]
         return found

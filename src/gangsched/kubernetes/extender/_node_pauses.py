@@ -5,7 +5,7 @@ withdrawn; without more, the scheduler would decide the same again. So the node 
 for a pause. The usual cause is that one of two watches is behind, and the pause is short then.
 
 Rules:
-  R1  the pause of a node is 1 s, 2 s, 4 s, … at most 60 s. It is 1 s again once a member was bound
+  R1  the pause of a node is 2 s, 4 s, 8 s, … at most 60 s. It is 2 s again once a member was bound
       there;
   R2  what is kept is bounded by the nodes that exist: a node that is gone is forgotten.
 """
@@ -18,7 +18,8 @@ from gangsched.model import NodeName
 
 __all__ = ["NodePauses"]
 
-_FIRST: Final = 1.0
+_FIRST: Final = 2.0
+"""More than the first backoff of a gang, which is 1 s: else it would be decided the same again."""
 _LONGEST: Final = 60.0
 
 
