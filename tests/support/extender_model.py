@@ -175,7 +175,7 @@ class KubeScheduler:
             self.extender.plans.leave(uid)
             self._error(uid)
 
-    def settle(self, rounds: int = 60) -> None:
+    def settle(self, rounds: int = 30) -> None:
         """Do everything that is to be done, without faults, and let time pass."""
         for _ in range(rounds):
             for uid in list(self.awake):

@@ -114,6 +114,17 @@ def test_nominated_node_that_kube_scheduler_refuses_withdraws_the_gang_and_is_pa
     assert len(again) == 2
 
 
+def test_member_that_is_here_and_is_refused_by_kube_scheduler_is_woken_again() -> None:
+    """kube-scheduler has given up the first request, and this process has not seen that yet."""
+    a, b = member("a"), member("b")
+    asked = extender(a, b)
+    asked.observe([bind("a", "m"), bind("b", "n")], 0.0)
+    asked.bind(PodUID("a"), "m", 0.0)
+    asked.filter(Asked(a, nominated="m"), ["n"], 1.0)
+    woken = asked.observe([bind("a", "n"), bind("b", "n")], 2.0)
+    assert Nominate(PodUID("a"), NodeName("n")) in woken
+
+
 def test_pod_of_another_scheduler_name_is_ordinary() -> None:
     a = member("a")
     found = extender(a).filter(Asked(a, is_ours=False), NAMES, 0.0)
@@ -156,6 +167,13 @@ def test_ordinary_pod_may_use_what_is_left_of_a_reserved_node() -> None:
     asked.observe([bind("a", "m")], 0.0)
     assert asked.filter(Asked(ordinary("p", 1)), NAMES, 0.0).names == NAMES
     assert asked.filter(Asked(ordinary("p", 2)), NAMES, 0.0).names == ["n", "o"]
+
+
+def test_finished_pod_takes_nothing_of_a_reserved_node() -> None:
+    a = member("a")
+    asked = extender(a, ordinary("done", node_name="m", phase="Succeeded"))
+    asked.observe([bind("a", "m")], 0.0)
+    assert asked.filter(Asked(ordinary("p")), NAMES, 0.0).names == NAMES
 
 
 def test_ordinary_pod_counts_against_the_number_of_pods_of_a_reserved_node() -> None:
