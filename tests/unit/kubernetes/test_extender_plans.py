@@ -129,6 +129,30 @@ def test_late_member_joins_the_gang_that_is_held_back() -> None:
     assert plans.arrive(uid("b"), "n", 6.0) == [Release((a, b, late))]
 
 
+def test_groups_of_one_decision_are_released_together() -> None:
+    a, b = bind("a"), bind("b")
+    plans = Plans(timeout=10.0)
+    plans.decided({G: [a], H: [b]}, 0.0)
+    plans._check()
+    assert plans.arrive(uid("a"), "n", 0.0) == []
+    assert plans.arrive(uid("b"), "n", 0.0) == [Release((a, b))]
+    plans._check()
+
+
+def test_decision_about_two_groups_joins_what_is_held_back_of_both() -> None:
+    plans = Plans(timeout=10.0)
+    plans.decided({G: [bind("a")]}, 0.0)
+    plans.decided({H: [bind("b")]}, 0.0)
+    plans.decided({G: [bind("c")], H: [bind("d")]}, 0.0)
+    plans._check()
+    for name in "abc":
+        assert plans.arrive(uid(name), "n", 0.0) == []
+    (released,) = plans.arrive(uid("d"), "n", 0.0)
+    assert isinstance(released, Release)
+    assert {each.uid for each in released.binds} == set("abcd")
+    plans._check()
+
+
 def test_late_member_of_a_released_gang_waits_for_no_other() -> None:
     a, late = bind("a"), bind("late")
     plans = decided(a)

@@ -15,7 +15,7 @@ pods of lower or equal priority off its capacity meanwhile.
 
 Rules:
   R1  members are released together, and only while all of them have arrived. A member whose client
-      has left does not count as arrived;
+      has left does not count as arrived. The groups of one decision, as of a bundle, are one gang;
   R2  a member that is decided while its gang is held back joins it, and is waited for too;
   R3  a gang of which no member arrives for the first time within the timeout is withdrawn as a
       whole. Arrivals that are repeated do not prolong it, so the hold is bounded;
@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, final
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from gangsched._seconds import format_duration
 from gangsched.events import Bind
@@ -94,11 +94,13 @@ class _Gang:
 
     Attributes:
         until: When they are withdrawn.
+        groups: Their groups; several for a bundle.
         members: The members.
     """
 
-    until: float
-    members: dict[PodUID, _Member]
+    until: float = 0.0
+    groups: set[GroupKey] = field(factory=set[GroupKey])
+    members: dict[PodUID, _Member] = field(factory=dict[PodUID, _Member])
 
 
 @final
@@ -109,39 +111,41 @@ class Plans:
         timeout: For how many seconds a gang waits for the next of its members.
     """
 
-    __slots__ = ("_gangs", "_group", "_refused", "_released", "_timeout")
+    __slots__ = ("_gangs", "_of_group", "_of_pod", "_refused", "_released", "_timeout")
 
     def __init__(self, *, timeout: float) -> None:
         self._timeout = timeout
-        self._gangs: dict[GroupKey, _Gang] = {}
-        self._group: dict[PodUID, GroupKey] = {}
+        self._gangs: dict[_Gang, None] = {}  # in the order of their decisions
+        self._of_group: dict[GroupKey, _Gang] = {}
+        self._of_pod: dict[PodUID, _Gang] = {}
         self._released: dict[PodUID, Bind] = {}
         self._refused: set[PodUID] = set()
 
     def __len__(self) -> int:
         """Return how many members are decided and not released."""
-        return len(self._group)
+        return len(self._of_pod)
 
     @property
     def held(self) -> int:
         """How many members have arrived and wait for others. O(members)."""
-        return sum(each.is_here for gang in self._gangs.values() for each in gang.members.values())
+        return sum(each.is_here for gang in self._gangs for each in gang.members.values())
 
     # What the scheduler decides -----------------------------------------------------------------
 
     def decided(self, binds: Mapping[GroupKey, Sequence[Bind]], now: float) -> list[PlanEffect]:
         """Take in the binds of one decision, by group."""
+        if not binds:
+            return []
+        gang = self._joined(binds)
+        gang.until = now + self._timeout
         effects: list[PlanEffect] = []
-        for key, members in binds.items():
-            gang = self._gangs.setdefault(key, _Gang(0.0, {}))
-            gang.until = now + self._timeout
-            for bind in members:
-                self._released.pop(bind.uid, None)
-                gang.members[bind.uid] = _Member(bind)
-                self._group[bind.uid] = key
-                if bind.uid in self._refused:
-                    self._refused.discard(bind.uid)
-                    effects.append(Nominate(bind.uid, bind.node))
+        for bind in (bind for members in binds.values() for bind in members):
+            self._released.pop(bind.uid, None)
+            gang.members[bind.uid] = _Member(bind)
+            self._of_pod[bind.uid] = gang
+            if bind.uid in self._refused:
+                self._refused.discard(bind.uid)
+                effects.append(Nominate(bind.uid, bind.node))
         return effects
 
     def pod_is_gone(self, uid: PodUID) -> list[PlanEffect]:
@@ -152,12 +156,12 @@ class Plans:
 
     def node_is_gone(self, name: str) -> list[PlanEffect]:
         """Withdraw the gangs that need a node that was deleted. O(members)."""
-        keys = [
-            key
-            for key, gang in self._gangs.items()
+        gangs = [
+            gang
+            for gang in self._gangs
             if any(each.bind.node == name for each in gang.members.values())
         ]
-        return [self._withdraw(key, f"node {name} is gone") for key in keys]
+        return [self._withdraw(gang, f"node {name} is gone") for gang in gangs]
 
     def ended(self, bind: Bind) -> None:
         """Forget a bind whose end is known."""
@@ -168,8 +172,8 @@ class Plans:
 
     def bind_of(self, uid: PodUID) -> Bind | None:
         """Return the decision about a pod that has not been carried out; None if there is none."""
-        key = self._group.get(uid)
-        return self._released.get(uid) if key is None else self._gangs[key].members[uid].bind
+        gang = self._of_pod.get(uid)
+        return self._released.get(uid) if gang is None else gang.members[uid].bind
 
     def refuse(self, uid: PodUID) -> None:
         """Note that a pod was refused because nothing is decided about it."""
@@ -186,48 +190,49 @@ class Plans:
             raise NotDecided(f"nothing is decided about pod {uid}")
         if bind.node != node:
             raise NotDecided(f"pod {uid} was decided to be on node {bind.node}, not on {node}")
-        key = self._group.get(uid)
-        if key is None:
+        gang = self._of_pod.get(uid)
+        if gang is None:
             return []  # it is released: the answer is that of the request under way
-        gang = self._gangs[key]
         member = gang.members[uid]
         if not member.came:
             gang.until = now + self._timeout
         member.is_here = member.came = True
         if not all(each.is_here for each in gang.members.values()):
             return []
-        return [Release(self._take(key, self._released))]
+        binds = self._take(gang)
+        self._released.update((each.uid, each) for each in binds)
+        return [Release(binds)]
 
     def leave(self, uid: PodUID) -> None:
         """Take in that the client of a pod has left before the release."""
-        key = self._group.get(uid)
-        if key is not None:
-            self._gangs[key].members[uid].is_here = False
+        gang = self._of_pod.get(uid)
+        if gang is not None:
+            gang.members[uid].is_here = False
 
     def withdraw(self, uid: PodUID, reason: str) -> list[PlanEffect]:
         """Withdraw the gang of a member that is not released."""
-        key = self._group.get(uid)
-        return [] if key is None else [self._withdraw(key, reason)]
+        gang = self._of_pod.get(uid)
+        return [] if gang is None else [self._withdraw(gang, reason)]
 
     def withdraw_all(self, reason: str) -> list[PlanEffect]:
         """Withdraw every gang that is not released."""
-        return [self._withdraw(key, reason) for key in list(self._gangs)]
+        return [self._withdraw(gang, reason) for gang in list(self._gangs)]
 
     # Time ---------------------------------------------------------------------------------------
 
     def advance(self, now: float) -> list[PlanEffect]:
         """Withdraw the gangs that have waited for too long."""
         effects: list[PlanEffect] = []
-        for key in [key for key, gang in self._gangs.items() if gang.until <= now]:
-            members = self._gangs[key].members.values()
+        for gang in [gang for gang in self._gangs if gang.until <= now]:
+            members = gang.members.values()
             here, seconds = sum(each.is_here for each in members), format_duration(self._timeout)
             reason = f"{here} of {len(members)} members came to be bound; no other in {seconds} s"
-            effects.append(self._withdraw(key, reason))
+            effects.append(self._withdraw(gang, reason))
         return effects
 
     def next_deadline(self) -> float | None:
         """Return when ``advance`` has something to do; None if never."""
-        return min((gang.until for gang in self._gangs.values()), default=None)
+        return min((gang.until for gang in self._gangs), default=None)
 
     # Capacity -----------------------------------------------------------------------------------
 
@@ -235,38 +240,55 @@ class Plans:
         """Return the nodes of which kube-scheduler does not know yet that a member takes them."""
         return {
             each.bind.node
-            for gang in self._gangs.values()
+            for gang in self._gangs
             for each in gang.members.values()
             if not each.is_here
         }
 
     def pods_for(self, node: str) -> Iterator[PodUID]:
         """Return the pods that are decided to be on a node, released ones included. O(members)."""
-        for gang in self._gangs.values():
+        for gang in self._gangs:
             yield from (uid for uid, each in gang.members.items() if each.bind.node == node)
         yield from (uid for uid, bind in self._released.items() if bind.node == node)
 
-    def _withdraw(self, key: GroupKey, reason: str) -> PlanEffect:
-        members = self._gangs[key].members.items()
-        self._refused.update(uid for uid, each in members if not each.is_here)
-        return Withdraw(self._take(key, {}), reason)
+    def _joined(self, groups: Iterable[GroupKey]) -> _Gang:
+        """Return the gang of some groups: a new one, or those that are held back, as one."""
+        known = list(dict.fromkeys(self._of_group[g] for g in groups if g in self._of_group))
+        gang = known[0] if known else _Gang()
+        for other in known[1:]:
+            del self._gangs[other]
+            gang.groups |= other.groups
+            gang.members |= other.members
+        gang.groups.update(groups)
+        self._gangs[gang] = None
+        self._of_group.update(dict.fromkeys(gang.groups, gang))
+        self._of_pod.update(dict.fromkeys(gang.members, gang))
+        return gang
 
-    def _take(self, key: GroupKey, into: dict[PodUID, Bind]) -> tuple[Bind, ...]:
-        binds = tuple(each.bind for each in self._gangs.pop(key).members.values())
-        for bind in binds:
-            del self._group[bind.uid]
-            into[bind.uid] = bind
-        return binds
+    def _withdraw(self, gang: _Gang, reason: str) -> PlanEffect:
+        members = gang.members.items()
+        self._refused.update(uid for uid, each in members if not each.is_here)
+        return Withdraw(self._take(gang), reason)
+
+    def _take(self, gang: _Gang) -> tuple[Bind, ...]:
+        """Forget a gang, and return its binds."""
+        del self._gangs[gang]
+        for key in gang.groups:
+            del self._of_group[key]
+        for uid in gang.members:
+            del self._of_pod[uid]
+        return tuple(each.bind for each in gang.members.values())
 
     def _check(self) -> None:
         """Check the invariants."""
-        members: Iterable[tuple[GroupKey, PodUID]] = (
-            (key, uid) for key, gang in self._gangs.items() for uid in gang.members
-        )
-        assert {uid: key for key, uid in members} == self._group
-        assert all(gang.members for gang in self._gangs.values())
-        assert not self._group.keys() & self._released.keys()
-        assert not self._refused & self._group.keys()
-        for gang in self._gangs.values():
+        assert {uid: gang for gang in self._gangs for uid in gang.members} == self._of_pod
+        assert {key: gang for gang in self._gangs for key in gang.groups} == self._of_group
+        assert sum(len(gang.members) for gang in self._gangs) == len(self._of_pod)
+        assert sum(len(gang.groups) for gang in self._gangs) == len(self._of_group)
+        assert not self._of_pod.keys() & self._released.keys()
+        assert not self._refused & self._of_pod.keys()
+        for gang in self._gangs:
+            assert gang.members
+            assert gang.groups
             assert not all(each.is_here for each in gang.members.values())
             assert all(each.came for each in gang.members.values() if each.is_here)
