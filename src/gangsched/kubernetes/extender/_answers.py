@@ -3,17 +3,13 @@
 A pod of a group that the scheduler knows is a *member*. Every other pod is an *ordinary* pod:
 kube-scheduler decides about it alone.
 
-=============  ===================================  ================================================
-verb           a member                             an ordinary pod
-=============  ===================================  ================================================
-``filter``     the decided node and no other, or    every node, without those where the requests
-               the reason why none is decided       do not fit beside what is decided
-``prioritize`` 10 for the decided node, 0 for       10 for a node without decided members, else 0
-               the others
-``preempt``    no node: the scheduler itself        the nodes on which no member of a gang would
-               preempts for gangs                   be a victim; all of them if there is none
-``bind``       held back for the other members      bound at once
-=============  ===================================  ================================================
+- ``filter`` of a member: the decided node and no other, or the reason why none is decided.
+- ``filter`` of an ordinary pod: every node on which it fits beside what is decided.
+- ``prioritize``: 10 for the decided node of a member, and for the nodes without decided members.
+- ``preempt`` of a member: no node, since the scheduler itself preempts for gangs.
+- ``preempt`` of an ordinary pod: nodes on which no member of a gang is a victim, if there are any.
+- ``bind`` of a member: held back for the other members.
+- ``bind`` of an ordinary pod: sent at once.
 
 Rules:
   R1  an answer only narrows: the nodes of ``filter`` are a subset of those of the request;

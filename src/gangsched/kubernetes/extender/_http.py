@@ -1,11 +1,12 @@
 """The verbs over HTTP and HTTPS, on ``aiohttp.web``.
 
 Rules:
-  R1  a malformed request is answered with 400 and the field and the value; a replica that does not
-      lead, or has not listed the cluster, answers 503. kube-scheduler tries such a pod again;
-  R2  the handler of a client that has left is cancelled, so that a member does not count as
+  R1  a malformed request is answered with 400, and with the field and the value;
+  R2  a replica answers 503 if it does not lead, or has not listed the cluster. kube-scheduler then
+      tries the pod again;
+  R3  the handler of a client that has left is cancelled, so that a member does not count as
       arrived when kube-scheduler has given up waiting for it;
-  R3  an error of a handler is answered with 500 and logged, and the server goes on.
+  R4  an error of a handler is answered with 500 and logged, and the server goes on.
 """
 
 from __future__ import annotations

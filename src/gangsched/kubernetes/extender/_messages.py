@@ -220,10 +220,10 @@ def _named(problem: str, document: object) -> InvalidValueError:
 
 
 def _inside(value: object, key: str | None, index: str | None) -> object:
-    if isinstance(value, dict) and key is not None:
-        return cast("dict[str, Any]", value).get(key)
-    if isinstance(value, dict):  # "[...]" stands for any of the values
-        return list(cast("dict[str, Any]", value).values())
-    if isinstance(value, list) and index is not None and index.isdigit():
-        return cast("list[object]", value)[int(index)]
+    found: Any = value
+    if isinstance(found, dict):  # "[...]" stands for any of the values
+        entries = cast("dict[str, object]", found)
+        return list(entries.values()) if key is None else entries.get(key)
+    if isinstance(found, list) and index is not None and index.isdigit():
+        return cast("list[object]", found)[int(index)]
     return value
