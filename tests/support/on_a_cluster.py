@@ -143,6 +143,10 @@ class OnACluster:
 
     def extend(self) -> None:
         """Start the extender with the rights of the chart, and a stock kube-scheduler."""
+        crds = os.path.relpath(CHART / "crds", EXAMPLES)
+        self.kubectl("apply", "--server-side", "-f", crds)
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+        self.until("PodGroups are served", lambda: self.plane.admin.raw("GET", path)[0] == 200)
         given = [
             Rule(each["verbs"], each["resources"], group)
             for name in ("cluster-role", "role")
