@@ -10,6 +10,7 @@ second of the second scheduler.
 pods/s    pods bound a second, from the first pod group to the last bind; all pods are there before,
           so that each way has refused them. Plain pods: from the first pod to the last bind.
 wake-up   a gang that did not fit; from the creation of the last node to the last bind.
+beside    plain pods while as many members wait in gangs that do not fit.
 CPU       processor time of all processes of the way for each pod, without the API server.
 
 Needs what `kubernetes.py` needs. Everything runs on this machine: compare within one table.
@@ -18,20 +19,27 @@ Needs what `kubernetes.py` needs. Everything runs on this machine: compare withi
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, cast
 
-from kubernetes_moments import _wake_up
+from kubernetes_moments import _wake_up, add_gang
 from kubernetes_rounds import CONTESTANTS, Cluster, Figures, Shape
 from support.control_plane import Account, ControlPlane, Process, Rule
 from support.extended_cluster import extended_configuration, start_extender
 
 EXTENDER: Final = "extender"
 WAYS: Final = (*CONTESTANTS, EXTENDER)
+_TOO_MANY: Final = 9
+"""GPUs of a member that no node has."""
+_REFUSED: Final = 3.0
+"""Seconds after which every way has refused the gangs that do not fit."""
+_numbers: Final = itertools.count()
 _WORDS: Final = {
     CONTESTANTS[0]: "in-tree plugin",
     CONTESTANTS[1]: "second scheduler",
@@ -68,8 +76,10 @@ class _Pair:
 class _Extended(Cluster):
     """A cluster with the third contestant."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, size: int) -> None:
         super().__init__(plane)
+        self.waiting = 0
+        self._size = size
         everything = Rule(["*"], ["*"], "*")
         self._token = Account.create(plane.admin, EXTENDER, [everything]).token
 
@@ -87,6 +97,20 @@ class _Extended(Cluster):
         scheduler = plane.start_scheduler(configuration, features={}, verbosity=0)
         return cast("Process", _Pair(scheduler, extender))
 
+    def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
+        """Let a contestant place a shape, beside gangs that do not fit on any node."""
+        if not self.waiting or shape.name != "beside":
+            return super().place(process, contestant, shape)
+        namespace = f"beside-{next(_numbers)}"
+        self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        for number in range(self.waiting):
+            add_gang(self._plane, namespace, contestant, f"w{number}", self._size, gpus=_TOO_MANY)
+        time.sleep(_REFUSED)
+        found = super().place(process, contestant, shape)
+        self._admin.delete(pods, {"gracePeriodSeconds": 0})
+        return found
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table."""
@@ -102,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shapes = (
         Shape("gangs", options.gangs, options.size),
         Shape("plain", 0, 0, options.gangs * options.size),
+        Shape("beside", 0, 0, options.gangs * options.size),
     )
     figures: dict[tuple[str, str], list[Figures]] = {}
     wakes: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -110,12 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tempfile.TemporaryDirectory(prefix="gangsched-benchmark-") as folder,
         ControlPlane(Path(folder)) as plane,
     ):
-        cluster = _Extended(plane)
+        cluster = _Extended(plane, options.size)
         cluster.add_nodes(options.nodes)
         for number in range(options.rounds):
             for shape in shapes:
                 # another one begins each time, so that none always has the warmer machine
                 for way in (*WAYS[number % 3 :], *WAYS[: number % 3]):
+                    cluster.waiting = options.gangs if shape.name == "beside" else 0
                     found = cluster.round(way, shape)
                     figures.setdefault((way, shape.name), []).append(found)
                     print(f"{number} {shape.name} {way} {found}", flush=True)
@@ -146,6 +172,8 @@ def _table(figures: dict[tuple[str, str], list[Figures]], wakes: dict[str, list[
     row("gangs that stayed partial", lambda each: each.partial, "gangs")
     row("pods/s of plain pods", lambda each: each.pods_per_s, "plain")
     row("CPU of a plain pod, ms", lambda each: each.cpu_ms, "plain", 1)
+    row("pods/s of plain pods beside gangs that wait", lambda each: each.pods_per_s, "beside")
+    row("CPU of such a pod, ms", lambda each: each.cpu_ms, "beside", 1)
     row("memory at the end, MB", lambda each: each.resident_mb, "gangs")
     cells = [_spread([1000 * each for each in wakes[way]], 0) for way in WAYS]
     lines.append(f"| wake-up, ms | {' | '.join(cells)} |")

@@ -26,6 +26,7 @@ __all__ = ["add_extender"]
 _SERVE: Final = "0.0.0.0:8889"
 _HOST: Final = "0.0.0.0"
 _PORT: Final = 8888
+_MOST_PORTS: Final = 65_535
 _TIMEOUT: Final = 20.0
 
 
@@ -77,8 +78,9 @@ def _run(options: argparse.Namespace) -> int:
         names = tuple(dict.fromkeys(options.scheduler_name))
         settings = evolve(settings, profile=evolve(settings.profile, scheduler_names=names))
     serve = address_of("--serve", options.serve)
-    listen = address_of("--port", f"{options.bind_address}:{options.port}")
-    assert listen is not None
+    if not 0 <= options.port <= _MOST_PORTS:
+        raise BadInputError(f"--port: expected 0 to {_MOST_PORTS}, got {options.port}")
+    listen = (options.bind_address.strip("[]"), options.port)
     if not options.hold_timeout:
         raise BadInputError("--hold-timeout: expected more than 0 s")
     context = _context(options)

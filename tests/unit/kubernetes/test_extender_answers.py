@@ -61,17 +61,19 @@ def test_decided_node_is_the_only_one_left_for_a_member() -> None:
     found = asked.filter(Asked(a), NAMES, 0.0)
     assert found.names == ["m"]
     assert found.failed.keys() == {"n", "o"}
-    assert (found.effects, found.is_undecided) == ([], False)
+    assert (found.effects, found.is_new) == ([], False)
 
 
 def test_member_without_a_decision_is_refused_on_every_node_with_the_reason() -> None:
     a = member("a")
     asked = extender(a)
     found = asked.filter(Asked(a), NAMES, 0.0)
-    assert found.is_undecided
+    assert found.is_new
     assert found.failed == dict.fromkeys(NAMES, "pod group default/g is not decided yet")
     asked.observe([GroupIncomplete(G, 1, 2)], 0.0)
-    assert asked.filter(Asked(a), ["n"], 0.0).failed == {"n": "pod group default/g is incomplete"}
+    found = asked.filter(Asked(a), ["n"], 0.0)
+    assert found.failed == {"n": "pod group default/g is incomplete"}
+    assert not found.is_new
     asked.observe([GroupRejected(G, 1, "cpu is short", 1.0)], 0.0)
     assert asked.filter(Asked(a), ["n"], 0.0).failed == {"n": "pod group default/g: cpu is short"}
     asked.observe([PodRefused(PodUID("a"), "two minima")], 0.0)

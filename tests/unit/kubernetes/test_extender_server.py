@@ -219,14 +219,28 @@ async def test_node_that_kube_scheduler_refuses_is_not_decided_again_at_once() -
 @on_a_loop
 async def test_filter_waits_for_a_decision_that_is_a_moment_away() -> None:
     api = cluster()
-    names = gang(api, 2)
+    api.put(GROUPS, group_json("g", 1))
     async with extending(api, holding=Holding(timeout=5.0, grace=3.0)) as asking:
-        api.remove(GROUPS, "default/g")
+        pod = pod_json("g-0", group="g")
+        pod["metadata"]["uid"] = "of-g-0"
+        body = {"Pod": pod, "NodeNames": NAMES}
+        early = asyncio.create_task(asking.send("filter", body))
         await asyncio.sleep(0.1)
-        late = asyncio.create_task(asking.filter(names[0], NAMES))
-        await asyncio.sleep(0.1)
-        api.put(GROUPS, group_json("g", 2))
-        assert len(await late) == 1
+        assert not early.done()
+        api.put(PODS, pod)  # the watch of kube-scheduler was ahead of ours
+        status, answer = await early
+        assert status == 200
+        assert len(answer["NodeNames"]) == 1
+
+
+@on_a_loop
+async def test_filter_does_not_wait_for_a_gang_that_was_tried() -> None:
+    api = cluster(gpu=1)
+    names = gang(api, 4)
+    async with extending(api, holding=Holding(timeout=5.0, grace=8.0)) as asking:
+        await asyncio.sleep(0.2)
+        async with asyncio.timeout(4.0):
+            assert await asking.filter(names[0], NAMES) == []
 
 
 @on_a_loop

@@ -107,13 +107,13 @@ class Filtered:
         names: The nodes that are left.
         failed: By the name of each other node, the reason.
         effects: What is to be done.
-        is_undecided: Whether a member was refused because nothing is decided about it.
+        is_new: Whether a member was refused of which the scheduler has said nothing yet.
     """
 
     names: list[str]
     failed: dict[str, str]
     effects: list[ExtenderEffect]
-    is_undecided: bool = False
+    is_new: bool = False
 
 
 @final
@@ -232,7 +232,8 @@ class Extender:
         if bind is None:
             self.plans.refuse(uid)
             reason = self._reasons.get(uid) or self._reasons.get(key)
-            return _refused(names, reason or f"pod group {key} is not decided yet", [], True)
+            is_new = reason is None
+            return _refused(names, reason or f"pod group {key} is not decided yet", [], is_new)
         if bind.node in names:
             reason = f"pod group {key} was decided to use another node for this pod"
             return Filtered([bind.node], {n: reason for n in names if n != bind.node}, [])
@@ -359,6 +360,6 @@ def _refused(
     names: Sequence[str],
     reason: str,
     effects: list[ExtenderEffect],
-    is_undecided: bool = False,
+    is_new: bool = False,
 ) -> Filtered:
-    return Filtered([], dict.fromkeys(names, reason), effects, is_undecided)
+    return Filtered([], dict.fromkeys(names, reason), effects, is_new)

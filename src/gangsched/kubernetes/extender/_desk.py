@@ -68,8 +68,8 @@ class Desk:
         tell: Hands an event to the scheduler.
         clock: The clock of the driver.
         max_binds: How many members are being bound at once at most.
-        grace: For how many seconds ``filter`` waits for the scheduler, at most, before it says
-            that nothing is decided about a member.
+        grace: For how many seconds ``filter`` waits for the scheduler at most, about a member of
+            which it has said nothing yet.
     """
 
     def __init__(
@@ -180,12 +180,13 @@ class Desk:
         pod, names = read_extender_args(raw)
         asked = self._read(pod)
         found = self._extender.filter(asked, names, self._clock())
-        if found.is_undecided and self._grace:
-            # the watch or the scheduler may be a moment behind: a refusal costs a second attempt
+        if found.is_new and self._grace:
+            # The watch or the scheduler may be a moment behind, and a refusal costs a second
+            # attempt. It does not wait for a gang that was tried: kube-scheduler stands still.
             self._settled.clear()
             try:
                 async with asyncio.timeout(self._grace):
-                    while found.is_undecided:
+                    while found.is_new:
                         await self._settled.wait()
                         self._settled.clear()
                         found = self._extender.filter(asked, names, self._clock())

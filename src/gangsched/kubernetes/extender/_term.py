@@ -67,7 +67,8 @@ class Holding:
 
     Attributes:
         timeout: For how many seconds a gang waits for the next of its members to be bound.
-        grace: For how many seconds ``filter`` waits for the scheduler at most.
+        grace: For how many seconds ``filter`` waits for the scheduler at most, about a member of
+            which it has said nothing yet. kube-scheduler places no pod meanwhile.
     """
 
     timeout: float = 20.0
