@@ -10,7 +10,7 @@ second of the second scheduler.
 pods/s    pods bound a second, from the first pod group to the last bind; all pods are there before,
           so that each way has refused them. Plain pods: from the first pod to the last bind.
 wake-up   a gang that did not fit; from the creation of the last node to the last bind.
-beside    plain pods while as many members wait in gangs that do not fit.
+beside    plain pods while as many members wait in gangs of which one member is missing.
 CPU       processor time of all processes of the way for each pod, without the API server.
 
 Needs what `kubernetes.py` needs. Everything runs on this machine: compare within one table.
@@ -28,17 +28,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, cast
 
-from kubernetes_moments import _wake_up, add_gang
+from kubernetes_moments import _wake_up
 from kubernetes_rounds import CONTESTANTS, Cluster, Figures, Shape
 from support.control_plane import Account, ControlPlane, Process, Rule
 from support.extended_cluster import extended_configuration, start_extender
 
 EXTENDER: Final = "extender"
 WAYS: Final = (*CONTESTANTS, EXTENDER)
-_TOO_MANY: Final = 9
-"""GPUs of a member that no node has."""
+_GROUPS: Final = "scheduling.k8s.io/v1alpha2"
 _REFUSED: Final = 3.0
-"""Seconds after which every way has refused the gangs that do not fit."""
+"""Seconds after which every way has refused the gangs that wait."""
 _numbers: Final = itertools.count()
 _WORDS: Final = {
     CONTESTANTS[0]: "in-tree plugin",
@@ -98,14 +97,17 @@ class _Extended(Cluster):
         return cast("Process", _Pair(scheduler, extender))
 
     def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
-        """Let a contestant place a shape, beside gangs that do not fit on any node."""
+        """Let a contestant place a shape, beside gangs of which one member is missing."""
         if not self.waiting or shape.name != "beside":
             return super().place(process, contestant, shape)
         namespace = f"beside-{next(_numbers)}"
         self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         pods = f"/api/v1/namespaces/{namespace}/pods"
+        groups = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
         for number in range(self.waiting):
-            add_gang(self._plane, namespace, contestant, f"w{number}", self._size, gpus=_TOO_MANY)
+            self._add_group(groups, f"w{number}", self._size + 1)
+            for place in range(self._size):
+                self._add_pod(pods, contestant, f"w{number}-{place}", f"w{number}")
         time.sleep(_REFUSED)
         found = super().place(process, contestant, shape)
         self._admin.delete(pods, {"gracePeriodSeconds": 0})
