@@ -21,6 +21,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -125,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5, help="of wake-up")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # stops the processes
     shapes = (
         Shape("gangs", options.gangs, options.size),
         Shape("plain", 0, 0, options.gangs * options.size),
