@@ -57,7 +57,7 @@ def _shell(name: str) -> Room:
 _EXTENDER_PROTOCOL: Final = Room(
     tuple(
         (f"kubernetes.extender.{each}",)
-        for each in ("_messages", "_node_pauses", "_plans", "_answers")
+        for each in ("_messages", "_node_pauses", "_reasons", "_plans", "_answers")
     )
 )
 """What the extender answers, without I/O; the shell around it is a part of ``kubernetes``."""

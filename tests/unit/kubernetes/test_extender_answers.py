@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gangsched.errors import InvalidPodGroupError
-from gangsched.events import Bind, GroupIncomplete, GroupRejected, NodeAdded, PodAdded, PodRefused
+from gangsched.events import (
+    Bind,
+    GroupIncomplete,
+    GroupRejected,
+    NodeAdded,
+    PodAdded,
+    PodRefused,
+    PodUnschedulable,
+)
 from gangsched.kubernetes.extender._answers import (
     Asked,
     Extender,
@@ -16,6 +24,7 @@ from gangsched.kubernetes.extender._answers import (
 from gangsched.kubernetes.extender._messages import HostPriority, MetaPod, MetaVictims
 from gangsched.kubernetes.extender._node_pauses import NodePauses
 from gangsched.kubernetes.extender._plans import Nominate, NotDecided, Release, Withdraw
+from gangsched.kubernetes.extender._reasons import Reasons
 from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
@@ -78,6 +87,19 @@ def test_member_without_a_decision_is_refused_on_every_node_with_the_reason() ->
     assert asked.filter(Asked(a), ["n"], 0.0).failed == {"n": "pod group default/g: cpu is short"}
     asked.observe([PodRefused(PodUID("a"), "two minima")], 0.0)
     assert asked.filter(Asked(a), ["n"], 0.0).failed == {"n": "two minima"}
+
+
+def test_late_member_of_a_started_gang_is_refused_with_its_own_reason() -> None:
+    a = member("a")
+    asked = extender(a)
+    asked.observe([PodUnschedulable(PodUID("a"), "no node has cpu")], 0.0)
+    found = asked.filter(Asked(a), ["n"], 0.0)
+    assert found.failed == {"n": "no node has cpu"}
+    assert not found.is_new
+    asked.observe([GroupIncomplete(G, 1, 2)], 0.0)
+    assert asked.filter(Asked(a), ["n"], 0.0).failed == {"n": "pod group default/g is incomplete"}
+    asked.observe([bind("a", "m")], 0.0)
+    assert len(asked._reasons) == 0
 
 
 def test_refused_member_is_nominated_by_the_decision() -> None:
@@ -252,9 +274,18 @@ def test_deleted_pod_leaves_nothing_behind() -> None:
     asked.filter(Asked(a), NAMES, 0.0)
     asked.observe([PodRefused(PodUID("a"), "wrong")], 0.0)
     asked.pod_is_gone(PodUID("a"))
-    assert not asked._reasons
+    assert len(asked._reasons) == 0
     assert not asked.plans._refused
     asked._check()
+
+
+def test_what_is_remembered_of_reasons_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gangsched.kubernetes.extender._reasons._MOST", 2)
+    reasons = Reasons()
+    for name in "pqr":
+        reasons.observe(PodRefused(PodUID(name), name))
+    assert len(reasons) == 2
+    assert [reasons.of(PodUID(name), G) for name in "pqr"] == [None, "q", "r"]
 
 
 def test_what_is_remembered_of_ordinary_pods_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

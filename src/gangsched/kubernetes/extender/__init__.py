@@ -1,8 +1,8 @@
 """A scheduler extender: gangs for a stock kube-scheduler, which is asked by HTTP.
 
-``_messages``, ``_plans``, ``_node_pauses`` and ``_answers`` are the protocol, without I/O. The
-other modules are the shell around it. ``run_extender`` needs the extra ``kubernetes``, and is
-loaded when it is first used.
+``_messages``, ``_reasons``, ``_plans``, ``_node_pauses`` and ``_answers`` are the protocol, without
+I/O. The other modules are the shell around it. ``run_extender`` needs the extra ``kubernetes``, and
+is loaded when it is first used.
 """
 
 from __future__ import annotations

@@ -17,9 +17,7 @@ Rules:
       member that waits for others, or for a capacity that is reserved for seconds;
   R3  if the filters of kube-scheduler refuse the decided node, although that node is nominated, the
       gang is withdrawn and the node is paused. Without the nomination the list may be a sample of
-      the feasible nodes: the node is nominated, and kube-scheduler tries it alone;
-  R4  reasons have no counts and no instants. kube-scheduler writes them to the pod, and its own
-      write would wake the pod again and again.
+      the feasible nodes: the node is nominated, and kube-scheduler tries it alone.
 """
 
 from __future__ import annotations
@@ -31,14 +29,7 @@ from typing import Final, Protocol, TypeAlias, final
 from attrs import frozen
 
 from gangsched.errors import InvalidPodGroupError
-from gangsched.events import (
-    Bind,
-    Effect,
-    GroupIncomplete,
-    GroupRejected,
-    PodNotAdmitted,
-    PodRefused,
-)
+from gangsched.events import Bind, Effect
 from gangsched.kubernetes.extender._messages import HostPriority, MetaVictims
 from gangsched.kubernetes.extender._node_pauses import NodePauses
 from gangsched.kubernetes.extender._plans import (
@@ -47,6 +38,7 @@ from gangsched.kubernetes.extender._plans import (
     PlanEffect,
     Plans,
 )
+from gangsched.kubernetes.extender._reasons import Reasons
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 
 __all__ = [
@@ -60,7 +52,6 @@ __all__ = [
     "View",
 ]
 
-_MOST_REASONS: Final = 4096
 _MOST_ORDINARY: Final = 65_536
 _BEST: Final = 10
 _PODS: Final = "pods"
@@ -164,7 +155,7 @@ class Extender:
         self._group = group
         self.plans: Final = Plans(timeout=timeout)
         self._pauses = NodePauses()
-        self._reasons: dict[str, str] = {}
+        self._reasons = Reasons()
         self._ordinary: dict[PodUID, None] = {}
 
     # What the scheduler says ----------------------------------------------------------------
@@ -178,21 +169,17 @@ class Extender:
                     key = self._group_of_known(uid)
                     # a pod that is gone, or has left its group, is a gang of its own
                     gangs.setdefault(key or GroupKey(uid), []).append(effect)
-                case GroupRejected(key, _attempt, reason):
-                    self._note(key, f"pod group {key}: {reason}")
-                case GroupIncomplete(key):
-                    self._note(key, f"pod group {key} is incomplete")
-                case PodRefused(uid, reason) | PodNotAdmitted(uid, reason):
-                    self._note(uid, reason)
                 case _:
-                    pass
-        for key in gangs:
-            self._reasons.pop(key, None)
+                    self._reasons.observe(effect)
+        for key, binds in gangs.items():
+            self._reasons.forget(key)
+            for bind in binds:
+                self._reasons.forget(bind.uid)
         return [*self.plans.decided(gangs, now)]
 
     def pod_is_gone(self, uid: PodUID) -> list[ExtenderEffect]:
         """Take in that a pod was deleted."""
-        self._reasons.pop(uid, None)
+        self._reasons.forget(uid)
         self._ordinary.pop(uid, None)
         return [*self.plans.pod_is_gone(uid)]
 
@@ -231,7 +218,7 @@ class Extender:
         bind = self.plans.bind_of(uid)
         if bind is None:
             self.plans.refuse(uid)
-            reason = self._reasons.get(uid) or self._reasons.get(key)
+            reason = self._reasons.of(uid, key)
             is_new = reason is None
             return _refused(names, reason or f"pod group {key} is not decided yet", [], is_new)
         if bind.node in names:
@@ -343,16 +330,9 @@ class Extender:
         self.plans.refuse(uid)
         return _refused(names, reason, [*withdrawn, PauseNode(bind.node)])
 
-    def _note(self, subject: str, reason: str) -> None:
-        self._reasons.pop(subject, None)
-        self._reasons[subject] = reason
-        if len(self._reasons) > _MOST_REASONS:
-            del self._reasons[next(iter(self._reasons))]
-
     def _check(self) -> None:
         """Check the invariants."""
         self.plans._check()
-        assert len(self._reasons) <= _MOST_REASONS
         assert len(self._ordinary) <= _MOST_ORDINARY
 
 

@@ -129,9 +129,7 @@ class ExtenderTerm:
         )
         tasks = _Tasks()
         try:
-            async with watches.watching(owner) as is_listed:
-                if not await tasks.until(_listed(is_listed), stop):
-                    return
+            if await watches.list_all(tasks, owner, stop):
                 await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
         finally:
             self.desk = None
@@ -254,8 +252,3 @@ class ExtenderTerm:
             max_binds=self.settings.client.bind_connections,
             grace=self.holding.grace,
         )
-
-
-async def _listed(is_listed: Callable[[], bool]) -> None:
-    while not is_listed():
-        await asyncio.sleep(_LOOK)
