@@ -181,6 +181,7 @@ class Credentials:
         self._clock = clock
         self._access: Access | None = None
         self._stamps: object = None
+        self._first: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._next_at = 0.0
         self._read_again_at = math.inf
@@ -193,14 +194,26 @@ class Credentials:
             raise ConfigurationError("credentials", "not loaded yet")
         return self._access
 
+    def begin(self) -> None:
+        """Begin the first reading, in another process; ``load`` waits for its end."""
+        if self._first is None:
+            self._first = asyncio.ensure_future(self._read_now())
+
+    def cancel(self) -> None:
+        """Forget the first reading, if it was begun and never waited for."""
+        if self._first is not None and not self._first.cancel() and not self._first.cancelled():
+            self._first.exception()  # else asyncio reports that the error was never seen
+
     async def load(self) -> Access:
-        """Read the access for the first time, and return it.
+        """Return the access that is read first, now or by ``begin``.
 
         Raises:
             ConfigurationError: It cannot be read.
             ModuleNotFoundError: The extra is not installed.
         """
-        await self._read_now()
+        self.begin()
+        assert self._first is not None
+        await self._first
         return self.access
 
     async def refresh(self, seen: Access) -> bool:

@@ -3,20 +3,24 @@
 Rules:
   R1  metrics of decisions are those of ``gangsched.metrics``; what is added here is about the API
       server, with the names of Kubernetes where it has the metric;
-  R2  without prometheus-client everything works but ``/metrics``, which says so.
+  R2  without prometheus-client everything works but ``/metrics``, which says so;
+  R3  metrics of decisions are there once a scheduler is watched: their module imports the
+      framework, which a replica does not need before it leads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from gangsched.configuration import Settings
-from gangsched.drivers._contract import DrivenScheduler
-from gangsched.framework import Scheduler
-from gangsched.kubernetes._demand import Demand
 from gangsched.kubernetes._server import Page
-from gangsched.metrics import Metrics
+
+if TYPE_CHECKING:
+    from gangsched.drivers._contract import DrivenScheduler
+    from gangsched.framework import Scheduler
+    from gangsched.kubernetes._demand import Demand
+    from gangsched.metrics import Metrics
 
 __all__ = ["Measures"]
 
@@ -50,7 +54,6 @@ class Measures:
         registry = self._registry = client.CollectorRegistry()
         client.ProcessCollector(registry=registry)
         client.GCCollector(registry=registry)
-        self._metrics = Metrics(registry, profile=settings.profile.scheduler_names[0])
         self._requests = client.Counter(
             "rest_client_requests_total",
             "Number of requests to the API server, by method and status code.",
@@ -79,7 +82,13 @@ class Measures:
 
     def watch(self, scheduler: Scheduler) -> DrivenScheduler:
         """Return a scheduler whose calls are measured."""
-        return scheduler if self._metrics is None else self._metrics.watch(scheduler)
+        if self._registry is None:
+            return scheduler
+        if self._metrics is None:
+            from gangsched.metrics import Metrics
+
+            self._metrics = Metrics(self._registry, profile=self._profile)
+        return self._metrics.watch(scheduler)
 
     def leads(self, leads: bool) -> None:
         """Note whether this replica leads."""

@@ -18,7 +18,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, final
 
@@ -59,14 +59,17 @@ class Replica:
 
     named: LeaderElection
     stop: asyncio.Event
-    make: Callable[[Api, Callable[[], bool]], Term]
+    make: Callable[[Api, Callable[[], bool]], Awaitable[Term]]
     leads: Callable[[bool], object]
     election: Election | None = None
     term: Term | None = None
 
     def problems(self) -> list[str]:
-        """Return why the replica is not ready."""
-        return [] if self.term is None else self.term.problems()
+        """Return why the replica is not ready; one that waits for the lease is ready."""
+        if self.term is not None:
+            return self.term.problems()
+        waits = self.election is not None and not self.election.is_leading
+        return [] if waits else ["not scheduling yet"]
 
     async def run(self, api: Api) -> None:
         """Lead, whenever the lease is ours, until *stop* is set."""
@@ -102,8 +105,9 @@ class Replica:
     async def _work(self, api: Api, lost: asyncio.Task[None] | None) -> None:
         """Work until *stop* is set, or until the lease is lost."""
         election = self.election
-        self.term = self.make(api, lambda: election is None or election.is_leading)
-        work = asyncio.create_task(self.term.run(self.stop))
+        term = await self.make(api, lambda: election is None or election.is_leading)
+        self.term = term
+        work = asyncio.create_task(term.run(self.stop))
         others = () if lost is None else (lost,)
         try:
             await asyncio.wait((work, *others), return_when=asyncio.FIRST_COMPLETED)

@@ -6,7 +6,9 @@ Rules:
   R1  when *stop* is set, no more is decided. Binds under way are waited for, then queued events and
       conditions for a moment, then the lease is given up;
   R2  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
-      is all that it needs.
+      is all that it needs;
+  R3  credentials are read by another process, and the scheduler is imported by another thread,
+      which takes longer than to become the leader. Neither waits for the other.
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
+from gangsched.kubernetes._configuration import Credentials, read_access
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._server import Server
-from gangsched.kubernetes._shell import Shell
 
-__all__ = ["connect_to", "run"]
+if TYPE_CHECKING:
+    from gangsched.kubernetes._shell import Shell
+
+__all__ = ["connect_to", "credentials_of", "run"]
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -61,10 +66,15 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
+    credentials = credentials_of(settings)
+    if api is None:
+        credentials.begin()
+        await asyncio.sleep(0)  # the other process is started before the import takes its time
+    importing = asyncio.create_task(asyncio.to_thread(_import_shell))
     measures, further = Measures(settings), tuple(plugins)
 
-    def shell(api: Api, may_write: Callable[[], bool]) -> Shell:
-        return Shell(
+    async def shell(api: Api, may_write: Callable[[], bool]) -> Shell:
+        return (await asyncio.shield(importing))(
             api,
             settings,
             plugins=further,
@@ -77,25 +87,40 @@ async def run(
 
     replica = Replica(settings.leader_election, stop, shell, measures.leads)
     server = Server(measures.pages(replica.problems))
-    if serve is not None:
-        port = await server.start(*serve)
-        _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
     try:
-        connected = await connect_to(settings) if api is None else api
+        if serve is not None:
+            port = await server.start(*serve)
+            _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
+        connected = await connect_to(settings, credentials) if api is None else api
         try:
             await replica.run(connected)
         finally:
             if api is None:
                 await connected.aclose()
     finally:
+        credentials.cancel()
+        importing.cancel()
         await server.stop()
 
 
-async def connect_to(settings: Settings, **more: int) -> Api:
-    """Connect to the API server that the configuration names.
+def _import_shell() -> type[Shell]:
+    from gangsched.kubernetes._shell import Shell
+
+    return Shell
+
+
+def credentials_of(settings: Settings) -> Credentials:
+    """Return the credentials that a configuration names; ``begin`` reads them."""
+    kubeconfig = settings.client.kubeconfig
+    return Credentials(lambda: read_access(kubeconfig=kubeconfig), on_problem=_not_read)
+
+
+async def connect_to(settings: Settings, credentials: Credentials, **more: int) -> Api:
+    """Connect to the API server.
 
     Args:
         settings: The configuration.
+        credentials: How to reach it.
         more: By name, further lanes and their numbers of connections.
     """
     client = settings.client
@@ -111,7 +136,7 @@ async def connect_to(settings: Settings, **more: int) -> Api:
     }
     chosen = cast("TransportName", client.transport)
     return await connect(
-        kubeconfig=client.kubeconfig, lanes=lanes, transport=chosen, on_problem=_not_read
+        lanes=lanes, transport=chosen, on_problem=_not_read, credentials=credentials
     )
 
 

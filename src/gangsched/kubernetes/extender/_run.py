@@ -21,7 +21,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
-from gangsched.kubernetes._run import connect_to
+from gangsched.kubernetes._run import connect_to, credentials_of
 from gangsched.kubernetes._server import Server
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._http import VerbServer
@@ -70,7 +70,7 @@ async def run_extender(
     stop = asyncio.Event() if stop is None else stop
     measures, further = Measures(settings), tuple(plugins)
 
-    def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
+    async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
         return ExtenderTerm(
             api,
             settings,
@@ -102,7 +102,8 @@ async def run_extender(
             _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
         lanes = {"ordinary": settings.client.bind_connections}
         lanes["nominations"] = settings.client.bind_connections
-        connected = await connect_to(settings, **lanes) if api is None else api
+        credentials = credentials_of(settings)
+        connected = await connect_to(settings, credentials, **lanes) if api is None else api
         try:
             await replica.run(connected)
         finally:
