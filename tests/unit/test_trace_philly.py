@@ -235,6 +235,7 @@ def objects(text: str) -> list[tuple[int, dict[str, Any]]]:
         ("[{},\n]", 2, "expected an object, got ']'"),
         ("[\n1]", 2, "expected an object or ']', got '1'"),
         ("[{}\n{}]", 2, "expected ',' or ']', got '{'"),
+        ('[{\n"a": 1\n} 7]', 3, "expected ',' or ']', got '7'"),
         ("[{}]\n[", 2, "expected nothing more, got '['"),
         ('[\n{"a": 1,\n"a": 2}]', 2, "not JSON: the key 'a' is given twice"),
         ('[{"a":\nNaN}]', 1, "not JSON: NaN is not a number in JSON"),
