@@ -13,12 +13,12 @@ is reserved, and domains and ports are not; see known limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import pytest
 from attrs import evolve
-from hypothesis import event, given
+from hypothesis import event as note_event
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -26,6 +26,7 @@ from gangsched import (
     Backfill,
     Bind,
     Effect,
+    Event,
     GroupKey,
     HostPort,
     LabelSelector,
@@ -121,9 +122,9 @@ class _Watch:
         self.started: dict[GroupKey, float] = {}
         self.backfilled = 0
 
-    def event(self, *_: object) -> None: ...
+    def event(self, event: Event, now: float) -> None: ...
 
-    def effects(self, effects: Sequence[Effect], now: float) -> None:
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         cluster = self.simulator.cluster
         nodes = {node.name: node for node in cluster.nodes()}
         binds = {PodUID(e.uid): e.node for e in effects if isinstance(e, Bind)}
@@ -156,7 +157,7 @@ def _run(workload: Workload) -> _Watch:
     watch.simulator = Simulator(workload, make, observers=(watch,))
     run_to_end(watch.simulator)
     assert all(job.is_finished for job in watch.simulator.jobs)
-    event(f"pods bound beside a reservation: {min(watch.backfilled, 3)}")
+    note_event(f"pods bound beside a reservation: {min(watch.backfilled, 3)}")
     return watch
 
 

@@ -35,11 +35,12 @@ _GANG: Final = {_PREFIX + "name": "g", _PREFIX + "min-available": "5"}
 
 def _node(name: str, cpu: int = 2, **more: Any) -> Node:
     offers = {"cpu": cpu, "ephemeral-storage": "10Gi", "pods": 10}
-    return Node(name=name, allocatable=offers, **{"labels": {_HOST: name}, **more})
+    given: dict[str, Any] = {"labels": {_HOST: name}, **more}
+    return Node(name=name, allocatable=offers, **given)
 
 
 def _pods(count: int, first: int = 0, **more: Any) -> list[Pod]:
-    given = {"labels": _GANG, "requests": {"cpu": 1}, **more}
+    given: dict[str, Any] = {"labels": _GANG, "requests": {"cpu": 1}, **more}
     return [Pod(name=f"p{n}", uid=f"p{n}", **given) for n in range(first, first + count)]
 
 
@@ -90,11 +91,12 @@ def test_member_that_fits_nowhere_is_not_named_if_the_gang_does_not_need_it() ->
 
 
 def test_constraint_of_the_remaining_nodes_is_named_beside_the_scarce_resource() -> None:
-    nodes = [_node("n0"), _node("n1"), _node("t", 9, taints=[Taint("a")])]
+    # the node without cpu is not named again: that cpu is scarce says it
+    nodes = [_node("n0"), _node("n1"), _node("none", 0), _node("t", 9, taints=[Taint("a")])]
     _all, reason, _member = _told(nodes, _pods(5))
     assert reason == (
         "at most 4 of 5 members fit: cpu is free in pieces too small;"
-        " of 3 nodes: 1 node(s) had untolerated taint(s)"
+        " of 4 nodes: 1 node(s) had untolerated taint(s)"
     )
 
 
