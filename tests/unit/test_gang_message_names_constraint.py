@@ -34,7 +34,7 @@ _GANG: Final = {_PREFIX + "name": "g", _PREFIX + "min-available": "5"}
 
 
 def _node(name: str, cpu: int = 2, **more: Any) -> Node:
-    offers = {"cpu": cpu, "ephemeral-storage": "10Gi", "pods": 10}
+    offers: dict[str, str | int] = {"cpu": cpu, "ephemeral-storage": "10Gi", "pods": 10}
     given: dict[str, Any] = {"labels": {_HOST: name}, **more}
     return Node(name=name, allocatable=offers, **given)
 
