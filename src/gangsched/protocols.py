@@ -75,6 +75,7 @@ __all__ = [
     "SkipsPods",
     "ShowsObjects",
     "SignsAttributes",
+    "SignsNodeAlone",
     "StateKey",
     "TopologyKeys",
 ]
@@ -573,6 +574,20 @@ class NodeSignature(Protocol):
         ...
 
 
+class SignsNodeAlone(Protocol):
+    """Optional for a plugin with ``node_signature``: whether pods change what that returns.
+
+    Each pod that a node takes or releases gives the node another signature. A plugin that declares
+    that it signs ``node.node`` alone is not asked again for it. A subclass that overrides
+    ``node_signature`` has to override this attribute, too; otherwise it is asked.
+    """
+
+    @property
+    def signs_node_alone(self) -> bool:
+        """Whether ``node_signature`` reads neither ``free`` nor ``pod_count`` nor ``pods``."""
+        ...
+
+
 class NodeLabelsRead(Protocol):
     """Optional for a plugin with ``node_signature``: which node labels it reads."""
 
@@ -586,9 +601,8 @@ class PodsRead(Protocol):
 
     For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
     another, and are shown the pods on each node. They are called again for every member of a gang
-    that is planned. Nothing is kept of their answers. They may look at every node of
-    ``state.nodes``. For any other pod the answers are kept, so they must not depend on the pods
-    on nodes.
+    that is planned. The answers are not cached. They may look at every node of ``state.nodes``. For
+    any other pod the answers are cached, so they must not depend on the pods on nodes.
 
     ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
     besides its pods.
@@ -653,7 +667,7 @@ class TopologyKeys(Protocol):
     """
 
     def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str] | None:
-        """Return the keys of the labels; None if ``filter`` reads more of a node or its pods."""
+        """Return the keys of the labels; None if ``filter`` reads more of a node than labels."""
         ...
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:

@@ -46,6 +46,11 @@ class NodeAffinity:
         """Return the node selector and the affinity; None if both are empty."""
         return (pod.node_selector, pod.affinity) if pod.node_selector or pod.affinity else None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only labels, and names of single nodes."""
         return None

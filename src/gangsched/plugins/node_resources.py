@@ -170,9 +170,14 @@ class NodeResourcesFit(NodeResources):
 
     def __attrs_post_init__(self) -> None:
         by_shape = self.scoring_strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
-        expected = "points of two ints, with ascending percentages and scores from 0 to 10"
-        if by_shape != bool(self.shape):
+        strategy = ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO.value
+        if by_shape and not self.shape:
+            expected = f"given if scoring_strategy is {strategy}"
             raise InvalidValueError("shape", self.shape, expected)
+        if self.shape and not by_shape:
+            expected = f"empty unless scoring_strategy is {strategy}"
+            raise InvalidValueError("shape", self.shape, expected)
+        expected = "points of two ints, with ascending percentages and scores from 0 to 10"
         last = -1
         for point in self.shape:
             if not isinstance(point, tuple) or len(point) != 2:

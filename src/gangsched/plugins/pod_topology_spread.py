@@ -99,6 +99,11 @@ class PodTopologySpread:
             pod.tolerations if honors_taints else None,
         )
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: of a node by itself the plugin reads only labels."""
         return None

@@ -18,9 +18,11 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched._core._quotas import Quota
 from gangsched._forms import (
     BOOL,
     INT,
+    RESOURCES,
     SECONDS,
     STR,
     Form,
@@ -28,6 +30,7 @@ from gangsched._forms import (
     as_object,
     at,
     choice,
+    many,
     optional,
 )
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
@@ -74,6 +77,7 @@ _BACKFILL: Final = Record(
     overdue_after=SECONDS,
     drain_for=SECONDS,
 )
+_QUOTA: Final = Record(Quota, whole=True, name=STR, namespaces=many(STR), hard=RESOURCES)
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
@@ -91,6 +95,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "backfill": optional(_BACKFILL.form),
     "strict_priorities": BOOL,
     "can_evict": optional(BOOL),
+    "quotas": many(_QUOTA.form),
 }
 
 
@@ -130,10 +135,10 @@ class Recipe:
             raise InvalidValueError("preset", preset, "one of " + ", ".join(_PRESETS))
         takes = inspect.signature(made_by).parameters
         names = [name for name in takes if name in _ARGUMENTS]
-        for name, value in arguments.items():
+        for name in arguments:
             if name not in names:
-                expected = f"an argument of presets.{made_by.__name__}"
-                raise InvalidValueError(name, value, expected)
+                expected = f"among those of presets.{made_by.__name__}: {', '.join(names)}"
+                raise InvalidValueError("arguments", name, expected)
         given = {name: arguments.get(name, takes[name].default) for name in names}
         if given["backoff"] is None:
             given["backoff"] = Backoff()
@@ -187,7 +192,7 @@ class Recipe:
         for name, value in arguments.items():
             form = _ARGUMENTS.get(name)
             if form is None:
-                raise InvalidValueError(at(inside, name), value, "an argument of a preset")
+                raise InvalidValueError(inside, name, "among those of the presets")
             read[name] = form.read(value, at(inside, name))
         preset = given["preset"]
         if isinstance(preset, str):

@@ -10,8 +10,8 @@ pod that finds none is put aside, and PostFilter decides whether its gang goes o
 member. A gang that is decided as a whole takes the same points in ``group_cycle``.
 
 Two checks come before any node is looked at. A gang that waits outside of its topology value is
-rejected, and so is a gang if the cluster as a whole lacks what it requests. After the cycle,
-``preempt`` looks for victims if the entity failed for lack of capacity.
+rejected, and so is a gang if the cluster as a whole lacks its ``min_resources``. After the cycle,
+``preempt`` looks for victims if the entity failed for lack of capacity and preemption is on.
 
 Rules:
   R1  the extension points run in the documented order. The binding cycle begins only when permit
@@ -42,7 +42,6 @@ from gangsched.framework.lifecycle.entity_outcomes import (
 from gangsched.framework.lifecycle.transition import (
     apply_verdict,
     readmit,
-    reject_group,
     transition,
 )
 from gangsched.framework.placement import choose_node, nominator, topology
@@ -171,7 +170,7 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
         own = None if entity.group is None else entity.group.key
         others = [key for key in state.attempts.giving_way if key != own]
         for key in others:
-            reject_group(state, key, Rejected(state.attempts.giving_way[key]), now=now)
+            apply_verdict(state, RejectGroup(key, state.attempts.giving_way[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity

@@ -10,12 +10,15 @@ its nodes move to, by the requests of the pod, so that plugins are asked once fo
 Every move is appended to a log with a version. A pod class reads the moves since the version that
 it has seen, and so updates its counts without looking at all nodes.
 
-Invariants (checked by ``_check``):
+Invariants (``_check`` checks I1):
   I1  each node is in exactly one class, and nodes in one class have equal signatures;
   I2  ``after`` and ``before`` lead to the class whose signature the node has after it has taken or
       released a pod with these requests;
-  I3  the moves since a version, applied to the classes of that version, give the current classes;
-  I4  empty classes are dropped before they outnumber the nodes.
+  I3  the moves since a version, applied to the classes of that version, give the current classes.
+
+Rules:
+  R1  ``forget_unused`` drops the empty classes when more than ``2 * nodes + 256`` classes were made
+      since they were last dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +32,16 @@ from gangsched.model import FrozenMap, Node, Pod, Resources
 from gangsched.protocols import NodeView
 from gangsched.resources import NOTHING, shifted
 
-__all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
+__all__ = [
+    "BOUNDLESS",
+    "LabelsRead",
+    "Move",
+    "NodeClass",
+    "NodeClasses",
+    "Sign",
+    "SignAfter",
+    "Snapshot",
+]
 
 _SPARE = 256
 _IDLE_LABELS = 8
@@ -197,6 +209,9 @@ class NodeClass:
 Sign: TypeAlias = Callable[[NodeView], tuple[Hashable, ...] | None]
 """Returns the signature of a node; see ``NodeClass.key``."""
 
+SignAfter: TypeAlias = Callable[[NodeView, tuple[Hashable, ...]], "tuple[Hashable, ...] | None"]
+"""Returns the signature of a node that has taken or released a pod, from its signature before."""
+
 Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
 """The class that a node left and the one it joined; None if the node was added or deleted."""
 
@@ -219,11 +234,13 @@ class NodeClasses:
         "_occupied",
         "_of",
         "_sign",
+        "_sign_after",
         "epoch",
     )
 
-    def __init__(self, sign: Sign | None = None) -> None:
+    def __init__(self, sign: Sign | None = None, sign_after: SignAfter | None = None) -> None:
         self._sign = sign
+        self._sign_after = sign_after
         self._of: dict[int, NodeClass] = {}
         self._known: dict[Hashable, NodeClass] = {}
         self._occupied: dict[NodeClass, None] = {}
@@ -303,7 +320,7 @@ class NodeClasses:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
             endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
-            found = self._classify(endless)
+            found = self._classify(endless, given.key)
             given.endless[resource] = found.endless[resource] = found
         return found
 
@@ -324,10 +341,15 @@ class NodeClasses:
         for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
         defaulted = shifted(sample.defaulted, requests.defaulted, sign)
-        return self._classify(Snapshot(sample.node, free, sample.pod_count + sign, defaulted))
+        sample = Snapshot(sample.node, free, sample.pod_count + sign, defaulted)
+        return self._classify(sample, given.key)
 
-    def _classify(self, sample: Snapshot) -> NodeClass:
-        key = None if self._sign is None else self._sign(sample)
+    def _classify(self, sample: Snapshot, before: tuple[Hashable, ...] | None = None) -> NodeClass:
+        """Return the class of a node; *before* is its signature before a change of capacity."""
+        if before is not None and self._sign_after is not None:
+            key = self._sign_after(sample, before)
+        else:
+            key = None if self._sign is None else self._sign(sample)
         found = None if key is None else self._known.get(key)
         if found is None:
             self._numbers += 1
