@@ -31,7 +31,7 @@ _NODE: Final[Object] = {
 def _pod(name: str) -> Object:
     port = {"containerPort": _PORT, "hostPort": _PORT}
     container = {"name": "c", "image": "i", "ports": [port]}
-    metadata = {"name": name, "namespace": next(iter(NAMESPACES)), "labels": {}}
+    metadata: Object = {"name": name, "namespace": next(iter(NAMESPACES)), "labels": {}}
     return {"metadata": metadata, "spec": {"containers": [container]}}
 
 

@@ -1,4 +1,4 @@
-"""What-if questions, backfill and smallest changes honour the constraints between pods."""
+"""What-if questions and smallest changes honour the constraints between pods."""
 
 from __future__ import annotations
 

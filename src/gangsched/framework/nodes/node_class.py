@@ -45,6 +45,7 @@ __all__ = [
 
 _SPARE = 256
 _IDLE_LABELS = 8
+_NONE: Final = NOTHING.defaulted
 BOUNDLESS: Final = 1 << 60
 """More of a resource than any pod requests."""
 
@@ -147,7 +148,7 @@ class Snapshot:
         node: Node,
         free: Mapping[str, int],
         pod_count: int,
-        defaulted: FrozenMap[int] = NOTHING.defaulted,
+        defaulted: FrozenMap[int] = _NONE,
     ) -> None:
         self.node: Node = node
         self.free: Mapping[str, int] = free
@@ -291,7 +292,7 @@ class NodeClasses:
 
     def taking(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
-        key = (requests, requests.defaulted) if requests.defaulted else requests
+        key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
         new = given.after.get(key)
         if new is None:
             new = self._step(given, requests, 1)
@@ -301,7 +302,7 @@ class NodeClasses:
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has released a pod. O(1), the first time O(plugins)."""
-        key = (requests, requests.defaulted) if requests.defaulted else requests
+        key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
         new = given.before.get(key)
         if new is None:
             new = self._step(given, requests, -1)
@@ -394,9 +395,7 @@ class NodeClasses:
             if found.key is not None and self._known.get(found.key) is not found:
                 raise InternalError(f"class {found.number} is not known by its key")
             if found.key is not None and self._sign is not None:
-                now = self._sign(
-                    Snapshot(view.node, dict(view.free), view.pod_count, view.defaulted)
-                )
+                now = self._sign(_frozen(view))
                 if now != found.key:
                     raise InternalError(f"node {index} is not what its class is")
         if sum(len(found.nodes) for found in self.occupied()) != len(self._of):

@@ -35,7 +35,7 @@ from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, Unsche
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement import sibling_search, topology
+from gangsched.framework.placement import choose_node, sibling_search, topology
 from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
@@ -52,6 +52,9 @@ __all__ = ["place"]
 
 _LOOK: Final = 100
 """The least number of steps that one combination of values costs, for its greedy passes."""
+
+_OF_CAPACITY: Final = ("Insufficient ", "Too many pods")
+"""How the reasons begin that a proof says already."""
 
 
 def place(
@@ -355,15 +358,27 @@ def _unschedulable(
     domain: Domain | None,
     diagnosis: Diagnosis | None = None,
 ) -> UnschedulableMember:
-    needed = task.needed
-    fits_alone = bool(pod_class.headroom)
-    if diagnosis is None:
+    """Return the member that keeps the gang from starting: one that fits nowhere, if there is one.
+
+    Args:
+        task: What was to be placed.
+        member: The first member that could not be placed.
+        pod_class: Its class.
+        found: Why no placement was found.
+        domain: The nodes that were tried; None for all.
+        diagnosis: Why no node took the member after its siblings were placed; None if the
+            constraints among them were not looked at.
+    """
+    after_siblings = diagnosis
+    nowhere = _needed_and_nowhere(task)
+    if nowhere is not None:
+        kind, member = nowhere
+        diagnosis = _diagnosis(task, kind)
+    elif diagnosis is None:
         diagnosis = pod_class.diagnosis()
-    elif isinstance(found, Impossible) and not found.fits:
-        fits_alone = False
     proof: Shortage | SearchBudgetExhausted
     if isinstance(found, BudgetExhausted):
-        proof = SearchBudgetExhausted(needed, found.placed, found.steps)
+        proof = SearchBudgetExhausted(task.needed, found.placed, found.steps)
     else:
         ask = task.asks[int(found.quota.name)]
         group = ask.group if task.shared else None
@@ -378,10 +393,51 @@ def _unschedulable(
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))
-    nowhere = domain is None and not fits_alone
-    return UnschedulableMember(
-        member.pod.uid, member.pod.key, str(diagnosis if nowhere else proof), diagnosis, proof
-    )
+    fits_alone = bool(pod_class.headroom)
+    if after_siblings is not None and isinstance(found, Impossible) and not found.fits:
+        fits_alone = False
+    if nowhere is not None or (domain is None and not fits_alone):
+        reason = str(diagnosis)
+    elif isinstance(proof, SearchBudgetExhausted):
+        reason = str(proof)
+    elif after_siblings is not None and proof.resource is None:
+        reason = f"{proof}: {after_siblings}"
+    else:
+        reason = f"{proof}{_refused_for_constraints(diagnosis)}"
+    return UnschedulableMember(member.pod.uid, member.pod.key, reason, diagnosis, proof)
+
+
+def _needed_and_nowhere(task: Task) -> tuple[Kind, Member] | None:
+    """Return the first member that fits on no node, if too few others are left. O(kinds x asks).
+
+    What else is short does not matter then: the gang cannot start before this one fits somewhere.
+    """
+    for ask in task.asks:
+        counted = [(kind, alike) for kind, alike in task.kinds.items() if kind.counts_for(ask)]
+        able = sum(len(alike) for kind, alike in counted if kind.pod_class.headroom)
+        if able < ask.count:
+            for kind, alike in counted:
+                if not kind.pod_class.headroom:
+                    return kind, alike[0]
+    return None
+
+
+def _diagnosis(task: Task, kind: Kind) -> Diagnosis:
+    """Return why no node takes the members of a kind, as the nodes are now. O(nodes)."""
+    check = task.checks.get(kind)
+    if check is None:
+        return kind.pod_class.diagnosis()
+    return choose_node.diagnosis(task.nodes, kind.pod_class, check)
+
+
+def _refused_for_constraints(diagnosis: Diagnosis) -> str:
+    """Return which nodes refuse a member for another reason than a lack of capacity."""
+    named = [
+        f"{count} {reason}"
+        for reason, count in diagnosis.reasons
+        if not reason.startswith(_OF_CAPACITY)
+    ]
+    return f"; of {diagnosis.nodes} nodes: {', '.join(named)}" if named else ""
 
 
 def _unlabelled(task: Task, info: PodGroupInfo) -> UnschedulableMember:
