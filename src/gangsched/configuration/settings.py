@@ -309,7 +309,7 @@ class _Mapping:
         given: object = self._given.pop(name, None)
         items = cast("list[object]", given) if isinstance(given, list) else []
         if not items or not all(isinstance(item, str) and item for item in items):
-            raise InvalidValueError(self.path(name), items or given, "a list of strings")
+            raise InvalidValueError(self.path(name), cast("object", given), "a list of strings")
         return cast("list[str]", items)
 
     def text(self, name: str, default: str) -> str:
