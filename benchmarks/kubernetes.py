@@ -1,19 +1,27 @@
 """How does `gangsched run` compare with kube-scheduler's own gang scheduling on one API server?
 
 kube-scheduler 1.36 with `GangScheduling`, and gangsched, on a real API server with simulated nodes.
-Each section below measures both in turn. The file with the figures keeps those of earlier sections,
-so the table can be measured in parts. We would act below 4 times the pods a second in the median of
-a shape with gangs, or 2 times in a pair; below 1.5 times for plain pods; above 0.2 times the
-processor time for gangs, or 0.25 times for plain pods; above 0.05 s for a wake-up, 2 s to lead,
-10 s to the first gang of a large cluster, half the memory; or if a gang that fits waits for 1 s.
+Each section below measures both in turn. The file with the figures keeps those of earlier sections
+and shapes, so the table can be measured in parts. We would act below 4 times the pods a second in
+the median of a shape with gangs, or 2 times in a pair; below 1.5 times for plain pods; above 0.2
+times the processor time for gangs, or 0.25 times for plain pods; above 0.05 s for a wake-up, 2 s to
+lead, 10 s to the first gang of a large cluster, half the memory; or if a gang that fits waits for
+1 s.
 
     python benchmarks/kubernetes.py [--json FILE] [--rounds 5] [SECTION …]
 
-even, uneven    pods a second of gangs and plain pods, on 1,000 nodes (7 min each at 5 rounds)
-wake-up         a gang that did not fit, 0.3 s later; wake-up-late: 2.5 s later (2 and 5 min)
-start-up        from the start of the process to leadership (1 min)
-churn           200 pods/s beside 20,000 pods on 5,000 nodes, for --minutes (2 min more)
-listing         first gang and memory beside 50,000 pods on 5,000 nodes (5 min)
+section         what is measured                                      quiet machine   ended after
+even, uneven    pods a second of gangs and plain pods, 1,000 nodes    7 min each      25 min each
+wake-up         a gang that did not fit, 0.3 s later                  2 min           10 min
+wake-up-late    the same, 2.5 s later                                 5 min           15 min
+start-up        from the start of the process to leadership           1 min           5 min
+churn           200 pods/s beside 20,000 pods on 5,000 nodes          12 min          --minutes + 15
+listing         first gang and memory beside 50,000 pods              5 min           25 min
+
+A section that fails, or is not finished by then, is ended. The rounds that even and uneven have
+finished by then are kept, the other sections are still measured, and the exit code is 1. Each round
+is written when it ends: with --resume, only the rounds that a shape still lacks are measured, so
+an interrupted run goes on where it stopped.
 
 Needs Go, which builds the control plane once, Linux, and the extra `kubernetes`. Everything runs on
 this machine, the API server too, and that is the larger part of the work: compare within one table.
@@ -25,15 +33,17 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from kubernetes_churn import churn
 from kubernetes_moments import listing, starts, wake_ups
 from kubernetes_rounds import CONTESTANTS, OURS, Cluster, Shape
-from kubernetes_table import described, read, table, write
-from support.control_plane import ControlPlane
+from kubernetes_table import add_round, begin, described, read, table, write
+from support.control_plane import ApiError, ControlPlane, ProgramFailed
 
 SHAPES: Final = {
     shape.name: shape
@@ -48,6 +58,20 @@ SHAPES: Final = {
 SECTIONS: Final = ("even", "uneven", "wake-up", "wake-up-late", "start-up", "churn", "listing")
 _LARGE: Final = 5000
 """Nodes of the sections about a large cluster."""
+_AT_MOST: Final = {
+    "even": 25.0,
+    "uneven": 25.0,
+    "wake-up": 10.0,
+    "wake-up-late": 15.0,
+    "start-up": 5.0,
+    "churn": 15.0,
+    "listing": 25.0,
+}
+"""Minutes after which a section is ended; of churn, beyond those that were asked for."""
+
+
+class _OverdueError(Exception):
+    """A section takes longer than it may."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,16 +89,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rate", type=float, default=200.0, help="of churn, in pods a second")
     parser.add_argument("--running", type=int, default=20_000, help="pods of churn")
     parser.add_argument("--pods", type=int, default=50_000, help="of listing")
+    parser.add_argument("--resume", action="store_true", help="keep the rounds that are there")
     options = parser.parse_args(arguments)
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(f"unknown sections {sorted(unknown)}; these are: {', '.join(SECTIONS)}")
     wanted = [name for name in SECTIONS if name in (options.sections or SECTIONS)]
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # stops the processes
     document = read(options.json)
+    failed: list[str] = []
     for together in (wanted[: _small(wanted)], wanted[_small(wanted) :]):
-        if together:
-            _measure(document, together, options)
-    print(table(document))
+        left = list(together)
+        while left:  # after a failure on a new control plane: what the old one has is not known
+            failed += _measure(document, left, options)
+    print(table(document) if document["measured"] else "nothing was measured")
+    if failed:
+        sys.exit(f"not measured, or not all of it: {', '.join(failed)}")
 
 
 def _small(wanted: Sequence[str]) -> int:
@@ -82,37 +111,79 @@ def _small(wanted: Sequence[str]) -> int:
     return sum(1 for name in wanted if name not in ("churn", "listing"))
 
 
-def _measure(document: dict[str, Any], wanted: Sequence[str], options: Any) -> None:
-    """Measure some sections on one control plane; the figures are written after each."""
+def _measure(document: dict[str, Any], left: list[str], options: Any) -> list[str]:
+    """Measure some sections on one control plane, until one fails; return those that failed.
+
+    The sections that were tried are taken out of *left*.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="gangsched-benchmark-") as folder,
         ControlPlane(Path(folder)) as plane,
     ):
         cluster = Cluster(plane)
         known = _Running(cluster)
-        for name in wanted:
-            print(f"{name} …", flush=True)
+        while left:
+            name = left.pop(0)
+            minutes = _AT_MOST[name] + (options.minutes if name == "churn" else 0.0)
+            print(f"{name} …, for at most {minutes:.0f} min", flush=True)
             described(document, name)
-            found: Any
-            match name:
-                case "even" | "uneven":
-                    cluster.uneven = name == "uneven"
-                    cluster.add_nodes(options.nodes)
-                    found = _rounds(cluster, [SHAPES[each] for each in options.shapes], options)
-                    cluster.remove_nodes()
-                case "wake-up" | "wake-up-late":
-                    delay = 0.3 if name == "wake-up" else 2.5
-                    found = wake_ups(cluster, plane, options.runs, delay)
-                case "start-up":
-                    found = starts(cluster, plane, options.rounds)
-                case "churn":
-                    known.add(options.running)
-                    found = churn(cluster, plane, OURS, 60 * options.minutes, options.rate)
-                case _:
-                    known.add(options.pods)
-                    found = listing(cluster, plane)
-            document["measured"][name] = found
-            write(options.json, document)
+            try:
+                with _at_most(60 * minutes):
+                    _section(document, name, cluster, plane, known, options)
+            except (_OverdueError, ApiError, OSError, ProgramFailed, RuntimeError) as error:
+                print(f"{name}: {error}", flush=True)
+                return [name]
+            finally:
+                cluster.stop()
+    return []
+
+
+def _section(
+    document: dict[str, Any],
+    name: str,
+    cluster: Cluster,
+    plane: ControlPlane,
+    known: _Running,
+    options: Any,
+) -> None:
+    """Measure one section; the figures are written when they are known."""
+    measured: dict[str, Any] = document["measured"]
+    match name:
+        case "even" | "uneven":
+            cluster.uneven = name == "uneven"
+            cluster.add_nodes(options.nodes)
+            shapes = [SHAPES[each] for each in options.shapes]
+            found = measured.setdefault(name, {})
+            begin(found, [shape.name for shape in shapes], CONTESTANTS, resume=options.resume)
+            _rounds(cluster, shapes, options.rounds, found, lambda: write(options.json, document))
+            cluster.remove_nodes()
+        case "wake-up" | "wake-up-late":
+            delay = 0.3 if name == "wake-up" else 2.5
+            measured[name] = wake_ups(cluster, plane, options.runs, delay)
+        case "start-up":
+            measured[name] = starts(cluster, plane, options.rounds)
+        case "churn":
+            known.add(options.running)
+            measured[name] = churn(cluster, plane, OURS, 60 * options.minutes, options.rate)
+        case _:
+            known.add(options.pods)
+            measured[name] = listing(cluster, plane)
+    write(options.json, document)
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise ``_OverdueError`` in the main thread if the block takes longer."""
+
+    def overdue(_number: int, _frame: FrameType | None) -> None:
+        raise _OverdueError(f"ended after {seconds / 60:.0f} min")
+
+    signal.signal(signal.SIGALRM, overdue)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Running:
@@ -131,16 +202,26 @@ class _Running:
         self._count = max(count, self._count)
 
 
-def _rounds(cluster: Cluster, shapes: Sequence[Shape], options: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {shape.name: {name: [] for name in CONTESTANTS} for shape in shapes}
-    for number in range(options.rounds):
+def _rounds(
+    cluster: Cluster,
+    shapes: Sequence[Shape],
+    rounds: int,
+    found: dict[str, Any],
+    keep: Callable[[], None],
+) -> None:
+    """Add rounds to each shape until it has enough; *keep* is called after each."""
+    for number in range(rounds):
         for shape in shapes:
+            if len(found.get(shape.name, {}).get(OURS, ())) > number:
+                continue
+            pair: dict[str, Any] = {}
             # in turn, so that neither contestant always has the warmer machine
             for name in CONTESTANTS if number % 2 else CONTESTANTS[::-1]:
                 figures = cluster.round(name, shape)
-                found[shape.name][name].append(figures._asdict())
+                pair[name] = figures._asdict()
                 print(f"{number} {shape.name} {name} {figures}", flush=True)
-    return found
+            add_round(found, shape.name, pair)
+            keep()
 
 
 if __name__ == "__main__":

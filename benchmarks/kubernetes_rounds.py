@@ -17,8 +17,9 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -106,6 +107,7 @@ class Cluster:
         self._pool: Final = ThreadPoolExecutor(_THREADS)
         self._numbers: Final = itertools.count(1)
         self._ports: Final[dict[str, tuple[str, int]]] = {}
+        self._started: list[Process] = []
         self._tokens: Final = {
             name: Account.create(self._admin, name, [_EVERYTHING]).token for name in CONTESTANTS
         }
@@ -117,6 +119,11 @@ class Cluster:
     def remove_nodes(self) -> None:
         """Delete every node."""
         self._admin.delete("/api/v1/nodes")
+
+    def stop(self) -> None:
+        """Stop every contestant that still runs, also after an error in the middle of a round."""
+        while self._started:
+            self._started.pop().stop()
 
     def start(self, contestant: str) -> Process:
         """Start a contestant, and return it once it is ready."""
@@ -159,10 +166,16 @@ class Cluster:
             command += [f"--secure-port={port}", f"--feature-gates={gates}", "--v=0"]
             command += [f"--authentication-kubeconfig={kubeconfig}"]
             command += [f"--authorization-kubeconfig={kubeconfig}"]
-            return Process(program, command, log)
+            return self._run(program, command, log)
         command = ["-m", "gangsched.cli", "run", f"--config={configuration}"]
         command += [f"--serve=127.0.0.1:{port}", "-v", "0"]
-        return Process(Path(sys.executable), command, log)
+        return self._run(Path(sys.executable), command, log)
+
+    def _run(self, program: Path, command: Sequence[str], log: Path) -> Process:
+        self._started = [each for each in self._started if each.is_running]
+        process = Process(program, command, log)
+        self._started.append(process)
+        return process
 
     def round(self, contestant: str, shape: Shape) -> Figures:
         """Start a contestant, let it place one shape, and stop it."""
@@ -318,6 +331,10 @@ class _Binds:
         return gangs
 
     def _follow(self, version: str) -> None:
+        with suppress(OSError):  # the API server is stopped if the section is ended
+            self._see(version)
+
+    def _see(self, version: str) -> None:
         while len(self.at) < self._expected:
             line = b""
             for line in self._lines(version):

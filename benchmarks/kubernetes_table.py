@@ -12,18 +12,20 @@ import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-__all__ = ["described", "page_with", "read", "table", "write"]
+__all__ = ["add_round", "begin", "described", "page_with", "read", "table", "write"]
 
 _IN_TREE: Final = "in-tree"
 _OURS: Final = "gangsched"
 _BEGIN: Final = "<!-- figures: begin -->"
 _END: Final = "<!-- figures: end -->"
 _FORMAT: Final = 1
+_SHAPES: Final = ("100x10", "20x50", "2x500", "10x50+500", "plain")
+"""In which order the table has them, whatever the order in which they were measured."""
 
 Document = dict[str, Any]
 
@@ -60,6 +62,30 @@ def described(document: Document, section: str) -> None:
     document["load_before"][section] = round(os.getloadavg()[0], 2)
 
 
+def begin(
+    found: Document, shapes: Sequence[str], contestants: Sequence[str], *, resume: bool
+) -> None:
+    """Prepare the figures of a section for more rounds of some shapes.
+
+    Rounds of other shapes stay. Those of *shapes* stay if the measurement is resumed, but only
+    those of both contestants, in which the same was measured as today.
+    """
+    for shape in shapes:
+        before = found.get(shape, {})
+        whole = set(before) == set(contestants) and all(
+            "events" in each for rounds in before.values() for each in rounds
+        )
+        if not (resume and whole):
+            found.pop(shape, None)
+
+
+def add_round(found: Document, shape: str, pair: Mapping[str, Any]) -> None:
+    """Add one round of a shape: the figures of each contestant."""
+    rounds = found.setdefault(shape, {name: [] for name in sorted(pair, reverse=True)})
+    for name, figures in pair.items():
+        rounds[name].append(figures)
+
+
 def table(document: Document) -> str:
     """Return the table as Markdown."""
     machine, measured = document["machine"], document["measured"]
@@ -69,7 +95,7 @@ def table(document: Document) -> str:
         " on the same cores."
     ]
     for section, title in (("even", "Equal nodes"), ("uneven", "Nodes that differ by some KiB")):
-        if section in measured:
+        if measured.get(section):
             parts += [f"**{title}**", _shapes(measured[section])]
     if moments := _moments(measured):
         head = "| | kube-scheduler | gangsched |\n|---|---|---|"
@@ -95,7 +121,8 @@ def _shapes(measured: dict[str, Any]) -> str:
         "| CPU ratio | spread ms | events | partial |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for shape, rounds in measured.items():
+    for shape in sorted(measured, key=_SHAPES.index):
+        rounds = measured[shape]
         theirs, ours = rounds[_IN_TREE], rounds[_OURS]
         pairs = list(zip(theirs, ours, strict=True))
         cells = [
@@ -130,6 +157,9 @@ def _moments(measured: dict[str, Any]) -> list[str]:
         if section in measured:
             found = measured[section]
             rows.append((what, _three(found[_IN_TREE], 3), _three(found[_OURS], 3)))
+    if cpu := measured.get("start-up", {}).get("cpu_s"):
+        what = "processor time until then, s"
+        rows.append((what, _three(cpu[_IN_TREE], 2), _three(cpu[_OURS], 2)))
     if "listing" in measured:
         theirs, ours = measured["listing"][_IN_TREE], measured["listing"][_OURS]
         for key, what, digits in (

@@ -33,6 +33,7 @@ from gangsched.events import (
     Release,
 )
 from gangsched.framework import Scheduler
+from gangsched.framework.lifecycle.group_attempt import lacks_members
 from gangsched.model import PodUID
 from gangsched.replay import RecordedScheduler
 
@@ -44,7 +45,9 @@ T = TypeVar("T")
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
 _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
-_STATES: Final[tuple[str, ...]] = ("incomplete", "pending", "waiting", "started")
+_STATES: Final[tuple[str, ...]] = (
+    *("incomplete", "pending", "waiting", "started", "partly_running"),
+)
 
 
 @final
@@ -79,6 +82,7 @@ class Metrics:
         self._lock = threading.RLock()
         self._scheduler: Scheduler | None = None
         self._waits: dict[PodUID, float] = {}
+        self._of_result: dict[str, tuple[Any, Any]] = {}
         by_result = {"labelnames": ("profile", "result"), "registry": registry}
         plain = {"labelnames": ("profile",), "registry": registry}
         self._attempts = client.Counter(
@@ -164,8 +168,15 @@ class Metrics:
             result: ``scheduled``, ``waiting``, ``unschedulable`` or ``error``.
             seconds: The duration of the attempt.
         """
-        self._attempts.labels(self._profile, result).inc()
-        self._attempt_seconds.labels(self._profile, result).observe(seconds)
+        found = self._of_result.get(result)
+        if found is None:  # looked up once: labels() costs more than what it returns
+            found = self._of_result[result] = (
+                self._attempts.labels(self._profile, result),
+                self._attempt_seconds.labels(self._profile, result),
+            )
+        attempts, attempt_seconds = found
+        attempts.inc()
+        attempt_seconds.observe(seconds)
 
     def collect(self) -> Iterator[Any]:
         """Return the current queue depths; called by the registry at a scrape.
@@ -269,7 +280,11 @@ class MeasuredScheduler:
 
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
-        return self._seen(lambda: self._calls.handle(event, now=now), now)
+        with self._lock:
+            effects = self._calls.handle(event, now=now)
+            if effects:
+                self._metrics.see(effects, now)
+            return effects
 
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.advance``."""
@@ -321,6 +336,8 @@ class MeasuredScheduler:
 
 def _result(effects: tuple[Effect, ...]) -> str:
     """Return the result of an attempt: the best one that its effects contain."""
+    if len(effects) == 1 and type(effects[0]) is Bind:
+        return "scheduled"
     kinds = {type(effect) for effect in effects}
     if Bind in kinds:
         return "scheduled"
@@ -338,5 +355,5 @@ def _state(info: PodGroupInfo) -> str:
     if info.waiting:
         return "waiting"
     if info.was_scheduled:
-        return "started"
+        return "partly_running" if lacks_members(info) else "started"
     return "pending" if info.is_complete else "incomplete"

@@ -31,6 +31,7 @@ from gangsched._fields import (
     check_flag,
     check_instant,
     check_namespace,
+    check_positive,
     check_string,
     check_text,
     check_texts,
@@ -272,7 +273,12 @@ class Pod:
         unmodelled: The hard constraints of the pod that this library does not know, each in words.
             A pod with one is not scheduled, and does not count for the quorum of its group.
         tolerations: The taints that the pod tolerates.
-        pod_group: ``spec.schedulingGroup.podGroupName``; None if it is not set.
+        pod_group: The name of its group, ``spec.schedulingGroup.podGroupName``; None if it is not
+            set. Labels and annotations may name the group too: see ``membership``.
+        min_available: The quorum of that group, for groups without a ``PodGroup``; None if it is
+            not set. Kubernetes has no such field: manifests use a label.
+        role: The role in that group, such as ``worker``; None if it is not set. Kubernetes has no
+            such field: manifests use a label.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
@@ -311,6 +317,8 @@ class Pod:
         validator=check_each(Toleration, "a Toleration"),
     )
     pod_group: str | None = field(default=None, validator=optional(check_string))
+    min_available: int | None = field(default=None, validator=optional(check_positive))
+    role: str | None = field(default=None, validator=optional(check_string))
     scheduling_gates: tuple[str, ...] = field(
         default=(), converter=_names, validator=check_each(str, "a string")
     )

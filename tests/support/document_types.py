@@ -6,9 +6,10 @@ a program of its own and becomes a module of its own. Lines keep their numbers: 
 ``docs/how-to/write_a_driver.py:12`` is in line 12 of ``docs/how-to/write-a-driver.md``.
 
 It also writes ``mypy.ini`` and ``pyrightconfig.json``, so that both checkers run in FOLDER without
-arguments. Both are strict, with three exceptions. Functions in examples may leave annotations out,
-so overrides of methods are not compared. A later block may define a name again, to extend an
-example step by step. A doctest may show a value, or the exception that the block before it caught.
+arguments. Both are strict, and every function is annotated: what a reader copies passes the same
+checks in a project of theirs. Two exceptions: a later block may define a name again, to extend an
+example step by step; and a doctest may show a value, or the exception that the block before it
+caught.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["modules_of", "write_modules"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _BLOCK: Final = re.compile(
-    r"^(?:<!-- file: (?P<file>\S+) -->\n+)?^```python\n(?P<text>.*?)^```$",
+    r"^(?:<!-- file: (?P<file>\S+) -->\n+)?^```py(?:thon)?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _NAMESPACE: Final = "import pathlib; folder = pathlib.Path()"
@@ -34,23 +35,26 @@ _NAMESPACE: Final = "import pathlib; folder = pathlib.Path()"
 _MYPY: Final = """[mypy]
 files = .
 strict = True
-allow_untyped_defs = True
-allow_incomplete_defs = True
-allow_untyped_calls = True
 allow_redefinition = True
 disable_error_code = no-redef
 namespace_packages = True
 explicit_package_bases = True
 ignore_missing_imports = True
+
+# the packages that these programs extend have no types
+[mypy-hosts.*]
+disallow_subclassing_any = False
+disallow_untyped_decorators = False
 """
 _PYRIGHT: Final = {
     "include": ["."],
+    # the packages that these programs extend have no types
+    "exclude": ["hosts"],
     "pythonVersion": "3.11",
-    "typeCheckingMode": "standard",
+    "typeCheckingMode": "strict",
     "reportRedeclaration": "none",
     "reportUnusedExpression": "none",
     "reportPossiblyUnboundVariable": "none",
-    "reportIncompatibleMethodOverride": "none",
     "reportMissingImports": "none",
     "reportMissingModuleSource": "none",
 }
@@ -79,7 +83,7 @@ def modules_of(name: str, text: str) -> dict[str, str]:
 
 
 def write_modules(folder: Path) -> Iterator[Path]:
-    """Write the modules of all documents below a folder, and yield their paths."""
+    """Write the modules of all documents below a folder, and the programs that pages include."""
     for page in (_ROOT / "README.md", *sorted((_ROOT / "docs").glob("**/*.md"))):
         place = page.relative_to(_ROOT)
         if "_build" in place.parts:
@@ -90,6 +94,11 @@ def write_modules(folder: Path) -> Iterator[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source, encoding="utf-8")
             yield path
+    for program in sorted((_ROOT / "docs" / "how-to" / "hosts").glob("*.py")):
+        path = folder / "hosts" / program.name  # how-to is no name of a package
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(program.read_text(encoding="utf-8"), encoding="utf-8")
+        yield path
 
 
 def _of_doctests(text: str) -> str:

@@ -17,12 +17,13 @@ from typing import Final
 
 from gangsched._text import printable
 from gangsched.cli._files import BadInputError
-from gangsched.cli._run import INTERRUPTED
 from gangsched.errors import GangschedError
 
-__all__ = ["BAD_INPUT", "execute"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "execute"]
 
 BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 
 def execute(

@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any, Final
 
 from gangsched._seconds import format_span
+from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import print_json
 from gangsched.cli._options import add_policy
 from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_file, draw
-from gangsched.cli._run import INTERRUPTED, add_run, run_settings
+from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source
 from gangsched.simulation import Counts, Distribution, Report

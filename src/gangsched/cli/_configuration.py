@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._imports import factories
-from gangsched.configuration import Settings, make_scheduler, read_settings
+from gangsched.configuration import Settings, read_settings
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Scheduler
-from gangsched.protocols import ClusterState
-from gangsched.run_times import AnnotatedRunTimes
-from gangsched.simulation import RUN_SECONDS
+
+if TYPE_CHECKING:
+    from gangsched.framework import Scheduler
+    from gangsched.protocols import ClusterState
 
 __all__ = ["configured", "plugin_factories", "read_configuration"]
 
@@ -42,6 +43,11 @@ def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., o
 
 def configured(file: str) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler of a file. ``Backfill`` knows the run times of workloads."""
+    # not before: ``run`` reads its configuration first, and then asks for its credentials
+    from gangsched.configuration import make_scheduler
+    from gangsched.run_times import AnnotatedRunTimes
+    from gangsched.simulation import RUN_SECONDS
+
     settings = read_configuration(file)
     made = plugin_factories(settings, file)
 

@@ -6,8 +6,8 @@ import argparse
 from importlib import resources
 from typing import Any
 
+from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._options import default_settings
-from gangsched.cli._run import INTERRUPTED
 from gangsched.cli._simulate import print_as, run
 from gangsched.cli._workload import Source
 from gangsched.simulation import Workload

@@ -11,11 +11,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gangsched.cli._files import BadInputError
-from gangsched.framework import Scheduler
-from gangsched.protocols import ClusterState
+
+if TYPE_CHECKING:
+    from gangsched.framework import Scheduler
+    from gangsched.protocols import ClusterState
 
 __all__ = ["factories", "imported", "maker"]
 
@@ -49,6 +51,8 @@ def imported(where: str, text: str) -> Any:
 
 def maker(where: str, text: str) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler that ``module:function`` names."""
+    from gangsched.framework import Scheduler
+
     function = imported(where, text)
 
     def make(cluster: ClusterState) -> Scheduler:

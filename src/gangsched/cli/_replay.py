@@ -7,9 +7,9 @@ import sys
 from typing import Any, Final
 
 from gangsched._text import printable
+from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import BadInputError, lines
 from gangsched.cli._options import POLICY, add_policy, make_of, policy_settings
-from gangsched.cli._run import INTERRUPTED
 from gangsched.replay import Replay, read_log
 
 __all__ = ["add_replay"]

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from gangsched._seconds import format_span
+from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import print_json, written
 from gangsched.cli._options import add_policy
 from gangsched.cli._picture import add_picture, check_file, draw
 from gangsched.cli._run import (
-    INTERRUPTED,
     InterruptedRunError,
     Interrupts,
     add_run,

@@ -6,11 +6,15 @@
 
     settings = read_settings(yaml.safe_load(text))
     scheduler = make_scheduler(settings, cluster)
+
+``make_scheduler`` is imported when it is first used: the framework takes a third of a second, and a
+program that only reads a configuration does not need it.
 """
 
 from __future__ import annotations
 
-from gangsched.configuration.scheduler import make_scheduler
+from typing import TYPE_CHECKING, Any
+
 from gangsched.configuration.settings import (
     ClientConnection,
     LeaderElection,
@@ -18,6 +22,9 @@ from gangsched.configuration.settings import (
     Settings,
     read_settings,
 )
+
+if TYPE_CHECKING:
+    from gangsched.configuration.scheduler import make_scheduler
 
 __all__ = [
     "ClientConnection",
@@ -27,3 +34,12 @@ __all__ = [
     "make_scheduler",
     "read_settings",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load ``make_scheduler`` when it is first used."""
+    if name != "make_scheduler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gangsched.configuration.scheduler import make_scheduler
+
+    return make_scheduler

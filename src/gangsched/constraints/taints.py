@@ -74,7 +74,8 @@ class Taint:
 
 
 @final
-@frozen
+# hashed several times for each pod, as a part of its equivalence class
+@frozen(cache_hash=True)
 class Toleration:
     """A toleration of a pod for taints.
 

@@ -7,7 +7,9 @@ Rules:
       scheduler reads the object from the cluster state, so the latest event is enough;
   R3  deletions and reports of binds are never replaced, and no event is moved across one of the
       same object. If a pod is recreated under its UID, the scheduler sees the deletion first;
-  R4  no event is moved across a marker, since ``stop`` covers the events submitted before it.
+  R4  no event is moved across a marker, since ``stop`` covers the events submitted before it;
+  R5  which event is about which object is noted only while the limit is reached, and until half of
+      the items have left. Below it, an item costs a place in a queue and nothing else.
 
 Not thread-safe. The blocking driver calls it under its lock.
 """
@@ -71,36 +73,62 @@ class Inbox:
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self._slots: deque[_Slot] = deque()
-        self._replaceable: dict[Hashable, _Slot] = {}
+        self._replaceable: dict[Hashable, _Slot] | None = None
 
     def put(self, event: Event) -> None:
-        """Add an event, or let it replace one that waits. O(1)."""
+        """Add an event, or let it replace one that waits. Amortised O(1)."""
+        replaceable = self._replaceable
+        if replaceable is None:
+            if len(self._slots) < self.limit:
+                self._slots.append(_Slot(event))
+                return
+            replaceable = self._replaceable = self._indexed()
         subject, replaces = _subject(event)
-        waiting = self._replaceable.get(subject)
+        waiting = replaceable.get(subject)
         if replaces and waiting is not None and len(self._slots) >= self.limit:
             waiting.item = _merged(waiting.item, event)
             return
         slot = _Slot(event)
         self._slots.append(slot)
         if replaces:
-            self._replaceable[subject] = slot
+            replaceable[subject] = slot
         else:
-            self._replaceable.pop(subject, None)
+            replaceable.pop(subject, None)
+
+    def _indexed(self) -> dict[Hashable, _Slot]:
+        """Return the slots whose events may be replaced, by their subjects. O(waiting)."""
+        found: dict[Hashable, _Slot] = {}
+        for slot in self._slots:
+            if isinstance(slot.item, Marker):
+                found.clear()
+                continue
+            subject, replaces = _subject(slot.item)
+            if replaces:
+                found[subject] = slot
+            else:
+                found.pop(subject, None)
+        return found
 
     def mark(self, marker: Marker) -> None:
         """Add a marker. Events that wait are not replaced any more."""
         self._slots.append(_Slot(marker))
-        self._replaceable.clear()
+        if self._replaceable is not None:
+            self._replaceable.clear()
 
     def take(self) -> Event | Marker | None:
         """Remove and return the first item; None if there is none, or if it is ``STOP``. O(1)."""
-        if not self.is_ready:
+        slots = self._slots
+        if not slots or slots[0].item is Marker.STOP:
             return None
-        slot = self._slots.popleft()
-        if not isinstance(slot.item, Marker):
-            subject, _replaces = _subject(slot.item)
-            if self._replaceable.get(subject) is slot:
-                del self._replaceable[subject]
+        slot = slots.popleft()
+        replaceable = self._replaceable
+        if replaceable is not None:
+            if len(slots) < self.limit // 2:
+                self._replaceable = None
+            elif not isinstance(slot.item, Marker):
+                subject, _replaces = _subject(slot.item)
+                if replaceable.get(subject) is slot:
+                    del replaceable[subject]
         return slot.item
 
     def take_stop(self) -> bool:

@@ -259,7 +259,8 @@ class Driver:
             taken += 1
             self._let_senders_go()
             self._engine.take(item)
-            await self._perform()
+            if self._has_to_perform():
+                await self._perform()
         return taken
 
     async def _decide(self, *, at_most: int) -> bool:
@@ -269,8 +270,20 @@ class Driver:
             if not self._engine.decide():
                 return self._engine.failure is None
             decided += 1
-            await self._perform()
+            if self._has_to_perform():
+                await self._perform()
         return False
+
+    def _has_to_perform(self) -> bool:
+        """Return whether ``_perform`` would do anything; most events need nothing."""
+        engine = self._engine
+        return (
+            bool(self._outcomes)
+            or engine.can_start
+            or self._fatal is not None
+            or (self._one_at_a_time and engine.is_busy)
+            or time.perf_counter() - self._slice_began >= _SLICE
+        )
 
     async def _perform(self) -> None:
         """Start operations and take in outcomes, until neither can be done without waiting."""
@@ -333,12 +346,26 @@ class Driver:
         Args:
             stopping: Whether ``stop`` was seen already, and only outcomes are waited for.
         """
-        inbox = self._inbox
+        inbox, seconds = self._inbox, self._engine.timeout()
+        expired = False
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            self._wake()
+
+        # asyncio.timeout costs three times as much, for each event that comes alone
+        loop = asyncio.get_running_loop()
+        timer = None if seconds is None else loop.call_later(seconds, expire)
         try:
-            async with asyncio.timeout(self._engine.timeout()):
-                while not (self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping):
-                    await self._sleep_until_woken()
-        except TimeoutError:
+            while not (self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping):
+                await self._sleep_until_woken()
+                if expired:
+                    break
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if expired:
             self._engine.advance()
 
     async def _sleep_until_an_outcome(self) -> None:

@@ -2,34 +2,35 @@
 
 The pure half needs no client and no cluster: the events of a watch as events of the scheduler, and
 decisions as bodies of requests. ``run`` is a scheduler on a cluster; it needs the extra
-``kubernetes``, and is loaded when it is first used.
+``kubernetes``. Each name is loaded when it is first used: a replica that starts asks for its
+credentials before it loads the scheduler.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from gangsched.configuration import (
-    ClientConnection,
-    LeaderElection,
-    ProfileSettings,
-    Settings,
-    read_settings,
-)
-from gangsched.kubernetes._volume_patches import node_selection, volume_binding
-from gangsched.kubernetes.convert import (
-    DEFAULT_SCHEDULERS,
-    Notification,
-    binding,
-    deletion,
-    read_event,
-    read_notification,
-    unschedulable_condition,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from gangsched.configuration import (
+        ClientConnection,
+        LeaderElection,
+        ProfileSettings,
+        Settings,
+        read_settings,
+    )
     from gangsched.kubernetes._configuration import ConfigurationError
     from gangsched.kubernetes._run import run
+    from gangsched.kubernetes._volume_patches import node_selection, volume_binding
+    from gangsched.kubernetes.convert import (
+        DEFAULT_SCHEDULERS,
+        Notification,
+        binding,
+        deletion,
+        read_event,
+        read_notification,
+        unschedulable_condition,
+    )
 
 __all__ = [
     "DEFAULT_SCHEDULERS",
@@ -51,16 +52,31 @@ __all__ = [
 ]
 
 
+_CONVERT: Final = "gangsched.kubernetes.convert"
+_ORIGINS: Final = {
+    "ConfigurationError": "gangsched.kubernetes._configuration",
+    "node_selection": "gangsched.kubernetes._volume_patches",
+    "run": "gangsched.kubernetes._run",
+    "volume_binding": "gangsched.kubernetes._volume_patches",
+    **dict.fromkeys(
+        ("ClientConnection", "LeaderElection", "ProfileSettings", "Settings", "read_settings"),
+        "gangsched.configuration",
+    ),
+    **dict.fromkeys(("DEFAULT_SCHEDULERS", "Notification", "binding", "deletion"), _CONVERT),
+    **dict.fromkeys(("read_event", "read_notification", "unschedulable_condition"), _CONVERT),
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Load what talks to an API server when it is first used: the rest needs no extra."""
-    match name:
-        case "run":
-            from gangsched.kubernetes._run import run
+    """Load a name when it is first used."""
+    if name == "convert":
+        return import_module(_CONVERT)
+    if name not in _ORIGINS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_ORIGINS[name]), name)
+    return value
 
-            return run
-        case "ConfigurationError":
-            from gangsched.kubernetes._configuration import ConfigurationError
 
-            return ConfigurationError
-        case _:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """Return the names, loaded or not."""
+    return sorted({*globals(), *_ORIGINS, "convert"})

@@ -221,6 +221,7 @@ async def connect(
     transport: TransportName = "auto",
     lanes: Mapping[str, int] = DEFAULT_LANES,
     on_problem: Callable[[Exception], None] = lambda _error: None,
+    credentials: Credentials | None = None,
 ) -> Api:
     """Return one API server; see ``connect_client``."""
     return await connect_client(
@@ -229,6 +230,7 @@ async def connect(
         transport=transport,
         lanes=lanes,
         on_problem=on_problem,
+        credentials=credentials,
     )
 
 
@@ -239,6 +241,7 @@ async def connect_client(
     transport: TransportName = "auto",
     lanes: Mapping[str, int] = DEFAULT_LANES,
     on_problem: Callable[[Exception], None] = lambda _error: None,
+    credentials: Credentials | None = None,
 ) -> Client:
     """Return one API server, with credentials that are kept current until it is closed.
 
@@ -251,24 +254,26 @@ async def connect_client(
             no proxy is needed, else aiohttp.
         lanes: The most connections of each lane.
         on_problem: Called with the error of a later reading of the credentials that failed.
+        credentials: Those to use, instead of *kubeconfig* and *context*; they may be loading.
 
     Raises:
         ConfigurationError: The configuration is absent or malformed.
         InvalidValueError: *transport* is unknown.
         ModuleNotFoundError: The extra ``kubernetes`` is not installed.
     """
-    credentials = Credentials(
-        lambda: read_access(kubeconfig=kubeconfig, context=context), on_problem=on_problem
-    )
-    loading = asyncio.ensure_future(credentials.load())
+    if credentials is None:
+        credentials = Credentials(
+            lambda: read_access(kubeconfig=kubeconfig, context=context), on_problem=on_problem
+        )
+    credentials.begin()
     await asyncio.sleep(0)
     try:
         # imported while the other process reads
         made = _transport(transport)
     except BaseException:
-        loading.cancel()
+        credentials.cancel()
         raise
-    await loading
+    await credentials.load()
     client = Client(credentials, lambda access: made(access, lanes), on_problem=on_problem)
     client.keep_current()
     return client

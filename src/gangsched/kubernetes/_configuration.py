@@ -151,7 +151,8 @@ def _access(source: str, done: subprocess.CompletedProcess[bytes]) -> Access:
     if "problem" in answer:
         raise ConfigurationError(source, answer["problem"])
     if not str(answer["server"]).startswith(("http://", "https://")):
-        raise ConfigurationError(source, f"expected the URL of a server, got {answer['server']!r}")
+        expected = f"expected the URL of a server, got {answer['server']!r}"
+        raise ConfigurationError(source, f"clusters[].cluster.server: {expected}")
     answer["server"] = answer["server"].rstrip("/")
     answer["files"] = tuple(answer["files"])
     return Access(**answer)
@@ -181,6 +182,7 @@ class Credentials:
         self._clock = clock
         self._access: Access | None = None
         self._stamps: object = None
+        self._first: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._next_at = 0.0
         self._read_again_at = math.inf
@@ -193,14 +195,26 @@ class Credentials:
             raise ConfigurationError("credentials", "not loaded yet")
         return self._access
 
+    def begin(self) -> None:
+        """Begin the first reading, in another process; ``load`` waits for its end."""
+        if self._first is None:
+            self._first = asyncio.ensure_future(self._read_now())
+
+    def cancel(self) -> None:
+        """Forget the first reading, if it was begun and never waited for."""
+        if self._first is not None and not self._first.cancel() and not self._first.cancelled():
+            self._first.exception()  # else asyncio reports that the error was never seen
+
     async def load(self) -> Access:
-        """Read the access for the first time, and return it.
+        """Return the access that is read first, now or by ``begin``.
 
         Raises:
             ConfigurationError: It cannot be read.
             ModuleNotFoundError: The extra is not installed.
         """
-        await self._read_now()
+        self.begin()
+        assert self._first is not None
+        await self._first
         return self.access
 
     async def refresh(self, seen: Access) -> bool:

@@ -113,9 +113,7 @@ class Connection(asyncio.Protocol):
             Dropped: There is no answer.
         """
         answer = self._send(data)
-        timer = self._loop.call_later(
-            timeout, self.drop, f"no answer within {format_duration(timeout)} s"
-        )
+        timer = self._loop.call_later(timeout, self._late, "no answer within", timeout)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -141,9 +139,7 @@ class Connection(asyncio.Protocol):
         self._stream = self._loop.create_future()
         answer = self._send(data)
         stream = self._stream
-        timer = self._loop.call_later(
-            timeout, self.drop, f"no answer within {format_duration(timeout)} s"
-        )
+        timer = self._loop.call_later(timeout, self._late, "no answer within", timeout)
         try:
             await asyncio.wait((answer, stream), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -165,9 +161,7 @@ class Connection(asyncio.Protocol):
                     raise Dropped(self._problem)
                 return b""
             self._stream = self._loop.create_future()
-            timer = self._loop.call_later(
-                timeout, self.drop, f"nothing came for {format_duration(timeout)} s"
-            )
+            timer = self._loop.call_later(timeout, self._late, "nothing came for", timeout)
             try:
                 await self._stream
             finally:
@@ -186,6 +180,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._fail()
+
+    def _late(self, problem: str, timeout: float) -> None:
+        # the text is made when it is needed: that costs more than the timer, for each request
+        self.drop(f"{problem} {format_duration(timeout)} s")
 
     def _fail(self) -> None:
         answer = self._answer

@@ -22,7 +22,9 @@ Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
   R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
       sees every pod that needs a node;
-  R3  a member that gets the reason of its gang has no event of its own: the gang has one.
+  R3  a member that gets the reason of its gang has no event of its own: the gang has one;
+  R4  with *of_pods* false, pods get neither events nor conditions for decisions: another program
+      writes them, as kube-scheduler does for the pods of an extender.
 """
 
 from __future__ import annotations
@@ -83,6 +85,7 @@ class Effects:
         partial: Knows which gangs are whole.
         first_settled: Called once, when there is nothing left to decide for the first time.
         restarts: Writes how often groups were restarted.
+        of_pods: Whether decisions about pods are written to the pods.
     """
 
     def __init__(
@@ -94,7 +97,10 @@ class Effects:
         partial: PartialGangs,
         first_settled: Callable[[], object] | None = None,
         restarts: RestartNotes | None = None,
+        *,
+        of_pods: bool = True,
     ) -> None:
+        self._of_pods = of_pods
         self._cache = cache
         self._status = status
         self._events = events
@@ -135,7 +141,7 @@ class Effects:
         """Queue what follows from the effects of one call."""
         told: dict[GroupKey, _Told] = {}
         for effect in effects:
-            if isinstance(effect, GroupRejected | GroupIncomplete):
+            if isinstance(effect, (GroupRejected, GroupIncomplete)):
                 told[effect.group] = effect
             elif isinstance(effect, PodNotAdmitted) and effect.reason.startswith(EXCEEDED):
                 key = self._key_of(effect.uid)
@@ -151,7 +157,7 @@ class Effects:
             if group is None:
                 self._effect(effect)
             elif not isinstance(group, GroupIncomplete):
-                self._status.unschedulable(effect.uid, effect.reason)
+                self._say(effect.uid, effect.reason)
 
     def _effect(self, effect: Effect) -> None:
         match effect:
@@ -188,14 +194,18 @@ class Effects:
 
     def _scheduled(self, uid: PodUID, node: NodeName) -> None:
         pod = self._cache.cluster.pod(uid)
-        if pod is not None:
+        if pod is not None and self._of_pods:
             note = f"Successfully assigned {pod.key} to {node}"
             self._events.record(_regarding(pod), "Normal", "Scheduled", "Binding", note)
 
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
-        if pod is not None and pod.node_name is None:
+        if pod is not None and pod.node_name is None and self._of_pods:
             self._failed(_regarding(pod), reason)
+            self._say(uid, reason)
+
+    def _say(self, uid: PodUID, reason: str) -> None:
+        if self._of_pods:
             self._status.unschedulable(uid, reason)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
@@ -283,7 +293,7 @@ class Effects:
         note = f"The group is incomplete: {minimum}"
         self._status.group(key, scheduled=False, message=note)
         for uid in self._pending_members(key):
-            self._status.unschedulable(uid, f"pod group {key} is incomplete")
+            self._say(uid, f"pod group {key} is incomplete")
         regarding = self._regarding_group(key)
         if regarding is None:  # no specification: the first member is told
             first = next(iter(self._pending_members(key)), None)

@@ -7,7 +7,9 @@ Rules:
   R1  kubernetes_asyncio's loader reads the configuration. What is added here is only what it
       leaves open: certificates as text, and the files of which a change means new credentials;
   R2  no file with a key is left behind: the loader's temporary files are in one directory, which
-      is removed before this process ends.
+      is removed before this process ends;
+  R3  the models of the API are not imported: they are most of the package, and 0.2 s of processor
+      time. If the loader turns out to need them, they are.
 """
 
 from __future__ import annotations
@@ -17,22 +19,61 @@ import json
 import os
 import sys
 import tempfile
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-__all__ = ["main"]
+__all__ = ["import_loader", "main"]
 
 _USER_FILES = ("tokenFile", "client-certificate", "client-key")
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
-async def _read(asked: dict[str, Any]) -> dict[str, Any]:
-    from kubernetes_asyncio.client import Configuration
+def import_loader() -> tuple[Any, Any]:
+    """Return the loader's module of ServiceAccounts, and the class ``Configuration``.
 
-    configuration: Any = Configuration()
+    The package imports all models and all clients of the API in its ``__init__``. Of these, the
+    loader needs ``Configuration``; ``ApiClient`` is in its annotations only. So both packages are
+    there as empty modules while the loader is imported.
+    """
+    try:
+        if _package("kubernetes_asyncio"):
+            client: Any = _package("kubernetes_asyncio.client")
+            found = import_module("kubernetes_asyncio.client.configuration")
+            client.Configuration = found.Configuration
+            client.ApiClient = object
+            return import_module("kubernetes_asyncio.config"), found.Configuration
+    except (ImportError, AttributeError):
+        # another version, whose loader needs more; a package that is missing fails again below
+        pass
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "kubernetes_asyncio" and isinstance(module, ModuleType):
+            del sys.modules[name]
+    client = import_module("kubernetes_asyncio.client")
+    return import_module("kubernetes_asyncio.config"), client.Configuration
+
+
+def _package(name: str) -> ModuleType | None:
+    """Let a package be there, empty, without running its ``__init__``; None if there is none."""
+    spec = find_spec(name)
+    if spec is None or spec.submodule_search_locations is None:
+        return None
+    module = ModuleType(name)
+    module.__path__ = list(spec.submodule_search_locations)
+    module.__spec__ = spec
+    sys.modules[name] = module
+    return module
+
+
+async def _read(asked: dict[str, Any]) -> dict[str, Any]:
+    config, made = import_loader()
+    configuration: Any = made()
     with tempfile.TemporaryDirectory(prefix="gangsched-") as directory:
         if asked["kubeconfig"] is None:
-            files, expires_at = _in_cluster(configuration, asked["service_account"]), None
+            files = _in_cluster(config, configuration, asked["service_account"])
+            expires_at = None
             namespace = _namespace_of_pod(asked["service_account"])
         else:
             files, expires_at, namespace = await _kubeconfig(configuration, asked, directory)
@@ -52,10 +93,7 @@ async def _read(asked: dict[str, Any]) -> dict[str, Any]:
         }
 
 
-def _in_cluster(configuration: Any, service_account: str | None) -> list[str]:
-    from kubernetes_asyncio import config as package
-
-    config: Any = package
+def _in_cluster(config: Any, configuration: Any, service_account: str | None) -> list[str]:
     folder = Path(service_account or _SERVICE_ACCOUNT)
     token, authority = str(folder / "token"), str(folder / "ca.crt")
     config.load_incluster_config(
@@ -67,9 +105,7 @@ def _in_cluster(configuration: Any, service_account: str | None) -> list[str]:
 async def _kubeconfig(
     configuration: Any, asked: dict[str, Any], directory: str
 ) -> tuple[list[str], float | None, str]:
-    from kubernetes_asyncio.config import kube_config as module
-
-    kube_config: Any = module
+    kube_config: Any = import_module("kubernetes_asyncio.config.kube_config")
     paths = [os.path.expanduser(p) for p in asked["kubeconfig"].split(os.pathsep) if p]
     found = [path for path in paths if os.path.exists(path)]
     if not found:

@@ -3,20 +3,24 @@
 Rules:
   R1  metrics of decisions are those of ``gangsched.metrics``; what is added here is about the API
       server, with the names of Kubernetes where it has the metric;
-  R2  without prometheus-client everything works but ``/metrics``, which says so.
+  R2  without prometheus-client everything works but ``/metrics``, which says so;
+  R3  metrics of decisions are there once a scheduler is watched: their module imports the
+      framework, which a replica does not need before it leads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from gangsched.configuration import Settings
-from gangsched.drivers._contract import DrivenScheduler
-from gangsched.framework import Scheduler
-from gangsched.kubernetes._demand import Demand
 from gangsched.kubernetes._server import Page
-from gangsched.metrics import Metrics
+
+if TYPE_CHECKING:
+    from gangsched.drivers._contract import DrivenScheduler
+    from gangsched.framework import Scheduler
+    from gangsched.kubernetes._demand import Demand
+    from gangsched.metrics import Metrics
 
 __all__ = ["Measures"]
 
@@ -32,21 +36,24 @@ class Measures:
     def __init__(self, settings: Settings) -> None:
         self._name = settings.leader_election.resource_name
         self._registry: Any = None
+        self._client: Any = None
         self._metrics: Metrics | None = None
         self._requests: Any = None
         self._of_request: dict[tuple[str, int], Any] = {}
         self._master: Any = None
         self._dropped: Any = None
         self._demand: Any = None
+        self._verbs: Any = None
+        self._held: Any = None
         try:
             import prometheus_client  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError:
             return
         client: Any = prometheus_client
+        self._client = client
         registry = self._registry = client.CollectorRegistry()
         client.ProcessCollector(registry=registry)
         client.GCCollector(registry=registry)
-        self._metrics = Metrics(registry, profile=settings.profile.scheduler_names[0])
         self._requests = client.Counter(
             "rest_client_requests_total",
             "Number of requests to the API server, by method and status code.",
@@ -75,7 +82,13 @@ class Measures:
 
     def watch(self, scheduler: Scheduler) -> DrivenScheduler:
         """Return a scheduler whose calls are measured."""
-        return scheduler if self._metrics is None else self._metrics.watch(scheduler)
+        if self._registry is None:
+            return scheduler
+        if self._metrics is None:
+            from gangsched.metrics import Metrics
+
+            self._metrics = Metrics(self._registry, profile=self._profile)
+        return self._metrics.watch(scheduler)
 
     def leads(self, leads: bool) -> None:
         """Note whether this replica leads."""
@@ -96,6 +109,29 @@ class Measures:
         """Read from now on how many events were dropped."""
         if self._dropped is not None:
             self._dropped.set_function(read)
+
+    def verb(self, verb: str, status: int) -> None:
+        """Count an answer of the extender."""
+        if self._client is not None and self._verbs is None:
+            self._verbs = self._client.Counter(
+                "gangsched_extender_requests_total",
+                "Number of requests to the extender, by verb and status code.",
+                labelnames=("verb", "code"),
+                registry=self._registry,
+            )
+        if self._verbs is not None:
+            self._verbs.labels(verb, str(status)).inc()
+
+    def held(self, read: Callable[[], float]) -> None:
+        """Read from now on how many binds the extender holds back."""
+        if self._client is not None and self._held is None:
+            self._held = self._client.Gauge(
+                "gangsched_extender_held_binds",
+                "Number of members whose bind is held back until their gang has arrived.",
+                registry=self._registry,
+            )
+        if self._held is not None:
+            self._held.set_function(read)
 
     def demand(self, found: Sequence[Demand]) -> None:
         """Show how many nodes would start the pending gangs; shapes without demand are left out."""

@@ -31,6 +31,7 @@ from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._decision_log import logged
 from gangsched.kubernetes._decode import (
     GroupDecoder,
     NodeDecoder,
@@ -172,6 +173,22 @@ class Shell:
         finally:
             await tasks.cancel()
 
+    @property
+    def reads_budgets(self) -> bool:
+        """Whether disruption budgets can be read; known once everything is listed."""
+        return not self._optional.get("PodDisruptionBudget")
+
+    async def list_all(self, tasks: _Tasks, owner: Owner, stop: asyncio.Event) -> bool:
+        """Watch everything for *owner*; return whether all was listed before *stop*.
+
+        Raises:
+            Exception: One of the tasks failed.
+        """
+        reflecting = self._reflect(tasks, owner, Requests(self._api).pauses())
+        if not await tasks.until(reflecting, stop):
+            return False
+        return await tasks.until(self._all_synced.wait(), stop)
+
     @asynccontextmanager
     async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
         """Watch everything for *owner* without scheduling; yields whether all is listed."""
@@ -191,7 +208,7 @@ class Shell:
         status: StatusWriter,
         events: EventRecorder,
     ) -> None:
-        knows_budgets = not self._optional.get("PodDisruptionBudget")
+        knows_budgets = self.reads_budgets
         if not knows_budgets and "DefaultPreemption" in self._settings.profile.args:
             _log.warning("no pod is preempted: disruption budgets cannot be read")
         scheduler = self._scheduler(owner.cache, preempts=knows_budgets)
@@ -253,7 +270,10 @@ class Shell:
 
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
-            WithoutEchoes(self._measures.watch(scheduler), owner.cache.cluster),
+            WithoutEchoes(
+                logged(self._measures.watch(scheduler), owner.cache.cluster, group),
+                owner.cache.cluster,
+            ),
             owner.cache.cluster,
             group,
             writer.put,

@@ -187,9 +187,13 @@ class WaitsForVolumes:
 
     def _taken(self, effects: tuple[Effect, ...], now: float) -> tuple[Effect, ...]:
         """Return effects without the binds that have to wait. O(1) if none has volumes."""
+        if not self._gangs:
+            for effect in effects:
+                if type(effect) is Bind and effect.volumes:
+                    break
+            else:
+                return effects
         binds = [effect for effect in effects if isinstance(effect, Bind)]
-        if not self._gangs and not any(bind.volumes for bind in binds):
-            return effects
         gangs: dict[GroupKey | PodUID, list[Bind]] = {}
         for bind in binds:
             gangs.setdefault(self._key(bind), []).append(bind)

@@ -246,6 +246,8 @@ class WorkloadRun:
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         for observer in self._observers:
             observer.effects(effects, self.now)
+        if not effects:
+            return  # most calls
         given = self.usage.record_effects(effects, self.now)
         if self.injector.is_spent:
             given = []

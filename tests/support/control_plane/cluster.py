@@ -41,6 +41,7 @@ class ControlPlane:
         folder: An empty folder for data, logs and certificates.
         features: Feature gates of the API server beside ``GANG_FEATURES``.
         audited: Whether the API server writes what service accounts ask of it to ``audit``.
+        client_ca: The authority of client certificates, as PEM; None for none.
 
     Attributes:
         folder: The folder.
@@ -59,7 +60,12 @@ class ControlPlane:
     admin: Client
 
     def __init__(
-        self, folder: Path, *, features: Mapping[str, bool] | None = None, audited: bool = False
+        self,
+        folder: Path,
+        *,
+        features: Mapping[str, bool] | None = None,
+        audited: bool = False,
+        client_ca: bytes | None = None,
     ) -> None:
         self.folder: Final = folder
         self.audit: Final = folder / "audit.jsonl"
@@ -68,6 +74,7 @@ class ControlPlane:
         self.key: Final = self.ca.with_suffix(".key")
         self._features: Final = {**GANG_FEATURES, **(features or {})}
         self._audited: Final = audited
+        self._client_ca: Final = client_ca
         self._token: Final = secrets.token_hex(16)
         self._signing_key: Final = folder / "service-accounts.key"
         self._beside: Final[list[Process]] = []
@@ -198,8 +205,15 @@ class ControlPlane:
             arguments.append(f"--feature-gates={_gates(features)}")
         return self._start_beside(program, arguments, f"https://{_LOOPBACK}:{port}", "/readyz")
 
-    def start_controller_manager(self, controllers: str = "*,-nodelifecycle,-nodeipam") -> Process:
-        """Start kube-controller-manager with some controllers, and return it once it is ready."""
+    def start_controller_manager(
+        self, controllers: str = "*,-nodelifecycle,-nodeipam", *others: str
+    ) -> Process:
+        """Start kube-controller-manager, and return it once it is ready.
+
+        Args:
+            controllers: Which controllers run.
+            others: Further arguments of the program.
+        """
         (program,) = programs(["kube-controller-manager"]).values()
         (port,) = free_ports(1)
         arguments = [
@@ -209,6 +223,7 @@ class ControlPlane:
             f"--bind-address={_LOOPBACK}",
             f"--secure-port={port}",
             "--leader-elect=false",
+            *others,
         ]
         return self._start_beside(program, arguments, f"https://{_LOOPBACK}:{port}", "/healthz")
 
@@ -273,7 +288,15 @@ class ControlPlane:
             f"--feature-gates={_gates(self._features)}",
             f"--runtime-config={_GROUPS}",
             *self._audit_arguments(),
+            *self._client_ca_arguments(),
         ]
+
+    def _client_ca_arguments(self) -> list[str]:
+        if self._client_ca is None:
+            return []
+        path = self.folder / "client-ca.crt"
+        path.write_bytes(self._client_ca)
+        return [f"--client-ca-file={path}"]
 
     def _audit_arguments(self) -> list[str]:
         if not self._audited:

@@ -82,11 +82,15 @@ class Process:
         """Whether it has not ended."""
         return self._popen.poll() is None
 
-    def cpu_seconds(self) -> float:
-        """Return the processor time that it has used; Linux only."""
+    def cpu_seconds(self, *, children: bool = False) -> float:
+        """Return the processor time that it has used; Linux only.
+
+        Args:
+            children: Whether the time of its child processes that have ended is added.
+        """
         stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        ticks = stat.rpartition(")")[2].split()[11 : 15 if children else 13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def resident_bytes(self) -> int:
         """Return the memory that it has in use now; Linux only."""

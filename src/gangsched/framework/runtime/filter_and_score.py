@@ -234,7 +234,12 @@ def _filters(settings: Settings, pod: Pod) -> tuple[Any, ...]:
 
 
 def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> PodClass:
-    """Return a class of signed pods, evaluated against the nodes as they are."""
+    """Return a class of signed pods, evaluated against the nodes as they are.
+
+    Runtime complexity: O(1) if no node has changed; see ``Judgements.refresh``.
+    """
+    if pod_class.judgements.is_current(nodes.classes):
+        return pod_class
     cycle = CycleState(None, nodes.infos, settings.cluster, nodes.counts)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
     pod_class.refresh(nodes, judge)
@@ -255,7 +260,8 @@ def evaluate_ahead(
         return
     with suppress(GangschedError):
         pod = pod_class.sample
-        note_fitted(settings, pod_class)
+        if pod_class.fitted is None:  # a class with running pods only may get pending ones again
+            note_fitted(settings, pod_class)
         if settings.profile.pod_readers and pod_class.reads_pods:
             apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
             signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
