@@ -22,7 +22,9 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBelowMinimum,
     GroupRejected,
+    GroupRestarted,
     GroupScheduled,
     PodRejected,
     PodScheduled,
@@ -122,6 +124,14 @@ class Metrics:
         )
         self._evicted = client.Counter(
             "gangsched_evictions_total", "Number of evicted pods.", **plain
+        )
+        self._fallen = client.Counter(
+            "gangsched_groups_below_minimum_total",
+            "Number of times that a running gang fell below its minimum.",
+            **plain,
+        )
+        self._restarted = client.Counter(
+            "gangsched_group_restarts_total", "Number of restarts of gangs.", **plain
         )
         registry.register(self)
 
@@ -226,6 +236,10 @@ class Metrics:
                 self._rejected.labels(self._profile).inc()
                 if effect.retry_after > now:
                     self._backoff_seconds.labels(self._profile).observe(effect.retry_after - now)
+            case GroupBelowMinimum():
+                self._fallen.labels(self._profile).inc()
+            case GroupRestarted():
+                self._restarted.labels(self._profile).inc()
             case Evict():
                 self._evicted.labels(self._profile).inc()
             case _:

@@ -14,8 +14,10 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
     PodPhase,
     RestartLimitReached,
     RestartPolicy,
@@ -44,7 +46,9 @@ def job(policy: RestartPolicy | None, *, seconds: str, fails_after: str = "") ->
     return arrivals
 
 
-def run(arrivals: list[Arrival], *faults: Fault) -> tuple[Simulator, RestartLaw]:
+def run(
+    arrivals: list[Arrival], *faults: Fault, until: float = 1000.0
+) -> tuple[Simulator, RestartLaw]:
     law = RestartLaw()
     simulator = Simulator(
         Workload(tuple(arrivals)),
@@ -53,7 +57,7 @@ def run(arrivals: list[Arrival], *faults: Fault) -> tuple[Simulator, RestartLaw]
         observers=[law],
     )
     law.cluster = simulator.cluster
-    simulator.run(until=1000.0)
+    simulator.run(until=until)
     simulator.scheduler._check()
     return simulator, law
 
@@ -100,6 +104,23 @@ def test_new_scheduler_counts_on_from_the_status() -> None:
         _simulator, law = run(arrivals, SchedulerRestarts(call), SchedulerRestarts(call + 7))
         numbers = [each.restarts for _at, each in law.of(GroupRestarted)]
         assert numbers == [1, 2], f"replaced before call {call}"
+
+
+def test_job_whose_owner_is_deleted_while_it_is_restarted_leaves_nothing() -> None:
+    arrivals = [
+        *job(ONCE_OR_TWICE, seconds="500"),
+        Arrival(50.0, NodeDeleted(NodeName("n0"))),
+        Arrival(55.0, PodGroupDeleted(KEY)),
+    ]
+    simulator, law = run(arrivals, until=55.0)
+    assert [each.restarts for _at, each in law.of(GroupRestarted)] == [1]
+    for pod in list(simulator.cluster.pods()):
+        simulator.scheduler.handle(simulator.cluster.apply(PodDeleted(pod.uid)), now=56.0)
+    pods = simulator.scheduler._state.pods
+    assert not pods.members
+    assert not pods.entities
+    assert len(pods.restarts) == 0
+    assert simulator.scheduler.next_deadline() is None
 
 
 def test_event_log_describes_a_restart() -> None:

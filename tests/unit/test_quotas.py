@@ -18,6 +18,7 @@ from gangsched import (
     InMemoryCluster,
     InvalidValueError,
     NodeAdded,
+    NodeName,
     PodAdded,
     PodDeleted,
     PodGroup,
@@ -287,6 +288,17 @@ def test_what_if_answers_with_the_quota() -> None:
         *("default/b-0", "default/b-1")
     }
     assert host.used() == Resources({"cpu": 3})
+
+
+def test_gang_that_another_scheduler_has_bound_is_charged() -> None:
+    host = Host()
+    pod = make_pod("other-0", group="other", min_available=1, cpu=3)
+    host.tell(PodAdded(evolve(pod, node_name=NodeName("n"))))
+    assert host.used() == Resources({"cpu": 3})
+    host.gang("a", 2)
+    assert host.run() == {"other"}
+    host.delete("other-0")
+    assert host.run() == {"a"}
 
 
 def test_regular_pods_are_not_charged() -> None:

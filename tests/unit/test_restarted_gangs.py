@@ -237,6 +237,35 @@ def test_members_that_succeed_do_not_make_a_gang_fall() -> None:
     assert host.told(Evict) == []
 
 
+def test_succeeded_members_that_are_deleted_at_once_do_not_make_a_gang_fall() -> None:
+    host = Host()
+    host.run()
+    for name in ("a0", "a1"):
+        host.end(name, PodPhase.SUCCEEDED)
+        host.delete(name)
+    assert host.told(GroupBelowMinimum) == []
+    host.end("a2")
+    assert host.told(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
+
+
+def test_restart_from_the_status_waits_for_old_pods_though_the_host_does_not_evict() -> None:
+    host = Host()
+    host.run()
+    host.delete("a0")
+    begun = evolve(host.group, restarts=1, restarting_until=0.0)
+    host.cluster.apply(PodGroupUpdated(begun))
+    host.cluster.apply(PodDeleted(PodUID("default/a1")))
+    host.scheduler, host.now = host.new(can_evict=False), 30.0
+    host.effects.clear()
+    host.took(host.scheduler.advance(now=30.0))
+    for number in range(3):
+        host.add(f"b{number}")
+    assert host.told(Evict) == []
+    assert host.run() == 0
+    host.delete("a2")
+    assert host.run() == 3
+
+
 def test_lost_role_restarts_the_gang_though_enough_members_are_left() -> None:
     host = Host(size=0, min_available=3, roles={"ps": 1})
     host.add("ps", role="ps")

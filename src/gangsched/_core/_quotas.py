@@ -139,6 +139,10 @@ class QuotaLedger:
         """The groups that wait, in the order in which they were refused. O(groups)."""
         return tuple(self._waiting)
 
+    def __len__(self) -> int:
+        """Return how many groups are charged, or wait. O(1)."""
+        return len(self._charges) + len(self._waiting)
+
     def covers(self, key: GroupKey) -> bool:
         """Return whether the namespace of a group has a quota. O(1)."""
         return key.partition("/")[0] in self._of

@@ -306,10 +306,11 @@ class _Mapping:
         return [_Mapping(f"{self.path(name)}[{n}]", each) for n, each in enumerate(items)]
 
     def texts(self, name: str) -> list[str]:
-        given: object = self._given.pop(name, None)
+        given = self._given.pop(name, None)
+        value: object = given
         items = cast("list[object]", given) if isinstance(given, list) else []
         if not items or not all(isinstance(item, str) and item for item in items):
-            raise InvalidValueError(self.path(name), items or given, "a list of strings")
+            raise InvalidValueError(self.path(name), value, "a list of strings")
         return cast("list[str]", items)
 
     def text(self, name: str, default: str) -> str:
