@@ -64,6 +64,10 @@ def driver_with(plugin: object) -> Driver:
     return gang_driver(node("a", 4), node("b", 5), make=make)
 
 
+def name_of_node(view: NodeView) -> str:
+    return view.node.name
+
+
 def keys(driver: Driver) -> list[tuple[Hashable, ...] | None]:
     return [each.key for each in driver.scheduler._state.nodes.classes.occupied()]
 
@@ -93,7 +97,7 @@ def test_plugin_that_declares_nothing_is_asked_after_each_pod() -> None:
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_node_has_the_signature_of_all_plugins_after_its_pods(declared: bool) -> None:
-    audience = Audience(signs_node_alone=declared, signature=lambda view: view.node.name)
+    audience = Audience(signs_node_alone=declared, signature=name_of_node)
     driver = driver_with(audience)
     place(driver, *members("g", 5, cpu=1))
     plugins = driver.scheduler._state.settings.profile.node_signers

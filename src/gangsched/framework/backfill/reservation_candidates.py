@@ -8,11 +8,13 @@ Rules:
 
 from __future__ import annotations
 
+from heapq import heapify, heappop
 from typing import NamedTuple
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.backfill.start_estimate import StartEstimate
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -50,20 +52,24 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
         above: Consider only gangs of a higher priority than this.
     """
     mine = state.reservations.backfill
+    assert mine.policy is not None
+    # there may be hundreds, of which the first or second gets it: so a heap, and the size last
     qualified = [
-        key
+        (_order(state.pods, state.reservations, key), key)
         for key in list(mine.qualified)
         if may_ask(state, key)
         and (above is None or state.pods.entities[key].priority > above)
-        and _policy_allows(state, key, now)
+        and _is_due(state.nodes, state.pods, state.reservations, key, now)
     ]
-    if not qualified:
-        return None
-    ends = run_times.ends(state, now)
-    for key in sorted(
-        qualified, key=lambda key: (_order(state.pods, state.reservations, key), key)
-    ):
+    heapify(qualified)
+    ends: dict[PodUID, float] | None = None
+    while qualified:
+        _place, key = heappop(qualified)
         entity = state.pods.entities[key]
+        if _size(state.settings, state.pods, state.call, entity) < mine.policy.least_members:
+            continue
+        if ends is None:
+            ends = run_times.ends(state, now)
         found = start_estimate.look_ahead(
             state, entity, ends, now=now, drains=not mine.is_drain_paused
         )
@@ -88,12 +94,14 @@ def may_ask(state: State, key: GroupKey) -> bool:
     )
 
 
-def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
-    """Return whether the policy allows a reservation now for a gang that qualifies for one."""
-    mine = state.reservations.backfill
+def _is_due(
+    nodes: Nodes, pods: Pods, reservations: Reservations, key: GroupKey, now: float
+) -> bool:
+    """Return whether a gang has waited and failed for long enough, and may fit. O(1)."""
+    mine = reservations.backfill
     policy = mine.policy
     assert policy is not None
-    entity = state.pods.entities[key]
+    entity = pods.entities[key]
     info = entity.group
     assert info is not None
     # if only a plugin knows the minimum, it is unknown when the group became complete
@@ -102,11 +110,7 @@ def _policy_allows(state: State, key: GroupKey, now: float) -> bool:
     if now < mature_at:
         mine.no_candidate_until = min(mine.no_candidate_until, mature_at)
         return False
-    return (
-        entity.failures >= policy.after_attempts
-        and _size(state.settings, state.pods, state.call, entity) >= policy.least_members
-        and mine.infeasible.get(key) != state.nodes.altered
-    )
+    return entity.failures >= policy.after_attempts and mine.infeasible.get(key) != nodes.altered
 
 
 def _order(pods: Pods, reservations: Reservations, key: GroupKey) -> tuple[int, int, float]:

@@ -5,8 +5,8 @@ of pods is asked once for a change, not once for each of these.
 
 Rules:
   R1  it is used within one step, while no node changes;
-  R2  a class of pods is judged only after ``has_room`` left it a chance: most changes of a node
-      help none of the pods that wait, and there may be thousands of classes of these.
+  R2  ``has_room`` asks no plugin. Most changes of a node help none of the pods that wait, and
+      there may be thousands of classes of these.
 """
 
 from __future__ import annotations
