@@ -23,7 +23,8 @@ Source: KEP-34, "Lifecycle Management".
 from __future__ import annotations
 
 import math
-from typing import Final, final
+from collections.abc import Sequence
+from typing import Any, Final, final
 
 from attrs import define, field, frozen
 from sortedcontainers import SortedList
@@ -97,7 +98,7 @@ class Restarts:
 
     def __init__(self) -> None:
         self._lives: dict[GroupKey, GroupLife] = {}
-        self._deadlines: SortedList[tuple[float, GroupKey]] = SortedList()
+        self._deadlines: Any = SortedList()  # (until, key)
 
     # What is known --------------------------------------------------------------------------
 
@@ -122,7 +123,8 @@ class Restarts:
 
     def next_deadline(self) -> float | None:
         """Return when the backoff of a group ends next; None if no group backs off."""
-        return self._deadlines[0][0] if self._deadlines else None
+        deadlines: Sequence[tuple[float, GroupKey]] = self._deadlines
+        return deadlines[0][0] if deadlines else None
 
     def __len__(self) -> int:
         """Return how many groups are remembered."""

@@ -8,7 +8,7 @@ import json
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, final
@@ -160,7 +160,7 @@ def run_to_the_end(simulator: Simulator, until: float | None, arrivals: int) -> 
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def _rare_collections() -> Generator[None]:
     """Let Python look for cyclic garbage after more new objects than by default.
 
     A run makes many small objects and hardly any cycles. With the default of 700 objects, the
