@@ -10,7 +10,9 @@ Directives:
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import enum
 import importlib
 import inspect
 import io
@@ -28,6 +30,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyObject
+from sphinx.pycode import ModuleAnalyzer
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import gangsched
@@ -38,7 +42,7 @@ from pictures import moves
 project = "gangsched"
 release = version = gangsched.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 
@@ -63,6 +67,12 @@ add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
+
+# what is copied can be run: without prompts, and without what is printed
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
 html_theme = "furo"
 html_title = "gangsched"
@@ -130,8 +140,8 @@ class GroupSpellings(SphinxDirective):
         self.env.note_dependency(inspect.getfile(gangsched.membership))
         rows = ["| | written in | the group's name | its minimum |", "|---|---|---|---|"]
         for number, spelling in enumerate(SPELLINGS, 1):
-            minimum = f"label `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             where = spelling.source.value
+            minimum = f"{where} `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             rows.append(f"| {number} | {where} | `{spelling.name}` | {minimum} |")
         return self.parse_text_to_nodes("\n".join(rows))
 
@@ -233,6 +243,10 @@ def _summary(name: str) -> str:
 def _before_napoleon(
     app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
 ) -> None:
+    if _is_of_a_builtin(lines):
+        lines[:] = _of_a_constant(name, obj)
+    if not any(lines) or _is_of_a_builtin(lines):
+        _log.warning("%s %s has no docstring of its own", what, name)
     lines[:] = rules_as_list(lines)
     if what in _ONE_SENTENCE:
         _kept[name] = list(lines)
@@ -246,6 +260,32 @@ def _after_napoleon(
         lines[:] = _kept.pop(name)
 
 
+def _of_a_constant(name: str, obj: object) -> list[str]:
+    """Return what is written below a constant, in the module that defines it.
+
+    A constant that another module imports has the docstring of its type there.
+    """
+    last = name.rpartition(".")[2]
+    for module_name, module in sorted(sys.modules.items()):
+        if module_name.startswith("gangsched") and getattr(module, last, None) is obj:
+            found = ModuleAnalyzer.for_module(module_name).find_attr_docs().get(("", last))
+            if found:
+                return list(found)
+    return []
+
+
+def _is_of_a_builtin(lines: list[str]) -> bool:
+    return "\n".join(lines).strip() in _BUILTIN
+
+
+_BUILTIN = {
+    inspect.cleandoc(text).strip()
+    for kind in (*vars(builtins).values(), enum.Enum, enum.IntEnum, enum.Flag)
+    if isinstance(kind, type)
+    for value in (kind, *vars(kind).values())
+    if isinstance(text := getattr(value, "__doc__", None), str)
+}
+_log = logging.getLogger(__name__)
 _ONE_SENTENCE = ("attribute", "data", "property")
 _kept: dict[str, list[str]] = {}
 

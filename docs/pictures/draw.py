@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from gangsched import presets
+from pictures.extension_points import extension_points
 from pictures.gantt import gantt
 from pictures.packages import package_matrix
+from pictures.permit_barrier import permit_barrier
+from pictures.queue_order import queue_order
 from pictures.runs import Run, trace_of
 from pictures.states import member_states, queue_places
 
@@ -50,4 +53,7 @@ def drawn() -> dict[str, str]:
         "member-states.svg": member_states(),
         "queue-places.svg": queue_places(),
         "packages.svg": package_matrix(PACKAGES),
+        "queue-order.svg": queue_order(),
+        "extension-points.svg": extension_points(),
+        "permit-barrier.svg": permit_barrier(),
     }

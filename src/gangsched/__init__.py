@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
     from gangsched._core._queue import SchedulingQueue
     from gangsched._core._quorum import MatchPolicy
+    from gangsched._core._quotas import Quota
     from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
     from gangsched._core._waiting import WaitingMap, WaitingPod
     from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
@@ -42,10 +43,13 @@ if TYPE_CHECKING:
         Effect,
         Event,
         Evict,
+        GroupBelowMinimum,
         GroupBound,
         GroupIncomplete,
         GroupPartlyBound,
         GroupRejected,
+        GroupRemoved,
+        GroupRestarted,
         GroupScheduled,
         NodeAdded,
         NodeDeleted,
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
         PodWaiting,
         PriorityOverruled,
         Release,
+        RestartLimitReached,
         VolumeChoice,
     )
     from gangsched.explain import Why
@@ -109,6 +114,7 @@ if TYPE_CHECKING:
         PreferredSchedulingTerm,
         QOSClass,
         Resources,
+        RestartPolicy,
         Taint,
         TaintEffect,
         Toleration,
@@ -160,11 +166,14 @@ __all__ = [
     "GangRejectedError",
     "GangschedError",
     "Gate",
+    "GroupBelowMinimum",
     "GroupBound",
     "GroupIncomplete",
     "GroupKey",
     "GroupPartlyBound",
     "GroupRejected",
+    "GroupRemoved",
+    "GroupRestarted",
     "GroupScheduled",
     "HeapHandle",
     "HoldGroup",
@@ -231,11 +240,14 @@ __all__ = [
     "ProfileError",
     "QOSClass",
     "QueuedPod",
+    "Quota",
     "ReentrantCallError",
     "RejectGroup",
     "Release",
     "Reservation",
     "Resources",
+    "RestartLimitReached",
+    "RestartPolicy",
     "Role",
     "RunTimes",
     "Scheduler",

@@ -34,6 +34,7 @@ ORIGINS: Final = {
     "_core._ordering": "Order QueuedPod SortKey less sort_key",
     "_core._queue": "SchedulingQueue",
     "_core._quorum": "MatchPolicy",
+    "_core._quotas": "Quota",
     "_core._registry": "PodGroupInfo PodGroupRegistry",
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
@@ -43,12 +44,13 @@ ORIGINS: Final = {
         "ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
-        "Bind BindFailed Bound Effect Event Evict GroupBound GroupIncomplete GroupPartlyBound "
-        "GroupRejected GroupScheduled NodeAdded NodeDeleted NodeUpdated Nominated "
+        "Bind BindFailed Bound Effect Event Evict GroupBelowMinimum GroupBound GroupIncomplete "
+        "GroupPartlyBound GroupRejected GroupRemoved GroupRestarted GroupScheduled NodeAdded "
+        "NodeDeleted NodeUpdated Nominated "
         "NominationLapsed Notice ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
-        "PriorityOverruled Release VolumeChoice"
+        "PriorityOverruled Release RestartLimitReached VolumeChoice"
     ),
     "explain": "Why",
     "framework": (
@@ -63,7 +65,7 @@ ORIGINS: Final = {
         "LabelSelectorRequirement Node NodeInclusionPolicy NodeName "
         "NodeSelectorRequirement NodeSelectorTerm Pod PodAffinityTerm PodGroup "
         "PodPhase PodUID PreemptionPolicy PreferredSchedulingTerm QOSClass Resources "
-        "Taint TaintEffect Toleration Topology TopologySpreadConstraint "
+        "RestartPolicy Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",

@@ -45,10 +45,13 @@ from gangsched.events import (
     BindFailed,
     Bound,
     Evict,
+    GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
     GroupPartlyBound,
     GroupRejected,
+    GroupRemoved,
+    GroupRestarted,
     GroupScheduled,
     NodeAdded,
     NodeDeleted,
@@ -73,6 +76,7 @@ from gangsched.events import (
     PodWaiting,
     PriorityOverruled,
     Release,
+    RestartLimitReached,
     VolumeChoice,
 )
 from gangsched.model import (
@@ -92,6 +96,7 @@ from gangsched.model import (
     PodPhase,
     PreemptionPolicy,
     PreferredSchedulingTerm,
+    RestartPolicy,
     Taint,
     TaintEffect,
     Toleration,
@@ -176,6 +181,8 @@ POD: Final = Record(
     affinity=many(_TERM.form),
     tolerations=many(_TOLERATION.form),
     pod_group=optional(STR),
+    min_available=optional(INT),
+    role=optional(STR),
     scheduling_gates=many(STR),
     owners=many(STR),
     node_name=optional(STR),
@@ -197,6 +204,7 @@ POD: Final = Record(
     disks=many(_DISK.form),
     unmodelled=many(STR),
 )
+_RESTART: Final = Record(RestartPolicy, max_restarts=INT, backoff=SECONDS, longest_backoff=SECONDS)
 GROUP: Final = Record(
     PodGroup,
     name=STR,
@@ -211,6 +219,9 @@ GROUP: Final = Record(
     bundle=many(STR),
     preemption_policy=optional(choice(PreemptionPolicy)),
     evicted_whole=BOOL,
+    restart=optional(_RESTART.form),
+    restarts=INT,
+    restarting_until=optional(SECONDS),
     unmodelled=many(STR),
 )
 NODE: Final = Record(
@@ -363,6 +374,10 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
     Record(GroupScheduled, group=STR, attempt=INT, scheduled=INT, waited=SECONDS),
     Record(GroupBound, group=STR, attempt=INT, bound=INT),
     Record(GroupPartlyBound, group=STR, scheduled=INT, min_available=INT, uid=STR, reason=STR),
+    Record(GroupBelowMinimum, group=STR, scheduled=INT, min_available=INT),
+    Record(GroupRestarted, group=STR, restarts=INT, limit=INT, until=SECONDS),
+    Record(RestartLimitReached, group=STR, restarts=INT),
+    Record(GroupRemoved, group=STR),
     Record(PodScheduled, uid=STR, node=STR),
     Record(
         Nominated,

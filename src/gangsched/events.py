@@ -25,10 +25,13 @@ __all__ = [
     "Effect",
     "Event",
     "Evict",
+    "GroupBelowMinimum",
     "GroupBound",
     "GroupIncomplete",
     "GroupPartlyBound",
     "GroupRejected",
+    "GroupRemoved",
+    "GroupRestarted",
     "GroupScheduled",
     "NodeAdded",
     "NodeDeleted",
@@ -54,6 +57,7 @@ __all__ = [
     "PodWaiting",
     "PriorityOverruled",
     "Release",
+    "RestartLimitReached",
     "VolumeChoice",
 ]
 
@@ -528,6 +532,81 @@ class GroupPartlyBound:
 
 @final
 @frozen
+class GroupBelowMinimum:
+    """A group that ran has fewer members on nodes than its minimum.
+
+    It is posted once, until the group runs again. Members that have succeeded count, also if they
+    were deleted since. If the group has a restart policy, ``GroupRestarted`` or
+    ``RestartLimitReached`` follows.
+
+    Attributes:
+        group: The group.
+        scheduled: The number of members that hold a node or have succeeded.
+        min_available: The minimum of the group.
+    """
+
+    group: GroupKey
+    scheduled: int
+    min_available: int
+
+
+@final
+@frozen
+class GroupRestarted:
+    """A group that fell below its minimum is restarted: its other members are evicted.
+
+    The effects that evict them follow. The group starts again as a whole, when all its old pods are
+    gone, its controller has created new ones, and the backoff is over. ``GroupBound`` says that it
+    runs again.
+
+    Attributes:
+        group: The group.
+        restarts: How often the group was restarted, this time included. Keep it where the next
+            scheduler finds it, as ``PodGroup.restarts``.
+        limit: The limit of its policy.
+        until: The end of the backoff; to be kept as ``PodGroup.restarting_until`` until the group
+            is bound.
+    """
+
+    group: GroupKey
+    restarts: int
+    limit: int
+    until: float
+
+
+@final
+@frozen
+class RestartLimitReached:
+    """A group that fell below its minimum was restarted as often as its policy allows.
+
+    The other members stay on their nodes, and members that replace lost ones are placed one by one.
+
+    Attributes:
+        group: The group.
+        restarts: How often the group was restarted.
+    """
+
+    group: GroupKey
+    restarts: int
+
+
+@final
+@frozen
+class GroupRemoved:
+    """A group has neither a specification nor a pod any more, as after the end of its owner.
+
+    No member waits, and nothing is reserved for it. A host that keeps something for the group may
+    drop it. If pods come back under its name, it is a group again.
+
+    Attributes:
+        group: The group.
+    """
+
+    group: GroupKey
+
+
+@final
+@frozen
 class PodScheduled:
     """The bind of a pod was reported as done."""
 
@@ -588,6 +667,10 @@ Notice: TypeAlias = (
     | GroupScheduled
     | GroupBound
     | GroupPartlyBound
+    | GroupBelowMinimum
+    | GroupRestarted
+    | RestartLimitReached
+    | GroupRemoved
     | PodScheduled
     | Nominated
     | NominationLapsed

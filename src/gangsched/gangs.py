@@ -6,7 +6,7 @@ takes: the specification of the group, and one pod per worker that names it.
 Rules:
   R1  pods are named ``NAME-ROLE-NUMBER``, or ``NAME-NUMBER`` without roles, from 0, in the order in
       which they are scheduled;
-  R2  a pod names its group by ``Pod.pod_group``, and its role by a label; see
+  R2  a pod names its group by ``Pod.pod_group``, and its role by ``Pod.role``; see
       ``gangsched.membership``;
   R3  events come in the order that needs no waiting: the group first, then its pods.
 """
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 
 from attrs import evolve, frozen
+from attrs import fields as attrs_fields
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import PodAdded, PodGroupAdded
@@ -24,8 +25,9 @@ from gangsched.model import Pod, PodGroup, PodUID, Resources, Topology
 
 __all__ = ["Gang", "Role", "gang"]
 
-ROLE_LABEL: Final = "pod-group.scheduling.sigs.k8s.io/role"
 _GPU: Final = "nvidia.com/gpu"
+_SET_HERE: Final = frozenset({"name", "pod_group", "min_available", "role"})
+_FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
 
 
 @final
@@ -90,7 +92,7 @@ def gang(
     generation: str | None = None,
     **fields: Any,
 ) -> Gang:
-    """Return the pod group and the pods of a job whose members start together, or not at all.
+    """Return the pod group and the pods of a job: its quorum starts together, or none of it.
 
     ::
 
@@ -104,7 +106,8 @@ def gang(
         workers: The number of pods; None with *roles*.
         roles: The number of pods of each role, or a ``Role``; None with *workers*.
         min_available: The quorum. By default all workers, or the sum of the minima of the roles.
-        cpu: The CPUs that each pod requests, a quantity: ``2``, ``"500m"``.
+        cpu: The CPUs that each pod requests, a quantity: ``2``, ``"500m"``. A role with *requests*
+            has those instead of all that the gang states.
         memory: The memory that each pod requests, a quantity: ``"4Gi"``.
         gpu: The number of ``nvidia.com/gpu`` that each pod requests.
         requests: Further resources that each pod requests.
@@ -114,15 +117,27 @@ def gang(
         schedule_timeout: See ``PodGroup``.
         topology: See ``PodGroup``.
         generation: What distinguishes this run of the job from an earlier one of the same name; it
-            becomes a part of the UIDs. None if names are not used again.
+            becomes a part of the UIDs. None if the earlier pods are gone before the name is used
+            again, as they are after ``Host.finish``.
         fields: Further attributes of each pod, such as ``node_selector``.
 
     Raises:
-        InvalidValueError: A value is malformed, or *workers* and *roles* are both given or missing.
+        InvalidValueError: A value is malformed, *workers* and *roles* are both given or missing, or
+            the quorum is larger than the number of pods.
         InvalidPodGroupError: A value of the group is malformed.
+        TypeError: One of *fields* is no attribute of a pod, or one that ``gang`` sets.
     """
+    if "uid" in fields:
+        expected = "omitted; generation distinguishes the runs of one name"
+        raise InvalidValueError("uid", fields["uid"], expected)
+    if wrong := fields.keys() - _FURTHER:
+        raise TypeError(f"gang() got an unexpected keyword argument {min(wrong)!r}")
+    if not isinstance(requests or {}, Mapping):
+        raise InvalidValueError("requests", requests, "a mapping of names to quantities")
+    if generation is not None and (not isinstance(generation, str) or not generation):
+        raise InvalidValueError("generation", generation, "a non-empty string")
     asked = {"cpu": cpu, "memory": memory, _GPU: gpu, **(requests or {})}
-    members = _members(name, workers, roles)
+    members = list(_members(name, workers, roles))
     minima = {} if roles is None else {role: _minimum(each) for role, each in roles.items()}
     group = PodGroup(
         name=name,
@@ -134,15 +149,15 @@ def gang(
         created_at=created_at,
         topology=topology,
     )
-    if "uid" in fields:
-        raise InvalidValueError("uid", fields["uid"], "no uid: generation distinguishes runs")
-    common = dict(fields.pop("labels", None) or {})
+    if group.min_available > len(members):
+        expected = f"an int <= the number of pods, which is {len(members)}"
+        raise InvalidValueError("min_available", min_available, expected)
     pods: list[Pod] = []
     for pod_name, role, own in members:
         pod = Pod(
             name=pod_name,
             namespace=namespace,
-            labels=common if role is None else {**common, ROLE_LABEL: role},
+            role=role,
             requests=Resources(asked if own is None else own),
             priority=priority,
             created_at=created_at,
@@ -164,8 +179,8 @@ def _members(
     if roles is None:
         _check_count("workers", workers)
         return ((f"{name}-{number}", None, None) for number in range(workers or 0))
-    if not roles:
-        raise InvalidValueError("roles", dict(roles), "at least one role")
+    if not isinstance(roles, Mapping) or not roles:
+        raise InvalidValueError("roles", roles, "a mapping with at least one role")
     for role, each in roles.items():
         if not isinstance(each, Role):
             _check_count(f"roles[{role!r}]", each)

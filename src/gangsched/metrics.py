@@ -31,6 +31,7 @@ from gangsched.events import (
     Release,
 )
 from gangsched.framework import Scheduler
+from gangsched.framework.lifecycle.group_attempt import lacks_members
 from gangsched.model import PodUID
 from gangsched.replay import RecordedScheduler
 
@@ -42,7 +43,9 @@ T = TypeVar("T")
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
 _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
-_STATES: Final[tuple[str, ...]] = ("incomplete", "pending", "waiting", "started")
+_STATES: Final[tuple[str, ...]] = (
+    *("incomplete", "pending", "waiting", "started", "partly_running"),
+)
 
 
 @final
@@ -338,5 +341,5 @@ def _state(info: PodGroupInfo) -> str:
     if info.waiting:
         return "waiting"
     if info.was_scheduled:
-        return "started"
+        return "partly_running" if lacks_members(info) else "started"
     return "pending" if info.is_complete else "incomplete"

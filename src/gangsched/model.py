@@ -31,6 +31,7 @@ from gangsched._fields import (
     check_flag,
     check_instant,
     check_namespace,
+    check_positive,
     check_string,
     check_text,
     check_texts,
@@ -39,6 +40,7 @@ from gangsched._fields import (
     refuse_choice,
 )
 from gangsched._repr import short_repr
+from gangsched._seconds import format_duration
 from gangsched.constraints import (
     Comparison,
     ContainerImage,
@@ -87,6 +89,7 @@ __all__ = [
     "PreferredSchedulingTerm",
     "QOSClass",
     "Resources",
+    "RestartPolicy",
     "Taint",
     "TaintEffect",
     "Toleration",
@@ -270,7 +273,12 @@ class Pod:
         unmodelled: The hard constraints of the pod that this library does not know, each in words.
             A pod with one is not scheduled, and does not count for the quorum of its group.
         tolerations: The taints that the pod tolerates.
-        pod_group: ``spec.schedulingGroup.podGroupName``; None if it is not set.
+        pod_group: The name of its group, ``spec.schedulingGroup.podGroupName``; None if it is not
+            set. Labels and annotations may name the group too: see ``membership``.
+        min_available: The quorum of that group, for groups without a ``PodGroup``; None if it is
+            not set. Kubernetes has no such field: manifests use a label.
+        role: The role in that group, such as ``worker``; None if it is not set. Kubernetes has no
+            such field: manifests use a label.
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
@@ -309,6 +317,8 @@ class Pod:
         validator=check_each(Toleration, "a Toleration"),
     )
     pod_group: str | None = field(default=None, validator=optional(check_string))
+    min_available: int | None = field(default=None, validator=optional(check_positive))
+    role: str | None = field(default=None, validator=optional(check_string))
     scheduling_gates: tuple[str, ...] = field(
         default=(), converter=_names, validator=check_each(str, "a string")
     )
@@ -402,6 +412,52 @@ class Pod:
         return short_repr(self)
 
 
+@final
+@frozen(kw_only=True)
+class RestartPolicy:
+    """How often a pod group is restarted as a whole, and how long it backs off.
+
+    A running group that falls below its minimum is restarted: its other members are evicted, their
+    controller creates them again, and the group starts as a whole. The n-th restart backs off
+    ``min(backoff * 2 ** (n - 1), longest_backoff)`` seconds. The defaults are those of a Kubernetes
+    Job: ``backoffLimit: 6``, and 10 s, doubled up to 6 minutes.
+
+    Attributes:
+        max_restarts: The number of restarts, an int >= 1. A group that falls below its minimum
+            after the last one keeps the members that it has.
+        backoff: The backoff of the first restart in seconds; finite and > 0.
+        longest_backoff: The longest backoff in seconds; finite and >= *backoff*.
+
+    Raises:
+        InvalidValueError: A value is malformed. The error names the attribute and the value.
+
+    Source: KEP-34, "restart the whole PodGroup, according to the configuration".
+    """
+
+    max_restarts: int = 6
+    backoff: float = 10.0
+    longest_backoff: float = 360.0
+
+    def __attrs_post_init__(self) -> None:
+        if type(self.max_restarts) is not int or self.max_restarts < 1:
+            raise InvalidValueError("max_restarts", self.max_restarts, "an int >= 1")
+        if not is_seconds(self.backoff) or self.backoff <= 0:
+            raise InvalidValueError("backoff", self.backoff, "a finite number of seconds > 0")
+        if not is_seconds(self.longest_backoff) or self.longest_backoff < self.backoff:
+            expected = f"a finite number of seconds >= {format_duration(self.backoff)}"
+            raise InvalidValueError("longest_backoff", self.longest_backoff, expected)
+
+
+def _check_restart(_owner: object, _attribute: object, value: object) -> None:
+    if value is not None and not isinstance(value, RestartPolicy):
+        raise InvalidValueError("restart", value, "a RestartPolicy or None")
+
+
+def _check_restarts(_owner: object, _attribute: object, value: object) -> None:
+    if type(value) is not int or value < 0:
+        raise InvalidValueError("restarts", value, "an int >= 0")
+
+
 def _in_roles(group: PodGroup) -> Any:
     """Return the default of ``min_available``: the sum of the roles.
 
@@ -440,6 +496,12 @@ class PodGroup:
             policy of its members.
         evicted_whole: Whether preemption may only evict all members of the group, and never a part
             of them, such as elastic members.
+        restart: When and how often the group is restarted if it falls below its minimum while it
+            runs; None for never.
+        restarts: How often the group was restarted already, as its status says. A scheduler that
+            sees the group for the first time goes on from there.
+        restarting_until: While a restart is under way, the instant before which the group must not
+            start again, as its status says; None for no restart under way.
         unmodelled: The hard constraints of the group that this library does not know, each in
             words. The pods of a group with one are not scheduled.
 
@@ -471,6 +533,11 @@ class PodGroup:
         default=None, converter=to_optional(PreemptionPolicy)
     )
     evicted_whole: bool = field(default=False, validator=of_group(check_flag))
+    restart: RestartPolicy | None = field(default=None, validator=of_group(_check_restart))
+    restarts: int = field(default=0, validator=of_group(_check_restarts))
+    restarting_until: float | None = field(
+        default=None, validator=of_group(optional(check_instant))
+    )
     unmodelled: tuple[str, ...] = field(
         default=(), converter=_names, validator=of_group(check_each(str, "a string"))
     )

@@ -17,6 +17,7 @@ from typing import Final
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched._core._quotas import Quota
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import ProfileError
 from gangsched.framework import (
@@ -242,6 +243,7 @@ def coscheduling(
     backfill: Backfill | None = None,
     strict_priorities: bool = False,
     can_evict: bool | None = None,
+    quotas: Iterable[Quota] = (),
 ) -> Scheduler:
     """Return a scheduler that releases a gang as a whole, and places it pod by pod with a permit.
 
@@ -266,6 +268,7 @@ def coscheduling(
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
+        quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
     """
     policy = Coscheduling(
         permit_timeout=permit_timeout,
@@ -286,6 +289,7 @@ def coscheduling(
         backfill=backfill,
         strict_priorities=strict_priorities,
         can_evict=can_evict,
+        quotas=quotas,
     )
 
 
@@ -306,6 +310,7 @@ def gang(
     backfill: Backfill | None = None,
     strict_priorities: bool = False,
     can_evict: bool | None = None,
+    quotas: Iterable[Quota] = (),
 ) -> Scheduler:
     """Return a scheduler that places and releases a gang in one scheduling cycle.
 
@@ -331,6 +336,7 @@ def gang(
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides.
         can_evict: Whether the host performs evictions; see ``Scheduler``.
+        quotas: How much the groups of some namespaces may request in total; see ``Scheduler``.
     """
     policy = Coscheduling(
         order=order,
@@ -350,6 +356,7 @@ def gang(
         backfill=backfill,
         strict_priorities=strict_priorities,
         can_evict=can_evict,
+        quotas=quotas,
     )
 
 

@@ -73,12 +73,15 @@ class FrozenMap(Mapping[str, V], Generic[V]):
 
     # Mapping implements these on top of __getitem__; the dict's own are several times as fast.
     def items(self) -> ItemsView[str, V]:
+        """Return a view of the entries, in key order. O(1)."""
         return self._data.items()
 
     def keys(self) -> KeysView[str]:
+        """Return a view of the keys, in order. O(1)."""
         return self._data.keys()
 
     def values(self) -> ValuesView[V]:
+        """Return a view of the values, in key order. O(1)."""
         return self._data.values()
 
     @overload
@@ -86,6 +89,7 @@ class FrozenMap(Mapping[str, V], Generic[V]):
     @overload
     def get(self, key: str, /, default: V | T) -> V | T: ...
     def get(self, key: str, /, default: Any = None) -> Any:
+        """Return the value of *key*, or *default*. O(1)."""
         return self._data.get(key, default)
 
     def __eq__(self, other: object) -> bool:

@@ -6,9 +6,10 @@ a program of its own and becomes a module of its own. Lines keep their numbers: 
 ``docs/how-to/write_a_driver.py:12`` is in line 12 of ``docs/how-to/write-a-driver.md``.
 
 It also writes ``mypy.ini`` and ``pyrightconfig.json``, so that both checkers run in FOLDER without
-arguments. Both are strict, with three exceptions. Functions in examples may leave annotations out,
-so overrides of methods are not compared. A later block may define a name again, to extend an
-example step by step. A doctest may show a value, or the exception that the block before it caught.
+arguments. Both are strict, and every function is annotated: what a reader copies passes the same
+checks in a project of theirs. Two exceptions: a later block may define a name again, to extend an
+example step by step; and a doctest may show a value, or the exception that the block before it
+caught.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["modules_of", "write_modules"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _BLOCK: Final = re.compile(
-    r"^(?:<!-- file: (?P<file>\S+) -->\n+)?^```python\n(?P<text>.*?)^```$",
+    r"^(?:<!-- file: (?P<file>\S+) -->\n+)?^```py(?:thon)?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _NAMESPACE: Final = "import pathlib; folder = pathlib.Path()"
@@ -34,9 +35,6 @@ _NAMESPACE: Final = "import pathlib; folder = pathlib.Path()"
 _MYPY: Final = """[mypy]
 files = .
 strict = True
-allow_untyped_defs = True
-allow_incomplete_defs = True
-allow_untyped_calls = True
 allow_redefinition = True
 disable_error_code = no-redef
 namespace_packages = True
@@ -46,11 +44,10 @@ ignore_missing_imports = True
 _PYRIGHT: Final = {
     "include": ["."],
     "pythonVersion": "3.11",
-    "typeCheckingMode": "standard",
+    "typeCheckingMode": "strict",
     "reportRedeclaration": "none",
     "reportUnusedExpression": "none",
     "reportPossiblyUnboundVariable": "none",
-    "reportIncompatibleMethodOverride": "none",
     "reportMissingImports": "none",
     "reportMissingModuleSource": "none",
 }

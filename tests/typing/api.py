@@ -24,11 +24,14 @@ from gangsched import (
     Evict,
     EvictGroup,
     GangschedError,
+    GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
     GroupKey,
     GroupPartlyBound,
     GroupRejected,
+    GroupRemoved,
+    GroupRestarted,
     GroupScheduled,
     HeapHandle,
     HoldGroup,
@@ -75,6 +78,7 @@ from gangsched import (
     RejectGroup,
     Release,
     Resources,
+    RestartLimitReached,
     Scheduler,
     SchedulingQueue,
     Skip,
@@ -237,8 +241,12 @@ def perform(effect: Effect) -> Event | None:
             print(uid, node, reason)
         case PodScheduled(uid, node):
             print(uid, node)
-        case GroupPartlyBound() | GroupBound():
+        case GroupPartlyBound() | GroupBound() | GroupBelowMinimum() | GroupRemoved():
             assert_type(effect.group, GroupKey)
+        case GroupRestarted(group, restarts, limit, until):
+            print(group, restarts, limit, until)
+        case RestartLimitReached(group, restarts):
+            print(group, restarts)
         case Nominated(group, priority, places, victims, deadline):
             assert_type(group, GroupKey | None)
             assert_type(places, tuple[tuple[PodUID, NodeName], ...])

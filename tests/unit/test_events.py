@@ -19,10 +19,13 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
     GroupPartlyBound,
     GroupRejected,
+    GroupRemoved,
+    GroupRestarted,
     GroupScheduled,
     NodeAdded,
     NodeDeleted,
@@ -48,6 +51,7 @@ from gangsched.events import (
     PodWaiting,
     PriorityOverruled,
     Release,
+    RestartLimitReached,
 )
 from gangsched.model import Node, NodeName, Pod, PodGroup
 
@@ -83,6 +87,10 @@ VALUES: list[Any] = [
     GroupScheduled(KEY, 1, 2, 0.5),
     GroupBound(KEY, 1, 2),
     GroupPartlyBound(KEY, 1, 2, UID, "no"),
+    GroupBelowMinimum(KEY, 1, 2),
+    GroupRestarted(KEY, 1, 6, 10.0),
+    RestartLimitReached(KEY, 6),
+    GroupRemoved(KEY),
     PodScheduled(UID, NAME),
     Nominated(KEY, 1, ((UID, NAME),), (UID,), 60.0),
     NominationLapsed(KEY, (UID,), "why"),

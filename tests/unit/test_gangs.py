@@ -65,7 +65,7 @@ def test_generation_makes_other_pods_of_one_name() -> None:
 
 def test_labels_are_kept_beside_the_role() -> None:
     made = gang("g", roles={"ps": 1}, labels={"app": "x"}, node_selector={"zone": "a"})
-    assert made.pods[0].labels["app"] == "x"
+    assert dict(made.pods[0].labels) == {"app": "x"}
     assert dict(made.pods[0].node_selector) == {"zone": "a"}
     claim = membership(made.pods[0])
     assert claim is not None
@@ -99,7 +99,13 @@ def test_gang_starts_whole_or_not_at_all() -> None:
         ({"workers": 1, "roles": {"a": 1}}, "workers"),
         ({"roles": {}}, "roles"),
         ({"roles": {"a": 0}}, "roles['a']"),
+        ({"roles": 3}, "roles"),
         ({"workers": 1, "uid": "x"}, "uid"),
+        ({"workers": 1, "labels": 3}, "labels"),
+        ({"workers": 1, "requests": 3}, "requests"),
+        ({"workers": 1, "generation": 3}, "generation"),
+        ({"workers": 1, "generation": ""}, "generation"),
+        ({"workers": 2, "min_available": 3}, "min_available"),
     ],
 )
 def test_bad_input_names_the_argument(arguments: dict[str, Any], field: str) -> None:
@@ -116,3 +122,15 @@ def test_role_refuses_a_minimum_above_its_count() -> None:
 def test_group_refuses_a_minimum_that_is_no_count() -> None:
     with pytest.raises(InvalidPodGroupError, match="min_available"):
         gang("g", workers=2, min_available=0)
+
+
+@pytest.mark.parametrize("name", ["nope", "pod_group", "role", "group"])
+def test_argument_that_no_pod_has_is_refused_by_its_name(name: str) -> None:
+    arguments: dict[str, Any] = {name: "x"}
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        gang("g", workers=1, **arguments)
+
+
+def test_role_with_requests_of_its_own_has_none_of_the_gang() -> None:
+    made = gang("g", roles={"ps": Role(1, requests={"memory": "1Gi"}), "worker": 1}, cpu=2)
+    assert [set(pod.requests) for pod in made.pods] == [{"memory"}, {"cpu"}]

@@ -18,6 +18,7 @@ from gangsched import (
     Scheduler,
     presets,
 )
+from gangsched._core._queue import SchedulingQueue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.model import Node
 from gangsched.testing import make_pod
@@ -94,3 +95,24 @@ def test_no_plugin_is_asked_about_a_node_with_too_little_free_for_parked_classes
         scheduler.handle(cluster.apply(PodDeleted(running.uid)), now=1000.0)
     assert asked == []
     assert scheduler.schedule_one(now=1000.0) is None
+
+
+@pytest.mark.parametrize("question", ["pending", "groups"])
+def test_listing_reads_the_queue_once_whatever_its_length(question: str) -> None:
+    """Each row of 10,000 had the active entities sorted anew."""
+    pods = [make_pod(f"p{n}", cpu=1) for n in range(20)]
+    pods += [make_pod(f"m{n}", group=f"g{n}", min_available=1, cpu=1) for n in range(20)]
+    _cluster, scheduler = scheduler_of(*pods)
+    reads = 0
+    original: Any = SchedulingQueue.active
+
+    def counted(queue: SchedulingQueue) -> Any:
+        nonlocal reads
+        reads += 1
+        return original.fget(queue)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SchedulingQueue, "active", property(counted))
+        rows = scheduler.pending() if question == "pending" else scheduler.groups()
+    assert len(rows) >= 20
+    assert reads == 1

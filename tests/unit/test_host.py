@@ -118,7 +118,7 @@ def test_name_can_be_used_again_once_its_job_is_over() -> None:
         host.tell(node("a", 2))
         first = host.submit(gang("train", workers=2, cpu=1))
         first.wait(LONG)
-        with pytest.raises(InvalidValueError, match="a key that is not in use"):
+        with pytest.raises(InvalidValueError, match="key must be unused"):
             host.submit(gang("train", workers=2, cpu=1))
         host.finish(first)
         again = host.submit(gang("train", workers=2, cpu=1))
@@ -232,7 +232,7 @@ def test_started_is_awaited_on_asyncio() -> None:
                 await second.started()
         assert not second.has_started
         assert "does not fit" in str(await host.why(second))
-        host.finish(first)
+        assert await host.finish(first) == {}
         assert len(await second.started()) == 2
         assert repr(second) == "<AsyncJob default/second started>"
 
@@ -244,7 +244,7 @@ def test_cancelled_job_ends_its_waits_on_asyncio() -> None:
         job = host.submit(gang("train", workers=2, cpu=1))
         waiting = asyncio.create_task(job.started())
         await asyncio.sleep(0.02)
-        assert host.cancel(job) == {}
+        assert await host.cancel(job) == {}
         with pytest.raises(GangRejectedError, match="the job was withdrawn"):
             await waiting
         assert repr(job) == "<AsyncJob default/train withdrawn>"
@@ -266,7 +266,7 @@ def test_evicted_pod_is_queued_again_on_asyncio() -> None:
         await high.started()
         assert ended == ["low"]
         places.on.clear()
-        host.finish(high)
+        await host.finish(high)
         while "low" not in places.on:
             await asyncio.sleep(0.02)
 

@@ -13,7 +13,12 @@ from gangsched.errors import InvalidPodGroupError
 from gangsched.membership import SPELLINGS, Membership, Source, Spelling, membership, ungrouped
 from gangsched.model import Pod, group_key
 
-WITH_MINIMUM = [spelling for spelling in SPELLINGS if spelling.minimum is not None]
+WITH_MINIMUM = [
+    spelling
+    for spelling in SPELLINGS
+    if spelling.minimum is not None and spelling.source is not Source.FIELD
+]
+"""The spellings whose minimum is text; the field's is in ``test_membership_of_fields``."""
 NAMES = st.text(min_size=1)
 MINIMA = st.integers(1, 10**9 - 1)
 
@@ -30,7 +35,9 @@ def claims(*written: tuple[Spelling, str | None, str | None]) -> Pod:
                     fields["labels"][spelling.name] = name
                 case Source.ANNOTATION:
                     fields["annotations"][spelling.name] = name
-        if minimum is not None:
+        if minimum is not None and spelling.source is Source.FIELD:
+            fields["min_available"] = int(minimum)
+        elif minimum is not None:
             where = "annotations" if spelling.source is Source.ANNOTATION else "labels"
             fields[where][spelling.minimum] = minimum
     return Pod(name="p", namespace="ns", **fields)

@@ -163,7 +163,7 @@ def test_groups_are_counted_by_state() -> None:
     registry, metrics = made()
     _cluster, busy = busy_scheduler()
     metrics.watch(busy)
-    states = ("incomplete", "pending", "waiting", "started")
+    states = ("incomplete", "pending", "waiting", "started", "partly_running")
     counted = {state: value(registry, "gangsched_groups", state=state) for state in states}
     assert counted["waiting"] == 1
     assert sum(value or 0 for value in counted.values()) == sum(

@@ -27,6 +27,7 @@ from gangsched import (
     WhenBlocked,
 )
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.driver import Driver
@@ -53,7 +54,9 @@ def may_fit(driver: Driver, group: str, *names: str) -> bool:
     shape = equivalence.class_of(
         state.settings, state.nodes, state.pods, state.call, state.pods.entities[key(group)]
     )
-    return requeue.may_fit(state, shape, now=0.0, names=[NodeName(n) for n in names] or None)
+    changed = [NodeName(name) for name in names]
+    change = NodeChange(state.settings, state.nodes, changed, 0.0) if changed else None
+    return requeue.may_fit(state, shape, now=0.0, change=change)
 
 
 def patient(*points: str) -> tuple[Driver, FaultyPlugin]:

@@ -96,9 +96,16 @@ def test_drawn_groups_with_roles_are_valid(drawn: PodGroup) -> None:
 def says(*written: tuple[Spelling, str], claims: bool = True) -> Pod:
     labels = {"pod-group/name": "g"} if claims else {}
     annotations: dict[str, str] = {}
+    field: str | None = None
     for spelling, role in written:
-        (labels if spelling.source is Source.LABEL else annotations)[spelling.name] = role
-    return Pod(name="p", namespace="ns", labels=labels, annotations=annotations)
+        match spelling.source:
+            case Source.LABEL:
+                labels[spelling.name] = role
+            case Source.ANNOTATION:
+                annotations[spelling.name] = role
+            case Source.FIELD:
+                field = role
+    return Pod(name="p", namespace="ns", labels=labels, annotations=annotations, role=field)
 
 
 def name_of(spelling: Spelling) -> str:
@@ -106,8 +113,9 @@ def name_of(spelling: Spelling) -> str:
 
 
 def test_role_spellings_are_the_published_ones() -> None:
-    """Two spellings of this project, as for groups; Kubeflow, Volcano, JobSet."""
+    """Three spellings of this project, as for groups; Kubeflow, Volcano, JobSet."""
     assert [(spelling.source, spelling.name, spelling.minimum) for spelling in ROLE_SPELLINGS] == [
+        (Source.FIELD, "Pod.role", None),
         (Source.LABEL, "pod-group.scheduling.sigs.k8s.io/role", None),
         (Source.LABEL, "pod-group/role", None),
         (Source.LABEL, "training.kubeflow.org/replica-type", None),

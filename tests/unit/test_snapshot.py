@@ -93,12 +93,22 @@ def bundled_scheduler() -> Scheduler:
     return scheduler
 
 
+def running_scheduler() -> Scheduler:
+    """Return a scheduler with a group that runs."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    pod = evolve(make_pod("p", group="g", min_available=1), node_name="n")
+    scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    return scheduler
+
+
 def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
     """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
     everything = [*everything_in(scheduler), *everything_in(nominating_scheduler())]
     everything += everything_in(reserving_scheduler())
     everything += everything_in(bundled_scheduler())
+    everything += everything_in(running_scheduler())
     seen = {type(each): each for each in everything}
     assert HELD.keys() - {CycleState} <= seen.keys()
     for kind, each in seen.items():

@@ -60,9 +60,15 @@ class AlikeNeeds:
             for filed, amount in zip(self.by_amount, most, strict=True)
         ]
         end = min(ends)
-        for _amount, item in self.by_amount[ends.index(end)].islice(0, end):
-            if any(_is_within(amounts, most) for amounts in self.by_item[item]):
-                yield item
+        scarcest: Iterator[tuple[int, int]] = self.by_amount[ends.index(end)].islice(0, end)
+        if len(self.names) == 1:  # then enough of the scarcest resource is enough of all
+            yield from (item for _amount, item in scarcest)
+            return
+        for _amount, item in scarcest:
+            for amounts in self.by_item[item]:
+                if _is_within(amounts, most):
+                    yield item
+                    break
 
 
 @final
@@ -130,4 +136,7 @@ class CapacityIndex:
 
 
 def _is_within(amounts: tuple[int, ...], most: tuple[int, ...]) -> bool:
-    return all(amount <= limit for amount, limit in zip(amounts, most, strict=True))
+    for amount, limit in zip(amounts, most, strict=True):  # noqa: SIM110 - a generator is slower
+        if amount > limit:
+            return False
+    return True

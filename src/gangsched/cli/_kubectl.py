@@ -185,13 +185,13 @@ async def _watch(now: Callable[[], Survey], options: argparse.Namespace) -> None
     shown: dict[GroupKey, tuple[str, ...]] = {}
     while True:
         rows = _rows(now(), options)
-        changed = [row for row in rows if shown.get(row.key) != _but_age(row)]
-        gone = [key for key in shown if key not in {row.key for row in rows}]
+        now_shown = {row.key: _but_age(row) for row in rows}
+        changed = [row for row in rows if shown.get(row.key) != now_shown[row.key]]
         if changed:
             print(_gang_table(changed, options, header=not shown), flush=True)
-        for key in gone:
+        for key in shown.keys() - now_shown.keys():
             print(f"{printable(key)} is gone", flush=True)
-        shown = {row.key: _but_age(row) for row in rows}
+        shown = now_shown
         await asyncio.sleep(_LOOK)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType, TracebackType
-from typing import final
+from typing import cast, final
 
 from gangsched import presets
 from gangsched.drivers import aio
@@ -45,6 +45,11 @@ class AsyncJob:
     def key(self) -> str:
         """``namespace/name``."""
         return self._submitted.key
+
+    @property
+    def places(self) -> Mapping[str, NodeName]:
+        """The node of each pod that has been started, by the name of the pod."""
+        return self._submitted.named_places()
 
     @property
     def has_started(self) -> bool:
@@ -146,13 +151,15 @@ class AsyncHost:
         self.driver.tell(*submitted.events())
         return made
 
-    def finish(self, job: AsyncJob) -> None:
+    async def finish(self, job: AsyncJob) -> Mapping[str, NodeName]:
         """Report that a job has ended; see ``Host.finish``."""
-        self._remove(job)
+        _before, after = await self._remove(job)
+        return after
 
-    def cancel(self, job: AsyncJob) -> Mapping[str, NodeName]:
+    async def cancel(self, job: AsyncJob) -> Mapping[str, NodeName]:
         """Withdraw a job; return the pods that were started; see ``Host.cancel``."""
-        return self._remove(job)
+        before, after = await self._remove(job)
+        return {**before, **after}
 
     async def why(self, job: AsyncJob) -> Why:
         """Return why a job has not started, or that it has; see ``Host.why``."""
@@ -185,32 +192,45 @@ class AsyncHost:
         for job in self._jobs.values():
             job._withdraw(CLOSED)
 
-    def _remove(self, job: AsyncJob) -> Mapping[str, NodeName]:
+    async def _remove(self, job: AsyncJob) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
+        """Remove a job; return the pods that were started before and since."""
         if not isinstance(job, AsyncJob):
             raise InvalidValueError("job", job, "an AsyncJob of this host")
         if self._jobs.get(job.key) is not job:
-            return {}
-        submitted = self._submitted.remove(job.key)
+            return {}, {}
+        submitted = job._submitted
+        self._submitted.remove(job.key)
         del self._jobs[job.key]
-        if submitted is None:
-            return {}
+        before = submitted.named_places()
         job._withdraw(WITHDRAWN)
         self.driver.tell(*submitted.withdrawal())
-        return submitted.named_places()
+        here = asyncio.current_task()
+        while others := [each for each in submitted.starting.values() if each is not here]:
+            await asyncio.wait(cast("list[asyncio.Task[object]]", others))
+        places = submitted.named_places()
+        return before, {name: node for name, node in places.items() if name not in before}
 
     async def _bind(self, effect: Bind) -> None:
-        pod = self._submitted.pod(effect.uid)
-        if pod is None:
-            raise LookupError(f"pod {effect.uid} was withdrawn")
-        await self._start(pod, effect.node)
-        started = self._submitted.place(effect.uid, effect.node)
-        job = None if started is None else self._jobs.get(started.key)
-        if job is not None:
+        uid = effect.uid
+        submitted = self._submitted.job_of(uid)
+        if submitted is None:
+            raise LookupError(f"pod {uid} was withdrawn")
+        submitted.starting[uid] = asyncio.current_task()
+        try:
+            await self._start(submitted.pods[uid], effect.node)
+            has_started = submitted.place(uid, effect.node)
+        finally:
+            del submitted.starting[uid]
+        job = self._jobs.get(submitted.key)
+        if has_started and job is not None and job._submitted is submitted:
             job._start()
 
     async def _end(self, effect: Evict) -> None:
-        pod = self._submitted.pod(effect.uid)
-        if pod is not None and self._evict is not None:
-            await self._evict(pod, effect.node)
-        again = self._submitted.displace(effect.uid)
-        self.driver.tell(PodDeleted(effect.uid), *(() if again is None else (PodAdded(again),)))
+        uid = effect.uid
+        submitted = self._submitted.job_of(uid)
+        if submitted is not None and self._evict is not None:
+            await self._evict(submitted.pods[uid], effect.node)
+        # if the job was withdrawn meanwhile, its pods are deleted already
+        if submitted is not None and self._submitted.job_of(uid) is submitted:
+            submitted.places.pop(uid, None)
+            self.driver.tell(PodDeleted(uid), PodAdded(submitted.pods[uid]))

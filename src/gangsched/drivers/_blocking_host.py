@@ -48,6 +48,11 @@ class Job:
         return self._submitted.key
 
     @property
+    def places(self) -> Mapping[str, NodeName]:
+        """The node of each pod that has been started, by the name of the pod."""
+        return self._submitted.named_places()
+
+    @property
     def has_started(self) -> bool:
         """Whether as many pods as must start together have been started."""
         return self._decided.is_set() and self._withdrawn is None
@@ -114,6 +119,7 @@ class Host:
         self._evict = evict
         self._clock = clock
         self._lock = threading.Lock()
+        self._start_ended = threading.Condition(self._lock)
         self._submitted = SubmittedJobs()
         self._jobs: dict[str, Job] = {}
         cluster = InMemoryCluster()
@@ -161,13 +167,23 @@ class Host:
         self.driver.tell(*submitted.events())
         return made
 
-    def finish(self, job: Job) -> None:
-        """Report that a job has ended: its pods are gone, and their nodes are free."""
-        self._remove(job)
+    def finish(self, job: Job) -> Mapping[str, NodeName]:
+        """Report that a job has ended: its pods are gone, and their nodes are free.
+
+        Blocks while a *start* of one of its pods is under way. The pods that were started
+        meanwhile are returned, with their nodes: the caller has to end them. Most jobs have none.
+        """
+        _before, after = self._remove(job)
+        return after
 
     def cancel(self, job: Job) -> Mapping[str, NodeName]:
-        """Withdraw a job; return the pods that were started, which the caller has to end."""
-        return self._remove(job)
+        """Withdraw a job; return the pods that were started, which the caller has to end.
+
+        Blocks while a *start* of one of its pods is under way, and returns that pod too. No other
+        *start* of the job begins. A call from within *start* does not wait for that one.
+        """
+        before, after = self._remove(job)
+        return {**before, **after}
 
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
@@ -212,38 +228,57 @@ class Host:
         for job in waiting:
             job._withdraw(CLOSED)
 
-    def _remove(self, job: Job) -> Mapping[str, NodeName]:
+    def _remove(self, job: Job) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
+        """Remove a job; return the pods that were started before and since."""
         if not isinstance(job, Job):
             raise InvalidValueError("job", job, "a Job of this host")
+        submitted = job._submitted
         with self._lock:
             # a job of the same name that was submitted later is another one
             if self._jobs.get(job.key) is not job:
-                return {}
-            submitted = self._submitted.remove(job.key)
+                return {}, {}
+            self._submitted.remove(job.key)
             del self._jobs[job.key]
-        if submitted is None:
-            return {}
+            before = submitted.named_places()
         job._withdraw(WITHDRAWN)
         self.driver.tell(*submitted.withdrawal())
-        return submitted.named_places()
+        with self._lock:
+            here = threading.get_ident()
+            self._start_ended.wait_for(
+                lambda: all(thread == here for thread in submitted.starting.values())
+            )
+            places = submitted.named_places()
+        return before, {name: node for name, node in places.items() if name not in before}
 
     def _bind(self, effect: Bind) -> None:
+        uid = effect.uid
         with self._lock:
-            pod = self._submitted.pod(effect.uid)
-        if pod is None:
-            raise LookupError(f"pod {effect.uid} was withdrawn")
-        self._start(pod, effect.node)
-        with self._lock:
-            started = self._submitted.place(effect.uid, effect.node)
-            job = None if started is None else self._jobs.get(started.key)
-        if job is not None:
+            submitted = self._submitted.job_of(uid)
+            if submitted is None:
+                raise LookupError(f"pod {uid} was withdrawn")
+            submitted.starting[uid] = threading.get_ident()
+        has_started = False
+        try:
+            self._start(submitted.pods[uid], effect.node)
+            with self._lock:
+                has_started = submitted.place(uid, effect.node)
+        finally:
+            with self._lock:
+                del submitted.starting[uid]
+                self._start_ended.notify_all()
+                job = self._jobs.get(submitted.key)
+        if has_started and job is not None and job._submitted is submitted:
             job._start()
 
     def _end(self, effect: Evict) -> None:
+        uid = effect.uid
         with self._lock:
-            pod = self._submitted.pod(effect.uid)
-        if pod is not None and self._evict is not None:
-            self._evict(pod, effect.node)
+            submitted = self._submitted.job_of(uid)
+        if submitted is not None and self._evict is not None:
+            self._evict(submitted.pods[uid], effect.node)
         with self._lock:
-            again = self._submitted.displace(effect.uid)
-        self.driver.tell(PodDeleted(effect.uid), *(() if again is None else (PodAdded(again),)))
+            # if the job was withdrawn meanwhile, its pods are deleted already
+            if submitted is None or self._submitted.job_of(uid) is not submitted:
+                return
+            submitted.places.pop(uid, None)
+        self.driver.tell(PodDeleted(uid), PodAdded(submitted.pods[uid]))

@@ -3,7 +3,8 @@
 Rules:
   R1  a job has started once as many members as its quorum, and as its roles ask for, are placed at
       one time;
-  R2  a job that is withdrawn is forgotten: a report of a member that comes later does nothing;
+  R2  a job that is withdrawn is forgotten. A start that is under way then still ends in its record,
+      and never in that of a later job with the same name;
   R3  the pods and the group of a job carry the instant of its submission, since the queue orders
       jobs by it.
 """
@@ -37,6 +38,7 @@ class Submitted:
         group: Its group; None for a single pod.
         roles: The role of each pod that has one.
         places: The node of each pod that is placed.
+        starting: The pods whose start is under way, each with the thread or the task that it is in.
         has_started: Whether its quorum has been placed.
     """
 
@@ -45,6 +47,7 @@ class Submitted:
     group: PodGroup | None
     roles: dict[PodUID, str]
     places: dict[PodUID, NodeName] = field(factory=dict[PodUID, NodeName])
+    starting: dict[PodUID, object] = field(factory=dict[PodUID, object])
     has_started: bool = False
 
     def events(self) -> Iterator[Event]:
@@ -63,7 +66,8 @@ class Submitted:
 
     def named_places(self) -> dict[str, NodeName]:
         """Return the node of each placed pod by the name of the pod, in the order of the pods."""
-        return {p.name: self.places[uid] for uid, p in self.pods.items() if uid in self.places}
+        placed = ((pod.name, self.places.get(uid)) for uid, pod in self.pods.items())
+        return {name: node for name, node in placed if node is not None}
 
     def place(self, uid: PodUID, node: NodeName) -> bool:
         """Record that a pod is placed; return whether the job starts with that."""
@@ -107,26 +111,13 @@ class SubmittedJobs:
         else:
             raise InvalidValueError("job", job, "a Gang or a Pod")
         if made.key in self._jobs:
-            raise InvalidValueError("job", made.key, "a job with a key that is not in use")
+            raise InvalidValueError("key", made.key, "unused: finish or cancel that job first")
         for uid in made.pods:
             if uid in self._of:
-                raise InvalidValueError("uid", uid, "the UID of no pod of another job")
+                raise InvalidValueError("uid", uid, "unused by the pods of other jobs")
         self._jobs[made.key] = made
         self._of.update(dict.fromkeys(made.pods, made))
         return made
-
-    def place(self, uid: PodUID, node: NodeName) -> Submitted | None:
-        """Record that a pod is placed; return its job if that starts with it."""
-        job = self._of.get(uid)
-        return job if job is not None and job.place(uid, node) else None
-
-    def displace(self, uid: PodUID) -> Pod | None:
-        """Record that a pod was evicted; return it, None if it is not known."""
-        job = self._of.get(uid)
-        if job is None:
-            return None
-        job.places.pop(uid, None)
-        return job.pods[uid]
 
     def key_of_last(self, uid: PodUID) -> str | None:
         """Return the key of the job of which a pod is the last; None for any other pod."""
@@ -140,10 +131,9 @@ class SubmittedJobs:
             del self._of[uid]
         return job
 
-    def pod(self, uid: PodUID) -> Pod | None:
-        """Return a pod of a job; None if it is not known."""
-        job = self._of.get(uid)
-        return None if job is None else job.pods[uid]
+    def job_of(self, uid: PodUID) -> Submitted | None:
+        """Return the job of a pod; None if it is not known."""
+        return self._of.get(uid)
 
     def __len__(self) -> int:
         return len(self._jobs)

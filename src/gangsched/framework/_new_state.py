@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gangsched._core._queue import SchedulingQueue
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
@@ -33,7 +34,10 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
         settings=settings,
         nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
         queue=SchedulingQueue(callbacks.sort_key),
-        pods=Pods(PodGroupRegistry(grace, strict_priorities=settings.strict_priorities)),
+        pods=Pods(
+            PodGroupRegistry(grace, strict_priorities=settings.strict_priorities),
+            quotas=QuotaLedger(settings.quotas),
+        ),
         reservations=Reservations(backfill=BackfillState(backfill)),
         pod_classes=pod_classes,
         call=call,

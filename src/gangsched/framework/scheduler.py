@@ -19,7 +19,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, final
 
 from attrs import evolve
@@ -28,6 +28,7 @@ from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
+from gangsched._core._quotas import Quota, as_quotas
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched._fields import check_now
@@ -41,7 +42,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch
+from gangsched.framework.events import dispatch, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -102,6 +103,8 @@ class Scheduler:
         can_evict: Whether the host performs ``Evict``, so that the gang policy may release a gang
             that is partly bound. None: if *preemption* is given, or if a driver calls
             ``allow_evictions``, as those of ``gangsched.drivers`` do if they are given *evict*.
+        quotas: How much the groups of some namespaces may request in total. A group that does not
+            fit the quotas of its namespace waits until another group ends.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -124,6 +127,7 @@ class Scheduler:
         group_grace: float = 60.0,
         strict_priorities: bool = False,
         can_evict: bool | None = None,
+        quotas: Iterable[Quota] = (),
     ) -> None:
         if not isinstance(profile, Profile):
             raise InvalidValueError("profile", profile, "a Profile")
@@ -158,6 +162,7 @@ class Scheduler:
             preemption,
             strict_priorities,
             preemption is not None if can_evict is None else can_evict,
+            as_quotas(quotas),
         )
         self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
@@ -254,6 +259,7 @@ class Scheduler:
         reservation = state.reservations.backfill.reservation
         deadlines = (
             state.pods.waiting.next_deadline(),
+            state.pods.restarts.next_deadline(),
             state.queue.next_deadline(),
             nominator.next_deadline(state.reservations),
             None if reservation is None else reservation.deadline,
@@ -545,6 +551,7 @@ class Scheduler:
             permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
+        state.call.touched.update(dict.fromkeys(state.pods.restarts.due(now=now)))
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         if state.reservations.backfill.reservation is not None:
@@ -552,6 +559,8 @@ class Scheduler:
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if state.call.touched:
+            restart.settle(state, now=now)
 
     def _read_again(self, now: float) -> None:
         """Read the nodes that an earlier call could not read, before anything else changes."""
@@ -566,6 +575,8 @@ class Scheduler:
         while state.call.refused:
             refused = permit_end.refused(state.pods, state.call)
             permit_end.reject(state, refused, now=self._now)
+        if state.call.touched:
+            restart.settle(state, now=self._now)
         if state.call.deferred:
             error, *others = state.call.deferred
             for other in others:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from gangsched.explain import Running, Why
 from gangsched.kubernetes._survey import Survey
-from gangsched.model import GroupKey, Pod, PodPhase
+from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, pod_group_status
 
 __all__ = ["FITS_NOW", "GangRow", "MemberRow", "gang_rows", "member_rows", "reason_of"]
@@ -153,8 +153,11 @@ def _row(survey: Survey, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
     held = [pod for pod in live if pod.node_name is not None]
     ended = len(pods) - len(live)
     phase = PodGroupPhase.PENDING
-    if group is not None:
-        phase = pod_group_status(group, pods, membership=survey.cache.membership).phase
+    stated = group
+    if stated is None and needed is not None:  # labels alone say what the group needs
+        stated = PodGroup(namespace=namespace, name=name, min_available=needed)
+    if stated is not None:
+        phase = pod_group_status(stated, pods, membership=survey.cache.membership).phase
     has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
     reason = reason_of(answers.get(key), held=len(held) + ended, needed=needed)
     began = [group.created_at] if group is not None else [pod.created_at for pod in pods]

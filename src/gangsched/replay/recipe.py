@@ -18,9 +18,11 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched._core._quotas import Quota
 from gangsched._forms import (
     BOOL,
     INT,
+    RESOURCES,
     SECONDS,
     STR,
     Form,
@@ -28,6 +30,7 @@ from gangsched._forms import (
     as_object,
     at,
     choice,
+    many,
     optional,
 )
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
@@ -74,6 +77,7 @@ _BACKFILL: Final = Record(
     overdue_after=SECONDS,
     drain_for=SECONDS,
 )
+_QUOTA: Final = Record(Quota, whole=True, name=STR, namespaces=many(STR), hard=RESOURCES)
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
@@ -91,6 +95,7 @@ _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "backfill": optional(_BACKFILL.form),
     "strict_priorities": BOOL,
     "can_evict": optional(BOOL),
+    "quotas": many(_QUOTA.form),
 }
 
 

@@ -33,9 +33,16 @@ from gangsched.simulation.report import (
 )
 from gangsched.simulation.simulator import Observer, Simulator
 from gangsched.simulation.traces import Trace, load_trace, open_trace, parse_nodes_shape
-from gangsched.simulation.workload import RUN_SECONDS, TIME_LIMIT, Arrival, Workload
+from gangsched.simulation.workload import (
+    FAIL_SECONDS,
+    RUN_SECONDS,
+    TIME_LIMIT,
+    Arrival,
+    Workload,
+)
 
 __all__ = [
+    "FAIL_SECONDS",
     "RUN_SECONDS",
     "SCHEMA",
     "TIME_LIMIT",

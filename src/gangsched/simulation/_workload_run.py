@@ -34,10 +34,13 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBound,
+    GroupRestarted,
     NodeAdded,
     NodeDeleted,
     PodAdded,
     PodDeleted,
+    PodGroupUpdated,
     PodUpdated,
     PodWaiting,
 )
@@ -59,7 +62,7 @@ from gangsched.simulation.faults import (
     FaultPlan,
     NodeVanishes,
 )
-from gangsched.simulation.workload import Arrival, run_seconds
+from gangsched.simulation.workload import Arrival, fail_seconds, run_seconds
 
 __all__ = ["WorkloadRun"]
 
@@ -179,7 +182,10 @@ class WorkloadRun:
         if isinstance(event, NodeDeleted):
             # Kubernetes' garbage collection deletes the pods of a node that is gone.
             for pod in self.cluster.pods_on(event.name):
-                self._happen(PodDeleted(pod.uid))
+                if self._is_restarted(pod.uid):
+                    self._recreate(pod.uid)
+                else:
+                    self._happen(PodDeleted(pod.uid))
 
     def _tell(self, event: Event) -> None:
         """Deliver an event to the scheduler."""
@@ -201,6 +207,10 @@ class WorkloadRun:
             seconds = None if pod is None else run_seconds(pod)
             if seconds is not None:
                 self._finish_after(uid, seconds)
+            fails_after = None if pod is None else fail_seconds(pod)
+            if fails_after is not None:
+                at = self.now + fails_after
+                self._schedule(at, _Kind.FINISH, partial(self._fail, uid))
 
     def _finish_after(self, uid: PodUID, seconds: float) -> None:
         self._schedule(self.now + seconds, _Kind.FINISH, lambda: self._finish(uid))
@@ -211,15 +221,33 @@ class WorkloadRun:
             return
         if self._delete_finished:
             self.usage.jobs.finish(uid, now=self.now)
+            if self._is_restarted(uid):
+                # a pod that is deleted before it has succeeded is lost
+                self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
             self._happen(PodDeleted(uid))
         else:
             self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
+
+    def _fail(self, uid: PodUID) -> None:
+        """Let a running pod fail; its controller creates another in its place."""
+        pod = self.cluster.pod(uid)
+        if pod is None or pod.is_finished:
+            return
+        self._happen(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
+        self._recreate(uid)
+
+    def _is_restarted(self, uid: PodUID) -> bool:
+        """Return whether the group of a pod has a restart policy, and so a controller."""
+        job = self.usage.jobs.of(uid)
+        return job is not None and job.spec is not None and job.spec.restart is not None
 
     # Effects --------------------------------------------------------------------------------
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         for observer in self._observers:
             observer.effects(effects, self.now)
+        if not effects:
+            return  # most calls
         given = self.usage.record_effects(effects, self.now)
         if self.injector.is_spent:
             given = []
@@ -234,6 +262,20 @@ class WorkloadRun:
                 self._bind(effect)
             elif isinstance(effect, Evict):
                 self._recreate(effect.uid)
+            elif isinstance(effect, GroupRestarted):
+                self._keep_restart(effect.group, effect.restarts, effect.until)
+            elif isinstance(effect, GroupBound):
+                self._keep_restart(effect.group, None, None)
+
+    def _keep_restart(self, key: GroupKey, restarts: int | None, until: float | None) -> None:
+        """Write the restarts of a group into its status, where a new scheduler finds them."""
+        group = self.cluster.pod_group(key)
+        if group is None:
+            return
+        count = group.restarts if restarts is None else restarts
+        after = evolve(group, restarts=count, restarting_until=until)
+        if after != group:
+            self._happen(PodGroupUpdated(after))
 
     def _vanish(self, name: NodeName, faults: Sequence[object]) -> None:
         for fault in faults:
@@ -257,7 +299,8 @@ class WorkloadRun:
         self._happen(PodDeleted(uid))
         self._numbers += 1
         fresh = PodUID(f"{uid}~{self._numbers}")
-        self._happen(PodAdded(evolve(pod, uid=fresh, node_name=None, created_at=self.now)))
+        made = evolve(pod, uid=fresh, node_name=None, phase=PodPhase.PENDING, created_at=self.now)
+        self._happen(PodAdded(made))
 
     # Binds ----------------------------------------------------------------------------------
 

@@ -20,10 +20,13 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
     GroupPartlyBound,
     GroupRejected,
+    GroupRemoved,
+    GroupRestarted,
     GroupScheduled,
     NodeAdded,
     NodeDeleted,
@@ -42,6 +45,7 @@ from gangsched.events import (
     PodWaiting,
     PriorityOverruled,
     Release,
+    RestartLimitReached,
 )
 from gangsched.model import Pod, PodPhase, PodUID
 
@@ -245,6 +249,17 @@ class EventLog:
                     f" {self._pod(uid)} is not bound: {reason}"
                 )
                 self._say(now, _WARNING, "PartlyBound", f"podgroup/{group}", text)
+            case GroupBelowMinimum(group, scheduled, minimum):
+                text = f"Has {_members(scheduled)} of {minimum} on nodes"
+                self._say(now, _WARNING, "BelowMinimum", f"podgroup/{group}", text)
+            case GroupRestarted(group, restarts, limit, until):
+                text = f"Restart {restarts} of {limit}; no start before {_instant(until)}"
+                self._say(now, _WARNING, "Restarted", f"podgroup/{group}", text)
+            case RestartLimitReached(group, restarts):
+                text = f"Was restarted {restarts} times, the limit: it keeps the members it has"
+                self._say(now, _WARNING, "RestartLimitReached", f"podgroup/{group}", text)
+            case GroupRemoved(group):
+                self._say(now, _NORMAL, "Removed", f"podgroup/{group}", "Has no pod any more")
             case Evict(uid, node, reason):
                 text = f"Evicted from {node}: {reason}"
                 self._say(now, _WARNING, "Evicted", self._pod(uid), text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gangsched.errors import InvalidValueError
 from gangsched.model import Pod
 from gangsched.objects import Field, Manifest, read_pod
-from gangsched.simulation.workload import job_of, run_seconds
+from gangsched.simulation.workload import fail_seconds, job_of, run_seconds
 
 __all__ = ["read_timed_pod"]
 
@@ -19,6 +19,7 @@ def read_timed_pod(manifest: Manifest, template: Field) -> Pod:
     pod = read_pod(manifest, template)
     try:
         run_seconds(pod)
+        fail_seconds(pod)
         job_of(pod)
     except InvalidValueError as error:
         raise template["metadata"]["annotations"][error.field].refuse_as(error) from error

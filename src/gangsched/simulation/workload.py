@@ -25,6 +25,7 @@ from gangsched.events import Event
 from gangsched.model import Pod
 
 __all__ = [
+    "FAIL_SECONDS",
     "JOB",
     "JOB_PODS",
     "MOST_OBJECTS",
@@ -32,6 +33,7 @@ __all__ = [
     "TIME_LIMIT",
     "Arrival",
     "Workload",
+    "fail_seconds",
     "job_of",
     "parse_seconds",
     "run_seconds",
@@ -39,6 +41,11 @@ __all__ = [
 
 RUN_SECONDS: Final = "simulation.gangsched.io/run-seconds"
 """The annotation with the seconds that a pod runs, from the start of its job."""
+
+FAIL_SECONDS: Final = "simulation.gangsched.io/fail-after-seconds"
+"""The annotation with the seconds after which a pod fails, from the start of its job.
+
+Its controller creates another pod in its place, with the same annotation."""
 
 TIME_LIMIT: Final = "simulation.gangsched.io/time-limit-seconds"
 """The annotation with the time limit of a pod's job: what its owner said that it runs at most."""
@@ -133,6 +140,16 @@ def run_seconds(pod: Pod) -> float | None:
     """
     text = pod.annotations.get(RUN_SECONDS)
     return None if text is None else parse_seconds(text, field=RUN_SECONDS)
+
+
+def fail_seconds(pod: Pod) -> float | None:
+    """Return after how many seconds *pod* fails once its job has started; None for never.
+
+    Raises:
+        InvalidValueError: The annotation is not a positive, finite decimal number.
+    """
+    text = pod.annotations.get(FAIL_SECONDS)
+    return None if text is None else parse_seconds(text, field=FAIL_SECONDS)
 
 
 def parse_seconds(text: str, *, field: str) -> float:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from gangsched import InMemoryCluster, Node, NodeAdded, PodAdded, PodDeleted, Scheduler, presets
+from gangsched import (
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    Scheduler,
+    presets,
+)
 from gangsched.kubernetes._demand import Demand, DemandMeter, pending_demand
 from gangsched.testing import make_pod
 
@@ -79,6 +88,15 @@ def test_nodes_of_the_demand_start_all_gangs_that_it_names() -> None:
 def test_there_is_no_demand_where_nodes_do_not_help(events: list[Any]) -> None:
     scheduler, cluster = cluster_of(*events)
     assert pending_demand(scheduler, cluster.nodes(), now=0.0) == []
+
+
+def test_gang_is_left_out_if_its_nodes_would_go_to_one_before_it() -> None:
+    """With 5 new nodes, ``first`` takes 4 of them, and ``third`` starts instead of ``second``."""
+    full = PodAdded(Pod(name="full", requests={"cpu": 1}, node_name="a"))
+    gangs = [*gang("first", 4), *gang("second", 3), *gang("third", 1)]
+    scheduler, cluster = cluster_of(node("a", cpu=1), full, *gangs)
+    (found,) = pending_demand(scheduler, cluster.nodes(), now=0.0, most=3)
+    assert (found.nodes, found.groups) == (3, ("default/second",))
 
 
 def test_limits_bound_what_is_asked() -> None:

@@ -42,7 +42,6 @@ from gangsched.framework.lifecycle.entity_outcomes import (
 from gangsched.framework.lifecycle.transition import (
     apply_verdict,
     readmit,
-    reject_group,
     transition,
 )
 from gangsched.framework.placement import choose_node, nominator, topology
@@ -171,7 +170,7 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
         own = None if entity.group is None else entity.group.key
         others = [key for key in state.attempts.giving_way if key != own]
         for key in others:
-            reject_group(state, key, Rejected(state.attempts.giving_way[key]), now=now)
+            apply_verdict(state, RejectGroup(key, state.attempts.giving_way[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity

@@ -17,7 +17,7 @@ from gangsched.events import (
 from gangsched.framework.events import move_entity
 from gangsched.framework.events.reconcile import pod_changed
 from gangsched.framework.events.wanted_state import is_being_bound
-from gangsched.framework.lifecycle import assume, group_attempt, notices
+from gangsched.framework.lifecycle import assume, group_attempt, group_life, notices
 from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
 from gangsched.framework.queueing import requeue
@@ -74,6 +74,8 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
         transition(state, member.entity, Failed(), now=now)
         _tell_partly_bound(state.settings, state.call, member, event.reason)
     group_attempt.note_bound(state.call, member.group)
+    if member.group is not None:
+        group_life.note(state.pods, state.call, member.group)
     requeue.gain(state, (node,), now=now)
     info = member.group
     if has_started and info is not None and not group_attempt.is_started(member.entity):

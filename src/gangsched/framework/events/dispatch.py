@@ -34,6 +34,7 @@ from gangsched.events import (
 )
 from gangsched.framework.events import bind_reports, permit_answers, prefetch, reconcile
 from gangsched.framework.placement import nominator
+from gangsched.framework.queueing import quotas
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import Pod
 
@@ -124,6 +125,17 @@ def listing(state: State, *, now: float) -> None:
             reconcile.node_changed(state, name, now=now)
         for key in _union(groups, [info.key for info in state.pods.registry]):
             reconcile.group_changed(state, key, now=now)
+        listed = (
+            prefetch.look(state.settings, state.pod_classes, state.call, uid) for uid in shown
+        )
+        quotas.charge_listed(
+            state.pods,
+            (
+                (each.pod, each.claim)
+                for each in listed
+                if each is not None and each.problem is None
+            ),
+        )
         for uid in _union(shown, state.pods.members):
             reconcile.pod_changed(state, uid, now=now)
         reconcile.objects_changed(state, *KINDS.values(), now=now)

@@ -83,7 +83,11 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         state.pods.registry.delete_spec(key, now=now)
     else:
         state.pods.registry.set_spec(spec)
+        state.pods.restarts.resume(key, spec.restarts, spec.restarting_until, now=now)
     info = state.pods.registry.get(key)
+    if spec is None:
+        state.pods.restarts.forget(key)
+        state.call.touched[key] = None
     if info is not None and info.members:
         if info.priority != priority:
             for member in state.pods.of_group(info):
@@ -296,6 +300,8 @@ def _update(
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role)
+    if before is MemberState.SUCCEEDED and member.group is not None:
+        state.pods.restarts.note_ended(member.group.key, member.role)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
@@ -338,9 +344,12 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
+        if member.state is MemberState.SUCCEEDED:
+            state.pods.restarts.note_ended(info.key, member.role)
         state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
             del state.pods.entities[info.key]
+            state.call.touched[info.key] = None
             state.reservations.backfill.forget(info.key)
         elif said != (info.claimed_min, info.claimed_priority):
             # members that contradicted a member that is gone may be admitted now

@@ -23,7 +23,14 @@ from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.model import GroupKey, PodUID
 
-__all__ = ["incomplete", "tell_gang", "tell_unadmitted", "tell_unschedulable", "untried"]
+__all__ = [
+    "incomplete",
+    "over_quota",
+    "tell_gang",
+    "tell_unadmitted",
+    "tell_unschedulable",
+    "untried",
+]
 
 _arrival = attrgetter("seq")
 
@@ -37,6 +44,11 @@ def tell_unschedulable(call: CurrentCall, member: Member, reason: str) -> None:
 def incomplete(key: GroupKey) -> str:
     """Return what the members of an incomplete group are told."""
     return f"pod group {key} is incomplete"
+
+
+def over_quota(key: GroupKey) -> str:
+    """Return what the members of a group are told that waits for a quota; it has no amounts."""
+    return f"pod group {key} waits for its quota"
 
 
 def untried(pods: Pods, entity: QueuedEntity) -> set[PodUID]:

@@ -47,7 +47,14 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
-from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
+from gangsched.framework.lifecycle import (
+    assume,
+    group_attempt,
+    group_life,
+    notices,
+    permit_recheck,
+    release,
+)
 from gangsched.framework.lifecycle.entity_outcomes import (
     Changed,
     CycleEnded,
@@ -64,10 +71,10 @@ from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import GroupKey, NodeName, Pod
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
-__all__ = ["apply_verdict", "give_way", "readmit", "reject_group", "transition"]
+__all__ = ["apply_verdict", "give_way", "readmit", "transition"]
 
 
 def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: float) -> None:
@@ -97,13 +104,6 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
             assert_never(outcome)
 
 
-def reject_group(state: State, key: GroupKey, outcome: Rejected, *, now: float) -> None:
-    """Reject the current attempt of a group by its key; nothing happens if it has no members."""
-    entity = state.pods.entities.get(key)
-    if entity is not None:
-        transition(state, entity, outcome, now=now)
-
-
 def apply_verdict(
     state: State,
     verdict: EvictGroup | HoldGroup | RejectGroup,
@@ -111,10 +111,14 @@ def apply_verdict(
     now: float,
     freed: tuple[NodeName, ...] = (),
 ) -> None:
-    """Reject, and if the verdict says so evict, the group that a plugin's verdict names."""
-    evict = isinstance(verdict, EvictGroup)
-    outcome = Rejected(verdict.reason, freed=freed, evict=evict)
-    reject_group(state, verdict.group, outcome, now=now)
+    """Reject, and if the verdict says so evict, the group that a verdict names.
+
+    Nothing happens if the group has no members.
+    """
+    entity = state.pods.entities.get(verdict.group)
+    if entity is not None:
+        evict = isinstance(verdict, EvictGroup)
+        transition(state, entity, Rejected(verdict.reason, freed=freed, evict=evict), now=now)
 
 
 def give_way(state: State, member: Member, reason: str, *, now: float) -> NodeName:
@@ -286,6 +290,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         for member in state.pods.of_group(info):
             assume.evict(state.pods, state.call, member, outcome.reason)
         info.was_scheduled = info.is_binding = False
+        state.pods.restarts.stop(info.key)
     else:
         # A plugin may reject a group that is not being tried. The number of an attempt that has
         # ended must not be reported again.
@@ -373,7 +378,11 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
         return
     group_attempt.fail(info, now=None)
     present, absent = equivalence.presence(state.settings, state.call, info)
-    if info.bundle is not None and present >= (info.min_available or 0) and not absent:
+    held = bundles.held_back(state.pods, info)
+    if held and denied.reason == held:
+        state.call.out.append(PodNotAdmitted(entity.pod.uid, held))
+        reason = bundles.restarting(state.pods, info) or notices.over_quota(info.key)
+    elif info.bundle is not None and present >= (info.min_available or 0) and not absent:
         # its own members are complete: another group of its bundle is not
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         reason = f"pod group {info.key} waits for another group of its bundle"
@@ -394,6 +403,7 @@ def _note_progress(pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: fl
     if not info.was_scheduled and group_attempt.has_started(pods, info):
         info.was_scheduled = True
     group_attempt.note_bound(call, info)
+    group_life.note(pods, call, info)
 
 
 def _speaker(pods: Pods, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:

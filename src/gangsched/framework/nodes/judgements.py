@@ -119,6 +119,10 @@ class Judgements:
         self._by_max_pods: in_order.Items | None = None
         self._reasons: Counter[str] = Counter()
 
+    def is_current(self, classes: NodeClasses) -> bool:
+        """Return whether ``refresh`` would do nothing, so that no judge is needed. O(1)."""
+        return self._seen == classes.version and self._epoch == classes.epoch
+
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.
 

@@ -34,8 +34,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated
 from gangsched.framework.lifecycle import assume
-from gangsched.framework.lifecycle.entity_outcomes import Rejected
-from gangsched.framework.lifecycle.transition import apply_verdict, give_way, reject_group
+from gangsched.framework.lifecycle.transition import apply_verdict, give_way
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
@@ -50,7 +49,7 @@ from gangsched.framework.state.pods import ASSUMED, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID
-from gangsched.outcomes import EvictGroup
+from gangsched.outcomes import EvictGroup, RejectGroup
 
 __all__ = ["conclude"]
 
@@ -122,7 +121,7 @@ def _preempt(
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = entity.unschedulable_member
         reason = "preempts as a whole" if member is None else member.reason
-        reject_group(state, info.key, Rejected(reason), now=now)
+        apply_verdict(state, RejectGroup(info.key, reason), now=now)
         if not len(entity) or state.queue.is_gated(entity):
             return
     preemptors: Iterable[Preemptor]

@@ -30,6 +30,7 @@ from gangsched._core._bundle import Bundle
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.queueing import quotas
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -39,12 +40,14 @@ from gangsched.outcomes import Outcome, Unschedulable
 
 __all__ = [
     "close",
+    "held_back",
     "is_complete",
     "is_shared",
     "lead",
     "pending",
     "pre_enqueue",
     "reason",
+    "restarting",
     "siblings",
 ]
 
@@ -91,13 +94,18 @@ def pre_enqueue(
     info: PodGroupInfo | None,
     now: float,
 ) -> Outcome:
-    """Ask whether a pod is admitted to the queue: plugins first, then its bundle."""
+    """Ask whether a pod is admitted to the queue: plugins first, then its group and its bundle."""
     answer = extension_points.pre_enqueue(settings, call, pod, info, now)
-    if info is None or info.was_scheduled or isinstance(answer, Unschedulable):
+    if info is None or isinstance(answer, Unschedulable):
+        return answer
+    held = restarting(pods, info)
+    if held:
+        return Unschedulable(held, resolvable=False)
+    if info.was_scheduled:
         return answer
     bundle = info.bundle
     if bundle is None:
-        return answer
+        return _charged(pods, info, answer)
     first: GroupKey | None = None
     if call.complete and call.complete[0] is bundle:
         first = call.complete[1]
@@ -109,7 +117,24 @@ def pre_enqueue(
     if first is not None and first != info.key:
         return Unschedulable(_behind(first), resolvable=False)
     bundle.is_closed = False
-    return answer
+    return _charged(pods, info, answer)
+
+
+def _charged(pods: Pods, info: PodGroupInfo, answer: Outcome) -> Outcome:
+    """Return the answer for a group that only its quota may keep from the queue."""
+    exceeded = quotas.admit(pods, info)
+    return Unschedulable(exceeded, resolvable=False) if exceeded else answer
+
+
+def held_back(pods: Pods, info: PodGroupInfo) -> str:
+    """Return why a group may not queue although it is complete; empty if it may. O(1)."""
+    return restarting(pods, info) or pods.quotas.reason(info.key)
+
+
+def restarting(pods: Pods, info: PodGroupInfo) -> str:
+    """Return that a group is being restarted; empty if it is not. O(1)."""
+    is_held = pods.restarts.is_held(info.key)
+    return f"pod group {info.key} is being restarted" if is_held else ""
 
 
 def _behind(first: GroupKey | None) -> str:
@@ -162,6 +187,8 @@ def reason(
     """Return why an entity is not admitted now. O(groups of its bundle)."""
     info = entity.group
     bundle = None if info is None else info.bundle
+    if info is not None and held_back(pods, info):
+        return held_back(pods, info)
     if info is None or bundle is None:
         return entity.reason
     answer = extension_points.pre_enqueue(settings, call, entity.pod, info, now)
@@ -216,4 +243,5 @@ def _of_key(
     answer = extension_points.pre_enqueue(settings, call, entity.pod, other, now)
     if isinstance(answer, Unschedulable):
         return f"waiting for pod group {key} of its bundle: {answer.reason}"
-    return ""
+    held = restarting(pods, other)
+    return f"waiting for pod group {key} of its bundle: {held}" if held else ""

@@ -68,6 +68,7 @@ class EquivalenceClass:
         affected: For each pending member in the order in which they are tried, the carried terms
             that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
         filing: What a node must have free to help the class; see ``BlockedQueues``.
+        watches_pods: Whether a plugin may read the pods on nodes for its members.
     """
 
     needed: int
@@ -80,6 +81,7 @@ class EquivalenceClass:
     reach: tuple[int, bool] | None = None
     affected: tuple[str, ...] = ()
     filing: Filing | None = field(init=False, eq=False, repr=False)
+    watches_pods: bool = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Note what a node must have free to help the class, and how far it preempts. O(runs).
@@ -88,7 +90,10 @@ class EquivalenceClass:
         """
         needs = {pod_class.fitted for pod_class, _count in self.runs}
         known = [need for need in needs if need is not None]
-        is_known = len(known) == len(needs) and not self.floor and not reads_pods(self)
+        watches = [pod_class.watches_pods for pod_class, _count in self.runs]
+        watches_pods = bool(self.affected) or True in watches
+        object.__setattr__(self, "watches_pods", watches_pods)
+        is_known = len(known) == len(needs) and not self.floor and not watches_pods
         object.__setattr__(self, "filing", (self.reach, tuple(sorted(known))) if is_known else None)
 
 
@@ -120,12 +125,8 @@ def class_of(
 
 
 def reads_pods(equivalence_class: Hashable) -> bool:
-    """Return whether a plugin may read the pods on nodes for entities of a class. O(runs)."""
-    if not isinstance(equivalence_class, EquivalenceClass):
-        return True
-    return bool(equivalence_class.affected) or any(
-        pod_class.watches_pods for pod_class, _count in equivalence_class.runs
-    )
+    """Return whether a plugin may read the pods on nodes for entities of a class. O(1)."""
+    return not isinstance(equivalence_class, EquivalenceClass) or equivalence_class.watches_pods
 
 
 def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:

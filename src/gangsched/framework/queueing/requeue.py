@@ -32,18 +32,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from functools import partial
 from typing import Any, cast
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
-from gangsched.errors import GangschedError
-from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
-from gangsched.framework.runtime import filter_and_score
+from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
@@ -118,10 +116,11 @@ def _open(
             entity.event_step = step
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
+    change = NodeChange(state.settings, state.nodes, names, now)
     for line in state.queue.queues_near(free, partial(_preempts, state.pods, state.reservations)):
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
-        if may_fit(state, line.equivalence_class, now=now, names=names):
+        if may_fit(state, line.equivalence_class, now=now, change=change):
             state.queue.open(line, step=step, now=now, helps=ends_backoff)
     # the others still fail, now also with what the nodes have free
     state.queue.renew(step, since=since, but=disproved)
@@ -129,7 +128,7 @@ def _open(
         return
     for line in state.queue.open_queues_in_backoff():
         # entities whose failure has proven nothing, or that an earlier event has helped
-        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, names=names):
+        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, change=change):
             state.queue.help(line, step=step)
 
 
@@ -191,7 +190,7 @@ def may_fit(
     equivalence_class: Hashable,
     *,
     now: float,
-    names: Collection[NodeName] | None = None,
+    change: NodeChange | None = None,
 ) -> bool:
     """Return whether entities of a class may be placed; False only if they cannot.
 
@@ -200,7 +199,7 @@ def may_fit(
         equivalence_class: The class; see ``equivalence``. An entity that is a class of its own
             may always fit.
         now: The current instant.
-        names: The nodes whose change is asked about; None for all.
+        change: The change of nodes that is asked about; None for any change.
     """
     if not isinstance(equivalence_class, EquivalenceClass):
         return True
@@ -210,48 +209,33 @@ def may_fit(
         return True
     if equivalence_class.floor and gap(equivalence_class.floor, state.nodes.total()):
         return False
-    counts: dict[PodClass, int] = {}
-    for pod_class, count in equivalence_class.runs:
-        counts[pod_class] = counts.get(pod_class, 0) + count
-    if names is not None and not equivalence_class.floor and not reads_pods(equivalence_class):
-        rooms = (_has_room(state.nodes, each, name) for each in counts for name in names)
-        if not any(rooms):
-            return False
-    needed = equivalence_class.needed
-    lacking = {each.role: each.count for each in equivalence_class.role_counts}
+    runs = equivalence_class.runs
+    counts = runs if len(runs) == 1 else _by_class(runs)
     # for a pod for which plugins read other pods, a change of one node matters on all nodes
-    touched = names is None or bool(equivalence_class.floor) or reads_pods(equivalence_class)
-    for pod_class, count in counts.items():
-        try:
-            filter_and_score.judged(state.settings, state.nodes, pod_class, now)
-        except GangschedError:
+    matters = change is None or bool(equivalence_class.floor) or equivalence_class.watches_pods
+    if change is None:
+        change = NodeChange(state.settings, state.nodes, (), now)
+    elif not matters and True not in [change.has_room(each) for each, _count in counts]:
+        return False
+    needed = equivalence_class.needed
+    for pod_class, count in counts:
+        if not change.is_judged(pod_class):
             return True  # the cycle of one of its pods will raise the error, and name the pod
         needed -= min(count, pod_class.headroom)
-        touched = touched or any(
-            pod_class.takes(state.nodes.class_of(name)) for name in names or ()
-        )
-    for (pod_class, count), role in zip(
-        equivalence_class.runs, equivalence_class.roles, strict=False
-    ):
+        matters = matters or change.takes(pod_class)
+    lacking = {each.role: each.count for each in equivalence_class.role_counts}
+    for (pod_class, count), role in zip(runs, equivalence_class.roles, strict=False):
         if role:
             lacking[role] -= min(count, pod_class.headroom)
-    return touched and needed <= 0 and all(count <= 0 for count in lacking.values())
+    return matters and needed <= 0 and all(count <= 0 for count in lacking.values())
 
 
-def _has_room(nodes: Nodes, pod_class: PodClass, name: NodeName) -> bool:
-    """Return whether a node has free what a pod requests; no plugin is asked about the node.
-
-    Most changes of a node help none of the pods that wait, and there may be thousands of classes
-    of these. O(resources).
-    """
-    info = nodes.infos.get(name)
-    if info is None:
-        return False
-    free = info.free
-    for resource, amount in pod_class.fitted or ():  # noqa: SIM110 - a generator is twice as slow
-        if amount > free.get(resource, 0):
-            return False
-    return True
+def _by_class(runs: Iterable[tuple[PodClass, int]]) -> tuple[tuple[PodClass, int], ...]:
+    """Return how many pods of each class there are in some runs, in the order of the first."""
+    counts: dict[PodClass, int] = {}
+    for pod_class, count in runs:
+        counts[pod_class] = counts.get(pod_class, 0) + count
+    return tuple(counts.items())
 
 
 def may_preempt_others(

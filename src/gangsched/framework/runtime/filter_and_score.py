@@ -234,7 +234,12 @@ def _filters(settings: Settings, pod: Pod) -> tuple[Any, ...]:
 
 
 def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> PodClass:
-    """Return a class of signed pods, evaluated against the nodes as they are."""
+    """Return a class of signed pods, evaluated against the nodes as they are.
+
+    Runtime complexity: O(1) if no node has changed; see ``Judgements.refresh``.
+    """
+    if pod_class.judgements.is_current(nodes.classes):
+        return pod_class
     cycle = CycleState(None, nodes.infos, settings.cluster, nodes.counts)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
     pod_class.refresh(nodes, judge)

@@ -31,7 +31,9 @@ from gangsched._core._matcher_index import MatcherIndex
 from gangsched._core._pod_counts import PodCounts
 from gangsched._core._proofs import Proof, Proofs
 from gangsched._core._queue import SchedulingQueue
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._restarts import GroupLife, Restarts
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
@@ -86,17 +88,23 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Settings: Held(
         given="cluster profile membership unit placement search_budget backoff preemption"
-        " strict_priorities can_evict"
+        " strict_priorities can_evict quotas"
     ),
     Pods: Held(
-        kept="registry members entities waiting evicted numbers attempt_floor", anew="priorities"
+        kept="registry members entities waiting evicted restarts quotas numbers attempt_floor",
+        anew="priorities",
     ),
+    Restarts: Held(kept="_lives", anew="_deadlines"),
+    QuotaLedger: Held(kept="_charges _waiting", anew="_used", given="_of _quotas"),
+    GroupLife: Held(kept="runs_with ended restarts is_held until"),
     PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(
         kept="step waiting_since giving_way exhausted_searches", anew="tried search_steps"
     ),
     Reservations: Held(kept="nominations overdue backfill"),
-    CurrentCall: Held(kept="out deferred", passing="seen seen_specs arrived refused complete"),
+    CurrentCall: Held(
+        kept="out deferred", anew="touched", passing="seen seen_specs arrived refused complete"
+    ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
         anew="entity group pod_class role requests is_counted",

@@ -13,6 +13,7 @@ import math
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched._forms import (
     BOOL,
     JSON,
@@ -46,6 +47,7 @@ from gangsched.framework.snapshot.rows import (
     NominationRow,
     ReservationRow,
     ReservedNodeRow,
+    RestartRow,
     SnapshotRow,
     WaitRow,
 )
@@ -137,6 +139,17 @@ _GROUP_ROW: Final = Record(
     was_scheduled=BOOL,
     is_binding=BOOL,
 )
+_RESTART: Final = Record(
+    RestartRow,
+    group=STR,
+    restarts=_COUNT,
+    until=_PAST_OR_NEVER,
+    is_held=BOOL,
+    minimum=optional(_POSITIVE),
+    roles=many(row(STR, _POSITIVE)),
+    ended=many(row(STR, _POSITIVE)),
+)
+_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
 _ENTITY: Final = Record(
     EntityRow,
     seq=_POSITIVE,
@@ -278,6 +291,9 @@ SNAPSHOT: Final = Record(
     groups=many(_GROUP_ROW.form),
     group_arrivals=_COUNT,
     groups_left=many(row(STR, _INSTANT)),
+    restarts=many(_RESTART.form),
+    charges=many(_CHARGE.form),
+    over_quota=many(row(STR, STR)),
     entities=many(_ENTITY.form),
     members=many(_MEMBER.form),
     waiting=many(_WAIT.form),
@@ -297,7 +313,19 @@ SNAPSHOT: Final = Record(
 """The form of a snapshot without its header."""
 
 ROWS: Final[tuple[Record[Any], ...]] = (
-    *(SNAPSHOT, _NODE_ROW, _ASSUMED, _GROUP_ROW, _ENTITY, _MEMBER, _WAIT, _CLASS, _QUEUE),
+    *(
+        SNAPSHOT,
+        _NODE_ROW,
+        _ASSUMED,
+        _GROUP_ROW,
+        _RESTART,
+        _CHARGE,
+        _ENTITY,
+        _MEMBER,
+        _WAIT,
+        _CLASS,
+        _QUEUE,
+    ),
     *(_NOMINATED, _NOMINATION, _RESERVED, _RESERVATION, _BACKFILL, _ERROR),
     *(_UNSCHEDULABLE, _DIAGNOSIS, _SHORTAGE, _EXHAUSTED),
 )

@@ -15,10 +15,13 @@ Rules:
 
 from __future__ import annotations
 
+import math
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._restarts import GroupLife, Minimum
 from gangsched._core._waiting import WaitingPod
 from gangsched.errors import InvalidValueError
 from gangsched.framework.config.cycle_state import CycleState
@@ -28,13 +31,21 @@ from gangsched.framework.events.wanted_state import wanted_state
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.snapshot import read_nodes, read_queue, read_reserved
 from gangsched.framework.snapshot.read_queue import pod_class_of
-from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
+from gangsched.framework.snapshot.reading import (
+    Reading,
+    each_once,
+    get,
+    pairs_once,
+    require,
+    unique,
+)
 from gangsched.framework.snapshot.rows import EntityRow, GroupRow, MemberRow, SnapshotRow, WaitRow
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import ASSUMED, Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.membership import Membership
+from gangsched.model import FrozenMap
 
 __all__ = ["read_into"]
 
@@ -57,6 +68,8 @@ def read_into(state: State, rows: SnapshotRow) -> None:
     reading = Reading(state, rows)
     _read_counters(reading)
     _read_groups(reading)
+    _read_restarts(reading)
+    _read_charges(reading)
     _read_entities(reading)
     _read_members(reading)
     _read_waiting(reading)
@@ -127,6 +140,45 @@ def _check_group(row: GroupRow, path: str, now: float) -> None:
     for name in ("attempt_started_at", "last_failure_at", "complete_at"):
         at = getattr(row, name)
         require(at is None or at <= now, f"{path}.{name}", at, f"an instant until now={now!r}")
+
+
+def _read_restarts(reading: Reading) -> None:
+    pods = reading.state.pods
+    for n, row in enumerate(reading.rows.restarts):
+        path = f"restarts[{n}]"
+        get(pods.registry._groups, row.group, f"{path}.group")
+        unique(pods.restarts._lives, row.group, f"{path}.group")
+        is_timed = row.until > -math.inf
+        expected = "false for a group that runs, or was never restarted"
+        may_be_held = row.minimum is None and row.restarts and is_timed
+        require(may_be_held or not row.is_held, f"{path}.is_held", row.is_held, expected)
+        expected = "an int >= 1 for a group that does not run"
+        require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
+        expected = "empty for a group that does not run"
+        require(row.minimum is not None or not row.ended, f"{path}.ended", row.ended, expected)
+        roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
+        minimum = None if row.minimum is None else Minimum(row.minimum, roles)
+        ended = pairs_once(row.ended, f"{path}.ended")
+        pods.restarts.restore(
+            row.group,
+            GroupLife(minimum, ended, row.restarts, row.is_held, row.until),
+            now=reading.rows.now,
+        )
+
+
+def _read_charges(reading: Reading) -> None:
+    pods, rows = reading.state.pods, reading.rows
+    known = pods.registry._groups
+    charged = each_once((charge.key for charge in rows.charges), "charges")
+    waiting = pairs_once(rows.over_quota, "over_quota")
+    for path, keys in (("charges", charged), ("over_quota", waiting)):
+        for n, key in enumerate(keys):
+            get(known, key, f"{path}[{n}]")
+            expected = "a group in a namespace with a quota"
+            require(pods.quotas.covers(key), f"{path}[{n}]", key, expected)
+    for n, key in enumerate(waiting):
+        require(key not in charged, f"over_quota[{n}]", key, "a group that is not charged")
+    pods.quotas.restore(rows.charges, waiting.items())
 
 
 # Entities -------------------------------------------------------------------------------------
@@ -328,3 +380,7 @@ def _read_attempts(reading: Reading) -> None:
     each_once((key for key, _reason in rows.giving_way), "giving_way")
     attempts.waiting_since.update(rows.waiting_since)
     attempts.giving_way.update(rows.giving_way)
+    # a plugin that raised may have kept a call from judging them
+    for info in reading.state.pods.registry:
+        if info.members:
+            reading.state.call.touched[info.key] = None

@@ -19,7 +19,7 @@ from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import PodUID
 
-__all__ = ["Reading", "each_once", "get", "require", "unique"]
+__all__ = ["Reading", "each_once", "get", "pairs_once", "require", "unique"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -77,6 +77,13 @@ def each_once(names: Iterable[K], path: str) -> dict[K, None]:
         unique(found, name, f"{path}[{n}]")
         found[name] = None
     return found
+
+
+def pairs_once(pairs: Iterable[tuple[K, V]], path: str) -> dict[K, V]:
+    """Return the pairs of a list, whose names must differ, as a dict."""
+    given = tuple(pairs)
+    each_once((name for name, _value in given), path)
+    return dict(given)
 
 
 def require(condition: object, path: str, value: object, expected: str | Callable[[], str]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, final
 from attrs import frozen
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
@@ -50,6 +51,7 @@ __all__ = [
     "NominationRow",
     "ReservationRow",
     "ReservedNodeRow",
+    "RestartRow",
     "SnapshotRow",
     "WaitRow",
 ]
@@ -97,6 +99,24 @@ class GroupRow:
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class RestartRow:
+    """A ``GroupLife``: a group that runs, is held, or was restarted.
+
+    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. *ended* has
+    the members that succeeded and were deleted meanwhile, by role; the empty role has all of them.
+    """
+
+    group: GroupKey
+    restarts: int = 0
+    until: float = -math.inf
+    is_held: bool = False
+    minimum: int | None = None
+    roles: tuple[tuple[str, int], ...] = ()
+    ended: tuple[tuple[str, int], ...] = ()
 
 
 @final
@@ -312,6 +332,9 @@ class SnapshotRow:
     groups: tuple[GroupRow, ...] = ()
     group_arrivals: int = 0
     groups_left: tuple[tuple[GroupKey, float], ...] = ()
+    restarts: tuple[RestartRow, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    over_quota: tuple[tuple[GroupKey, str], ...] = ()
     entities: tuple[EntityRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._restarts import GroupLife
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_info import NodeInfo
@@ -34,6 +35,7 @@ from gangsched.framework.snapshot.rows import (
     NominationRow,
     ReservationRow,
     ReservedNodeRow,
+    RestartRow,
     SnapshotRow,
     WaitRow,
 )
@@ -42,7 +44,7 @@ from gangsched.framework.state.nomination import Nomination
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import Pod, PodUID
+from gangsched.model import GroupKey, Pod, PodUID
 
 __all__ = ["plugin_states", "written"]
 
@@ -81,6 +83,9 @@ def written(state: State, *, now: float, listed: bool) -> SnapshotRow:
         groups=tuple(_group(info) for info in pods.registry),
         group_arrivals=pods.registry._numbers,
         groups_left=tuple(pods.registry._left.items()),
+        restarts=tuple(_restart(key, life) for key, life in pods.restarts._lives.items()),
+        charges=tuple(pods.quotas._charges.values()),
+        over_quota=tuple(pods.quotas._waiting.items()),
         entities=tuple(_entity(entity, uid) for entity, uid in _entities(pods)),
         members=tuple(_member(settings, member) for member in pods.members.values()),
         waiting=tuple(
@@ -147,6 +152,19 @@ def _group(info: PodGroupInfo) -> GroupRow:
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
         is_binding=info.is_binding,
+    )
+
+
+def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
+    minimum = life.runs_with
+    return RestartRow(
+        group=key,
+        restarts=life.restarts,
+        until=life.until,
+        is_held=life.is_held,
+        minimum=None if minimum is None else minimum.members,
+        roles=() if minimum is None else tuple(minimum.roles.items()),
+        ended=tuple(sorted(life.ended.items())),
     )
 
 

@@ -36,6 +36,8 @@ class CurrentCall:
             the queue for it; empty outside of the step.
         refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
             They give their nodes back at the end of the call.
+        touched: The groups whose members have changed. Whether one runs, or has fallen below its
+            minimum, is decided at the end of the call, when all that belongs together was read.
     """
 
     out: list[Effect] = field(factory=list[Effect])
@@ -45,6 +47,7 @@ class CurrentCall:
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
     complete: tuple[Bundle, GroupKey] | tuple[()] = ()
     refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
+    touched: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
 
     def take(self) -> tuple[Effect, ...]:
         """Remove and return the effects; a notice that repeats is left out. O(effects).

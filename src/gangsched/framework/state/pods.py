@@ -16,7 +16,9 @@ from attrs import define, field
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._restarts import Restarts
 from gangsched._core._waiting import WaitingMap
 from gangsched.errors import InternalError
 from gangsched.framework.config.cycle_state import CycleState
@@ -96,6 +98,8 @@ class Pods:
         entities: The entity of each group that has a member.
         waiting: The pods that wait on permit.
         evicted: The pods that an ``Evict`` was posted for, until they are gone.
+        restarts: Which groups run, and which are being restarted.
+        quotas: Which groups are charged to a quota, and which wait for one.
         priorities: How many known pods have which priority.
         numbers: The last number in the order of arrival.
         attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
@@ -107,6 +111,8 @@ class Pods:
     entities: dict[GroupKey, QueuedEntity] = field(factory=dict[GroupKey, QueuedEntity])
     waiting: WaitingMap = field(factory=WaitingMap)
     evicted: set[PodUID] = field(factory=set[PodUID])
+    restarts: Restarts = field(factory=Restarts)
+    quotas: QuotaLedger = field(factory=QuotaLedger)
     priorities: dict[int, int] = field(factory=dict[int, int])
     numbers: int = 0
     attempt_floor: int = 0
@@ -145,6 +151,8 @@ class Pods:
     def _check(self) -> None:
         self.registry._check()
         self.waiting._check()
+        self.restarts._check()
+        self.quotas._check()
         for uid, member in self.members.items():
             if member.group is not None and member.group.members.state(uid) is not member.state:
                 raise InternalError(f"{uid} is {member.state.name}, its group counts it otherwise")

@@ -13,6 +13,7 @@ from typing import final
 from attrs import frozen
 
 from gangsched._core._backoff import Backoff
+from gangsched._core._quotas import Quota
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
@@ -41,6 +42,7 @@ class Settings:
         preemption: When pods and gangs may preempt others; None for never.
         strict_priorities: Whether a pod with another priority than its group is refused.
         can_evict: Whether the host performs evictions.
+        quotas: How much the groups of some namespaces may request in total.
     """
 
     cluster: ClusterState
@@ -53,3 +55,4 @@ class Settings:
     preemption: Preemption | None = None
     strict_priorities: bool = False
     can_evict: bool = False
+    quotas: tuple[Quota, ...] = ()

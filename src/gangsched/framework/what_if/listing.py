@@ -11,6 +11,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import final
+
+from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -30,13 +33,13 @@ _PENDING = (MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.GATED, Mem
 
 def pending(state: State, now: float) -> Listing[PendingRow]:
     """List the pods and groups that need nodes. O(pods log pods)."""
-    positions = _positions(state.queue)
+    queued = _Order.of(state.queue)
     rows: dict[int, tuple[tuple[int, int], PendingRow]] = {}
     for member in state.pods.members.values():
         entity = member.entity
         if member.state in _PENDING and entity.seq not in rows:
-            order = positions.get(entity.seq, (len(positions), entity.seq))
-            rows[entity.seq] = (order, _pending_row(state, member, order, now))
+            place = queued.place(entity)
+            rows[entity.seq] = ((place, entity.seq), _pending_row(state, member, queued, now))
     return Listing(row for _order, row in sorted(rows.values(), key=lambda each: each[0]))
 
 
@@ -51,17 +54,44 @@ def running(pods: Pods, now: float) -> Listing[RunningRow]:
 
 def groups(state: State, now: float) -> Listing[GroupRow]:
     """List the groups that have members or a specification. O(members + active entities)."""
-    positions = _positions(state.queue)
-    return Listing(_group_row(state, info, positions, now) for info in state.pods.registry)
+    queued = _Order.of(state.queue)
+    return Listing(_group_row(state, info, queued, now) for info in state.pods.registry)
 
 
-def _positions(queue: SchedulingQueue) -> dict[int, tuple[int, int]]:
-    """Return the order of the queued entities, by the number of the entity."""
-    active = [each for each in queue.active if not queue.is_gated(each)]
-    parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
-    backoff = sorted(queue.backoff, key=lambda each: (each.backoff_until, each.seq))
-    ordered = [*_by_sort_key(active), *backoff, *_by_sort_key(parked)]
-    return {entity.seq: (number, entity.seq) for number, entity in enumerate(ordered)}
+@final
+@frozen
+class _Order:
+    """The order of rule R2, read from the queue once for all rows.
+
+    Attributes:
+        places: The place of each queued entity, by its number.
+        active: The number of active entities, which have the first places.
+    """
+
+    places: Mapping[int, int]
+    active: int
+
+    @classmethod
+    def of(cls, queue: SchedulingQueue) -> _Order:
+        """Read a queue. O(n log n) for n queued entities."""
+        active = _by_sort_key(each for each in queue.active if not queue.is_gated(each))
+        parked = _by_sort_key(each for each in queue.unschedulable if not queue.is_gated(each))
+        backoff = sorted(queue.backoff, key=lambda each: (each.backoff_until, each.seq))
+        ordered = (*active, *backoff, *parked)
+        return cls({entity.seq: place for place, entity in enumerate(ordered)}, len(active))
+
+    def place(self, entity: QueuedEntity) -> int:
+        """Return the place of an entity; behind all others if it is not queued. O(1)."""
+        return self.places.get(entity.seq, len(self.places))
+
+    def active_place(self, entity: QueuedEntity) -> int | None:
+        """Return the place among the active entities; None if it is not active. O(1)."""
+        place = self.place(entity)
+        return place if place < self.active else None
+
+    def ahead(self) -> answers.Ahead:
+        """Return how many entities are ahead of one, as ``why`` asks for it."""
+        return lambda _queue, entity: self.place(entity)
 
 
 def _by_sort_key(entities: Iterable[QueuedEntity]) -> list[QueuedEntity]:
@@ -69,9 +99,9 @@ def _by_sort_key(entities: Iterable[QueuedEntity]) -> list[QueuedEntity]:
     return sorted(queued, key=lambda each: each.sort_key or ())
 
 
-def _pending_row(state: State, member: Member, order: tuple[int, int], now: float) -> PendingRow:
+def _pending_row(state: State, member: Member, queued: _Order, now: float) -> PendingRow:
     entity, info = member.entity, member.group
-    is_active = order[0] < len(state.queue.active)
+    position = queued.active_place(entity)
     if info is None:
         pod = member.pod
         return PendingRow(
@@ -81,10 +111,10 @@ def _pending_row(state: State, member: Member, order: tuple[int, int], now: floa
             priority=pod.priority,
             pods=1,
             needed=1,
-            position=order[0] if is_active else None,
+            position=position,
             attempts=entity.failures,
             age=now - pod.created_at,
-            why=answers.why_pod(state, member, _ahead(order), now=now),
+            why=answers.why_pod(state, member, queued.ahead(), now=now),
         )
     return PendingRow(
         name=info.key,
@@ -93,15 +123,11 @@ def _pending_row(state: State, member: Member, order: tuple[int, int], now: floa
         priority=info.priority,
         pods=sum(info.members.count(each) for each in _PENDING),
         needed=extension_points.members_needed(state.settings, state.call, info),
-        position=order[0] if is_active else None,
+        position=position,
         attempts=entity.failures,
         age=now - info.created_at,
-        why=answers.why_group(state, info, _ahead(order), now=now),
+        why=answers.why_group(state, info, queued.ahead(), now=now),
     )
-
-
-def _ahead(order: tuple[int, int]) -> answers.Ahead:
-    return lambda _queue, _entity: order[0]
 
 
 def _running_row(members: list[Member], now: float) -> RunningRow:
@@ -123,11 +149,7 @@ def _running_row(members: list[Member], now: float) -> RunningRow:
     )
 
 
-def _group_row(
-    state: State, info: PodGroupInfo, positions: Mapping[int, tuple[int, int]], now: float
-) -> GroupRow:
-    entity = state.pods.entities.get(info.key)
-    order = (0, 0) if entity is None else positions.get(entity.seq, (len(positions), 0))
+def _group_row(state: State, info: PodGroupInfo, queued: _Order, now: float) -> GroupRow:
     return GroupRow(
         key=info.key,
         priority=info.priority,
@@ -139,5 +161,5 @@ def _group_row(
         attempts=info.attempts,
         was_scheduled=info.was_scheduled,
         age=now - info.created_at,
-        why=answers.why_group(state, info, _ahead(order), now=now),
+        why=answers.why_group(state, info, queued.ahead(), now=now),
     )

@@ -29,7 +29,7 @@ def ceiling(problem: _AnyProblem, need: Need) -> int:
 def affordable(problem: _AnyProblem, need: Need) -> int:
     """Return an upper bound from the sum of each resource. O(nodes x resources), mostly."""
     most = need.placed(problem.counts)
-    for resource in sorted(problem.states.model.binding):
+    for resource in problem.states.binding:
         most = min(most, _affordable(problem, need, resource))
     return most
 

@@ -278,6 +278,8 @@ def _most(problem: _AnyProblem, budget: Budget) -> tuple[int, bool]:
     try:
         most = min(affordable(problem, need), most)
         most = min(ceiling(problem, need), most)
+        if len(need.kinds) == 1 and not number:
+            return most, True  # without other kinds each node takes what the bound counts
         for one in () if number else passes(problem.narrowed((Need(need.kinds, most),))):
             least = max(least, need.placed(one.placed))
             if least == most:

@@ -50,11 +50,22 @@ class States(Generic[N, P]):
         kinds: The kinds of pods, by number.
         nodes: The kinds of nodes, by number.
         model: Answers which transitions there are.
+        binding: The resources that the model counts, sorted.
         requests: The requests of each kind, with which a node may be seen to refuse it.
         budget: The budget that calls of the model are counted in; without one, there is no bound.
     """
 
-    __slots__ = ("_after", "_asked", "_numbers", "budget", "kinds", "model", "nodes", "requests")
+    __slots__ = (
+        "_after",
+        "_asked",
+        "_numbers",
+        "binding",
+        "budget",
+        "kinds",
+        "model",
+        "nodes",
+        "requests",
+    )
 
     def __init__(
         self,
@@ -67,9 +78,9 @@ class States(Generic[N, P]):
         self.kinds: tuple[P, ...] = tuple(kinds)
         self.requests: tuple[Resources, ...] = tuple(requests) or (NOTHING,) * len(self.kinds)
         self.budget: Budget = Budget(0, Work(-UNBOUNDED)) if budget is None else budget
-        binding = model.binding
+        self.binding: tuple[str, ...] = tuple(sorted(model.binding))
         self._asked = [
-            [(name, amount) for name, amount in asked.items() if name in binding]
+            [(name, amount) for name, amount in asked.items() if name in self.binding]
             for asked in self.requests
         ]
         self.nodes: list[N] = []
@@ -212,6 +223,8 @@ class Problem(Generic[N, P]):
 
     def narrowed(self, needs: tuple[Need, ...]) -> Problem[N, P]:
         """Return the problem with other needs; cached answers stay valid. O(nodes)."""
+        if needs == self.needs:
+            return self
         return Problem(self.states, self.demands, needs, self._given)
 
     def without(self, resource: str) -> Problem[N, P]:

@@ -1,0 +1,263 @@
+"""Quotas: how much the pod groups of some namespaces may request in total.
+
+Theory of operation. A group is *charged* when it is admitted: what it needs is added to every quota
+of its namespace. If it does not fit one of them, nothing is added, and the group *waits*. When a
+group ends, its charge is returned, and the caller asks for the waiting groups again. Groups that
+start together are charged together: otherwise two bundles could wait for each other.
+
+Groups that are on nodes when they are first seen are charged without a question. So a quota may be
+exceeded after its limit was lowered, as a ResourceQuota of Kubernetes; no further group is admitted
+then.
+
+Invariants (checked by ``_check``):
+  I1  the used amount of a quota is the sum of the charges of the groups in its namespaces;
+  I2  without groups that were charged without a question, no quota is exceeded;
+  I3  a group is charged, or waits, or neither; a charged group is in a namespace with a quota.
+
+Source: KEP-34, "Admission Controller": quota is reserved for a group with ``totalResources``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import final
+
+from attrs import field, frozen
+
+from gangsched._fields import as_resources, as_tuple, check_amounts, check_text
+from gangsched.errors import InternalError, InvalidValueError
+from gangsched.model import GroupKey, Resources
+
+__all__ = ["Charge", "Quota", "QuotaLedger", "as_quotas"]
+
+
+def _check_namespaces(_owner: object, _attribute: object, value: object) -> None:
+    names = value if isinstance(value, tuple) else ()
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InvalidValueError("namespaces", value, "a sequence of at least one namespace")
+
+
+def _check_hard(_owner: object, attribute: object, value: Resources) -> None:
+    check_amounts(_owner, attribute, value)  # type: ignore[arg-type]
+    if not len(value):
+        raise InvalidValueError("hard", value, "at least one resource")
+
+
+@final
+@frozen(kw_only=True)
+class Quota:
+    """How much the pod groups of some namespaces may request in total.
+
+    Attributes:
+        name: The name, a non-empty string; reasons name it.
+        namespaces: The namespaces that share it, at least one. A namespace may have several quotas.
+        hard: The limit of each resource, at least one. Other resources are not limited.
+
+    Raises:
+        InvalidValueError: A value is malformed. The error names the attribute and the value.
+    """
+
+    name: str = field(validator=check_text)
+    namespaces: tuple[str, ...] = field(converter=as_tuple, validator=_check_namespaces)
+    hard: Resources = field(converter=as_resources, validator=_check_hard)
+
+
+@final
+@frozen
+class Charge:
+    """What a group is charged.
+
+    Attributes:
+        key: The group.
+        amounts: What it is charged.
+        was_forced: Whether it was charged without a question.
+    """
+
+    key: GroupKey
+    amounts: Resources
+    was_forced: bool = False
+
+
+def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
+    """Return quotas, whose names must differ.
+
+    Raises:
+        InvalidValueError: An item is not a quota, or two have one name.
+    """
+    expected = "a sequence of Quotas with different names"
+    try:
+        found = tuple(given)
+    except TypeError:
+        raise InvalidValueError("quotas", given, expected) from None
+    if not all(isinstance(each, Quota) for each in found):
+        raise InvalidValueError("quotas", given, expected)
+    if len({each.name for each in found}) < len(found):
+        raise InvalidValueError("quotas", [each.name for each in found], expected)
+    return found
+
+
+@final
+class QuotaLedger:
+    """Which groups are charged, and which wait for a quota.
+
+    Runtime complexity: every method is O(quotas of a namespace x resources) for each group given,
+    unless it says otherwise.
+
+    Not thread-safe.
+
+    Args:
+        quotas: The quotas.
+    """
+
+    __slots__ = ("_charges", "_of", "_quotas", "_used", "_waiting")
+
+    def __init__(self, quotas: Iterable[Quota] = ()) -> None:
+        self._quotas = as_quotas(quotas)
+        self._of: dict[str, list[Quota]] = {}
+        for quota in self._quotas:
+            for namespace in dict.fromkeys(quota.namespaces):
+                self._of.setdefault(namespace, []).append(quota)
+        self._used: dict[str, dict[str, int]] = {quota.name: {} for quota in self._quotas}
+        self._charges: dict[GroupKey, Charge] = {}
+        self._waiting: dict[GroupKey, str] = {}
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a quota at all. O(1)."""
+        return bool(self._quotas)
+
+    @property
+    def waiting(self) -> tuple[GroupKey, ...]:
+        """The groups that wait, in the order in which they were refused. O(groups)."""
+        return tuple(self._waiting)
+
+    def covers(self, key: GroupKey) -> bool:
+        """Return whether the namespace of a group has a quota. O(1)."""
+        return key.partition("/")[0] in self._of
+
+    def is_charged(self, key: GroupKey) -> bool:
+        """Return whether a group is charged. O(1)."""
+        return key in self._charges
+
+    def used(self, name: str) -> Resources:
+        """Return what is used of a quota.
+
+        Raises:
+            KeyError: There is no such quota.
+        """
+        return Resources.from_milli(self._used[name])
+
+    def reason(self, key: GroupKey) -> str:
+        """Return why a group waits; empty if it does not. O(1)."""
+        return self._waiting.get(key, "")
+
+    def charge(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
+        """Charge groups that start together, all or none; return why not, or an empty string.
+
+        Groups that are charged already are left as they are. If they are refused, the first of them
+        waits.
+        """
+        problem = self.exceeded(wanted)
+        if problem:
+            self._waiting[wanted[0][0]] = problem
+            return problem
+        for key, amounts in wanted:
+            if key not in self._charges:
+                self._put(Charge(key, amounts))
+        return ""
+
+    def exceeded(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
+        """Return which quota groups would exceed that start together; empty if none.
+
+        If one of them waits, this is why it waits from now on.
+        """
+        totals: dict[str, dict[str, int]] = {}
+        for key, amounts in wanted:
+            if key in self._charges:
+                continue
+            for quota in self._of.get(key.partition("/")[0], ()):
+                total = totals.setdefault(quota.name, {})
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount
+        problem = self._problem(totals)
+        for key, _amounts in wanted:
+            if problem and key in self._waiting:
+                self._waiting[key] = problem
+        return problem
+
+    def force(self, key: GroupKey, amounts: Resources) -> None:
+        """Charge a group that is on nodes already, unless it is charged."""
+        if key not in self._charges:
+            self._put(Charge(key, amounts, was_forced=True))
+
+    def release(self, key: GroupKey) -> bool:
+        """Return the charge of a group, which does not wait any more; return whether it had one."""
+        self._waiting.pop(key, None)
+        charge = self._charges.pop(key, None)
+        if charge is None:
+            return False
+        self._add(charge, -1)
+        return True
+
+    def stop_waiting(self, key: GroupKey) -> None:
+        """Note that a group does not ask for quota any more. O(1)."""
+        self._waiting.pop(key, None)
+
+    def restore(self, charges: Iterable[Charge], waiting: Iterable[tuple[GroupKey, str]]) -> None:
+        """Remember what a snapshot has."""
+        for charge in charges:
+            self._put(charge)
+        self._waiting.update(waiting)
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _put(self, charge: Charge) -> None:
+        if not self.covers(charge.key):
+            return
+        self._waiting.pop(charge.key, None)
+        self._charges[charge.key] = charge
+        self._add(charge, 1)
+
+    def _add(self, charge: Charge, sign: int) -> None:
+        for quota in self._of[charge.key.partition("/")[0]]:
+            used = self._used[quota.name]
+            for name, amount in charge.amounts.items():
+                left = used.get(name, 0) + sign * amount
+                if left:
+                    used[name] = left
+                else:
+                    used.pop(name, None)
+
+    def _problem(self, totals: dict[str, dict[str, int]]) -> str:
+        for quota in self._quotas:
+            used = self._used[quota.name]
+            for name, amount in totals.get(quota.name, {}).items():
+                limit = quota.hard.get(name)
+                if limit is not None and amount and used.get(name, 0) + amount > limit:
+                    found = Resources.from_milli({name: amount}).quantity(name)
+                    taken = Resources.from_milli(used).quantity(name) if name in used else "0"
+                    return (
+                        f"exceeded quota {quota.name}: requested {name}={found},"
+                        f" used {name}={taken}, limited {name}={quota.hard.quantity(name)}"
+                    )
+        return ""
+
+    def _check(self) -> None:
+        for quota in self._quotas:
+            own = [
+                charge
+                for charge in self._charges.values()
+                if quota in self._of.get(charge.key.partition("/")[0], ())
+            ]
+            total: dict[str, int] = {}
+            for charge in own:
+                for name, amount in charge.amounts.items():
+                    total[name] = total.get(name, 0) + amount
+            if {n: amount for n, amount in total.items() if amount} != self._used[quota.name]:
+                raise InternalError(f"quota {quota.name} has {self._used[quota.name]}, not {total}")
+            exceeded = [n for n, limit in quota.hard.items() if total.get(n, 0) > limit]
+            if exceeded and not any(charge.was_forced for charge in own):
+                raise InternalError(f"quota {quota.name} is exceeded: {exceeded}")
+        for key in self._charges:
+            if not self.covers(key) or key in self._waiting:
+                raise InternalError(f"group {key} is charged, and waits or has no quota")
