@@ -187,9 +187,25 @@ _AMOUNTS: Final[Form[Any]] = mapping(
         lambda value: type(value) is int and -_MOST <= value <= _MOST, "an int of at most 96 bits"
     )
 )
-RESOURCES: Final[Form[Resources]] = Form(
-    Resources.to_milli, lambda value, path: Resources.from_milli(_AMOUNTS.read(value, path))
-)
+_DEFAULTED: Final = "defaulted"
+
+
+def _write_resources(value: Resources) -> dict[str, Any]:
+    amounts: dict[str, Any] = value.to_milli()
+    return {**amounts, _DEFAULTED: dict(value.defaulted)} if value.defaulted else amounts
+
+
+def _read_resources(value: Any, path: str) -> Resources:
+    given = as_object(value, path)
+    # an amount is an int, so an object is not the amount of a resource of this name
+    if not isinstance(given.get(_DEFAULTED), Mapping):
+        return Resources.from_milli(_AMOUNTS.read(given, path))
+    amounts = {name: one for name, one in given.items() if name != _DEFAULTED}
+    defaulted = _AMOUNTS.read(given[_DEFAULTED], at(path, _DEFAULTED))
+    return Resources.from_milli(_AMOUNTS.read(amounts, path)).with_defaulted(defaulted)
+
+
+RESOURCES: Final[Form[Resources]] = Form(_write_resources, _read_resources)
 """Amounts in thousandths. Integers, because a float would round large amounts."""
 
 
@@ -247,7 +263,8 @@ class Record(Generic[T]):
         written: dict[str, Any] = {}
         for name, form in self.forms.items():
             one = getattr(value, name)
-            if one != defaults[name]:
+            # equal requests may differ in what is defaulted
+            if one != defaults[name] or (form is RESOURCES and one.defaulted):
                 written[name] = form.write(one)
         return written
 

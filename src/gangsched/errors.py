@@ -2,7 +2,8 @@
 
 Rules:
   R1  every exception of this package is a ``GangschedError``, and also the builtin that code
-      without knowledge of this package would catch;
+      without knowledge of this package would catch. A view that a plugin misuses raises a plain
+      ``LookupError``, and a mapping or a heap the ``KeyError`` or ``IndexError`` of its kind;
   R2  each exception carries fields; the message is made from the fields, never parsed;
   R3  an unschedulable pod is an outcome, never an exception;
   R4  a message says what was wrong, the value, and what is expected:
@@ -82,14 +83,14 @@ class UnknownPodError(GangschedError, LookupError):
         self.subject = subject
 
     def __str__(self) -> str:
-        return f"not known: {self.subject!r}"
+        return f"no pod or pod group {self.subject!r} is known"
 
 
 class ProfileError(GangschedError, ValueError):
-    """A profile is inconsistent. Raised when the profile is built, never when it is used.
+    """A profile is inconsistent, or does not support the call that was made.
 
     Attributes:
-        point: The extension point that is misconfigured.
+        point: The extension point that is misconfigured, or the call, such as ``what_if``.
         problem: What is wrong, with the names of the plugins.
     """
 
@@ -173,13 +174,14 @@ class ReentrantCallError(GangschedError, RuntimeError):
 
 
 class GangRejectedError(GangschedError):
-    """A gang was rejected while a member waited at a gate: the member must give its place back.
+    """A gang was rejected while its start was awaited: what waits must not start.
 
-    ``PermitGate`` raises it where the member waits. A return value could be ignored, and the
+    ``PermitGate`` raises it where a member waits, which must give its place back. ``Job.wait`` of
+    the host raises it for a job that was withdrawn. A return value could be ignored, and the
     member would start without its gang.
 
     Attributes:
-        uid: The member.
+        uid: The member, or the key of the job.
         reason: Why the gang was rejected.
     """
 

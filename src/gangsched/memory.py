@@ -1,8 +1,10 @@
 """``InMemoryCluster``: a ``ClusterState`` that consists of the events applied to it.
 
 Invariants (checked by ``_check``):
-  I1  ``pods_on`` lists a pod exactly while the pod is assigned to that node and not finished;
-  I2  an event that contradicts the state is refused before anything changes.
+  I1  ``pods_on`` lists a pod exactly while the pod is assigned to that node and not finished.
+
+Rules:
+  R1  an event that contradicts the state is refused before anything changes.
 """
 
 from __future__ import annotations

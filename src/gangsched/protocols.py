@@ -20,7 +20,7 @@ from attrs import frozen
 from gangsched.cluster_objects import ClusterObject
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.events import Bind, Effect, Event, VolumeChoice
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "SkipsPods",
     "ShowsObjects",
     "SignsAttributes",
+    "SignsNodeAlone",
     "StateKey",
     "TopologyKeys",
 ]
@@ -383,6 +384,14 @@ class NodeView(Protocol):
         ...
 
     @property
+    def defaulted(self) -> FrozenMap[int]:
+        """What the pods on the node count for in scores beyond what they request, in thousandths.
+
+        It is not taken from what is free; see ``Resources.defaulted``.
+        """
+        ...
+
+    @property
     def pod_count(self) -> int:
         """The number of pods on the node, and of pods for which capacity is reserved there."""
         ...
@@ -565,6 +574,20 @@ class NodeSignature(Protocol):
         ...
 
 
+class SignsNodeAlone(Protocol):
+    """Optional for a plugin with ``node_signature``: whether pods change what that returns.
+
+    Each pod that a node takes or releases gives the node another signature. A plugin that declares
+    that it signs ``node.node`` alone is not asked again for it. A subclass that overrides
+    ``node_signature`` has to override this attribute, too; otherwise it is asked.
+    """
+
+    @property
+    def signs_node_alone(self) -> bool:
+        """Whether ``node_signature`` reads neither ``free`` nor ``pod_count`` nor ``pods``."""
+        ...
+
+
 class NodeLabelsRead(Protocol):
     """Optional for a plugin with ``node_signature``: which node labels it reads."""
 
@@ -578,9 +601,8 @@ class PodsRead(Protocol):
 
     For a pod for which this returns True, ``filter`` and ``score`` are called for one node after
     another, and are shown the pods on each node. They are called again for every member of a gang
-    that is planned. Nothing is kept of their answers. They may look at every node of
-    ``state.nodes``. For any other pod the answers are kept, so they must not depend on the pods
-    on nodes.
+    that is planned. The answers are not cached. They may look at every node of ``state.nodes``. For
+    any other pod the answers are cached, so they must not depend on the pods on nodes.
 
     ``node_signature`` and ``labels_read`` must still cover all that the plugin reads of a node
     besides its pods.
@@ -645,7 +667,7 @@ class TopologyKeys(Protocol):
     """
 
     def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str] | None:
-        """Return the keys of the labels; None if ``filter`` reads more of a node or its pods."""
+        """Return the keys of the labels; None if ``filter`` reads more of a node than labels."""
         ...
 
     def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:

@@ -22,7 +22,7 @@ from gangsched.quantity import (
     parse_quantity,
 )
 
-__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources"]
+__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources", "shifted"]
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -136,12 +136,18 @@ class Resources(FrozenMap[int]):
     A resource that is not named has amount zero. Subtraction can go below zero: an overcommitted
     node has a negative amount free.
 
+    Attributes:
+        defaulted: What kube-scheduler adds to these requests when it scores nodes: 100m of cpu and
+            200Mi of memory for each container that requests none. In thousandths. No capacity is
+            taken for it, and equality ignores it: equal requests fit on the same nodes. Empty
+            unless ``with_defaulted`` has set it, as the readers of pods do.
+
     Raises:
         InvalidValueError: *quantities* is neither a mapping nor an iterable of pairs, a key is not
             a string, or a value is not a quantity. The error names the resource.
     """
 
-    __slots__ = ()
+    __slots__ = ("defaulted",)
 
     # Two signatures, because type checkers do not infer the union of both for a dict literal with
     # str and int values.
@@ -156,6 +162,7 @@ class Resources(FrozenMap[int]):
         amounts = {name: parse_quantity(quantity, field=name) for name, quantity in given.items()}
         self._data = _sorted(amounts)
         self._hash = None
+        self.defaulted: FrozenMap[int] = _NO_AMOUNTS
 
     @classmethod
     def from_milli(cls, amounts: Mapping[str, int]) -> Resources:
@@ -174,11 +181,25 @@ class Resources(FrozenMap[int]):
         """Return the amounts as plain ints in thousandths, in a new dict."""
         return {name: int(amount) for name, amount in self._data.items()}
 
+    def with_defaulted(self, amounts: Mapping[str, int]) -> Resources:
+        """Return the same amounts with *amounts*, in thousandths, as ``defaulted``.
+
+        Raises:
+            InvalidValueError: *amounts* is not a mapping, a key is not a string, or a value is not
+                an int of at most 2**127. The error names the resource.
+        """
+        given = _entries("defaulted", amounts)
+        for name, amount in given.items():
+            check_thousandths(name, amount)
+        return _made(self._data, _non_zero(given))
+
     def __add__(self, other: Resources) -> Resources:
-        return _made({n: self.amount(n) + other.amount(n) for n in {**self, **other}})
+        amounts = {n: self.amount(n) + other.amount(n) for n in {**self, **other}}
+        return _made(amounts, shifted(self.defaulted, other.defaulted, 1))
 
     def __sub__(self, other: Resources) -> Resources:
-        return _made({n: self.amount(n) - other.amount(n) for n in {**self, **other}})
+        amounts = {n: self.amount(n) - other.amount(n) for n in {**self, **other}}
+        return _made(amounts, shifted(self.defaulted, other.defaulted, -1))
 
     def amount(self, name: str) -> int:
         """Return the amount of one resource in thousandths; 0 if it is not named."""
@@ -196,10 +217,12 @@ class Resources(FrozenMap[int]):
         return missing
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Resources.from_milli, (self.to_milli(),))
+        return (_restored, (self.to_milli(), dict(self.defaulted)))
 
     def __repr__(self) -> str:
-        return f"Resources({dict(zip(self._data, map(self.quantity, self._data), strict=True))})"
+        more = f".with_defaulted({dict(self.defaulted)})" if self.defaulted else ""
+        given = dict(zip(self._data, map(self.quantity, self._data), strict=True))
+        return f"Resources({given}){more}"
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={self.quantity(name)}" for name in self._data) or "nothing"
@@ -209,11 +232,30 @@ class Resources(FrozenMap[int]):
         return format_quantity(self.amount(name), binary=name.startswith(_BINARY_NAMES))
 
 
-def _made(amounts: Mapping[str, int]) -> Resources:
+def _made(amounts: Mapping[str, int], defaulted: FrozenMap[int] | None = None) -> Resources:
     """Return the resources for amounts in thousandths that are known to be valid."""
     made = Resources()
     made._data = _sorted(amounts)
+    if defaulted is not None:
+        made.defaulted = defaulted
     return made
+
+
+def _restored(amounts: Mapping[str, int], defaulted: Mapping[str, int]) -> Resources:
+    return Resources.from_milli(amounts).with_defaulted(defaulted)
+
+
+def shifted(amounts: FrozenMap[int], change: FrozenMap[int], times: int) -> FrozenMap[int]:
+    """Return amounts with *times* a change added; zeros are left out. O(1) without a change."""
+    if change is _NO_AMOUNTS:  # nearly always, with each pod that a node takes
+        return amounts
+    found = {n: amounts.get(n, 0) + times * change.get(n, 0) for n in {**amounts, **change}}
+    return _non_zero(found)
+
+
+def _non_zero(amounts: Mapping[str, int]) -> FrozenMap[int]:
+    found = {name: int(amount) for name, amount in amounts.items() if amount}
+    return FrozenMap(found) if found else _NO_AMOUNTS
 
 
 def _sorted(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -224,5 +266,6 @@ def _sorted(amounts: Mapping[str, int]) -> dict[str, int]:
     }
 
 
+_NO_AMOUNTS: Final[FrozenMap[int]] = FrozenMap()
 NOTHING: Final = Resources()
 EMPTY: Final[FrozenMap[str]] = FrozenMap()

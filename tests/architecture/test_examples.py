@@ -22,6 +22,8 @@ _PAGES = [
     if "_build" not in page.parts
 ]
 
+_PROGRAMS = sorted((ROOT / "docs" / "how-to" / "hosts").glob("*.py"))
+
 
 def _taken_from_the_kit(name: str, text: str) -> Iterator[str]:
     """Yield what the Python of a page imports from the testing kit."""
@@ -68,10 +70,15 @@ def test_builder_in_an_example_is_found(line: str) -> None:
 
 def test_every_function_of_an_example_is_annotated() -> None:
     """The type checkers demand it, too; this says so without them."""
-    bare = [
-        f"{page.name}: {node.name}"
+    sources = [
+        (page.name, source)
         for page in _PAGES
         for source in modules_of("page", page.read_text(encoding="utf-8")).values()
+    ]
+    sources += [(path.name, path.read_text(encoding="utf-8")) for path in _PROGRAMS]
+    bare = [
+        f"{name}: {node.name}"
+        for name, source in sources
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if not _is_annotated(node)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from differential.scene import NAMESPACES, Object, Running, Scene, ranked
+from differential.scene import ENDED, NAMESPACES, Object, Running, Scene, ranked
 from differential.volumes import storage, volumes_of_pods
 
 __all__ = ["KINDS", "scenes"]
@@ -28,7 +28,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"app": ("web", "db"), "rev": ("1", "2")}
 _GPU: Final = "nvidia.com/gpu"
 _MOST_NODES: Final = 6
-_WITHOUT_LABELS: Final = frozenset({"fit", "stated requests", "taints", "ports", "images"})
+_WITHOUT_LABELS: Final = frozenset({"fit", "spacious", "taints", "ports", "images"})
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -86,10 +86,10 @@ _NODE_TAINTS: Final = st.lists(
 def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
     tainted, labelled = (
         "taints" in kinds,
-        kinds - {"fit", "stated requests", "taints", "ports", "images"},
+        kinds - {"fit", "spacious", "taints", "ports", "images"},
     )
     many = draw(st.integers(1, _MOST_NODES))
-    capacities = _SPACIOUS if "stated requests" in kinds else _ALLOCATABLE
+    capacities = _SPACIOUS if "spacious" in kinds else _ALLOCATABLE
     nodes: list[Object] = []
     for number in range(many):
         spec: Object = {}
@@ -150,10 +150,9 @@ def _resources(requests: dict[str, str]) -> Object:
 @st.composite
 def _containers(draw: st.DrawFn, spec: Object, kinds: frozenset[str]) -> None:
     """Add containers, of which some start before others."""
-    stated = {"cpu": "100m", "memory": "64Mi"} if "stated requests" in kinds else {}
     wants: st.SearchStrategy[Object] = st.just({})
     if "fit" in kinds:
-        wants = _REQUESTS.map(lambda requests: _resources({**stated, **requests}))
+        wants = _REQUESTS.map(_resources)
     for place in range(draw(st.integers(1, 2))):
         container = {"name": f"c{place}", "image": "i", "resources": draw(wants)}
         spec.setdefault("containers", []).append(container)
@@ -373,7 +372,7 @@ _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "spread": _spread,
     "volumes": volumes_of_pods,
 }
-KINDS: Final = ("fit", "stated requests", *_FIELDS_OF)
+KINDS: Final = ("fit", "spacious", *_FIELDS_OF)
 """The kinds of constraint that can be drawn."""
 
 
@@ -381,7 +380,7 @@ KINDS: Final = ("fit", "stated requests", *_FIELDS_OF)
 def _pods(draw: st.DrawFn, name: str, kinds: frozenset[str]) -> Object:
     spec: Object = {"terminationGracePeriodSeconds": 3600}
     draw(_containers(spec, kinds))
-    for kind in sorted(kinds - {"fit", "stated requests"}):
+    for kind in sorted(kinds - {"fit", "spacious"}):
         draw(_FIELDS_OF[kind](spec))
     labels = draw(_some_of(_POD_LABELS)) if kinds & {"pod affinity", "spread"} else {}
     namespaces = tuple(NAMESPACES) if "pod affinity" in kinds else tuple(NAMESPACES)[:1]
@@ -405,10 +404,7 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scen
         pod = draw(_pods(f"r{number}", kinds))
         node = draw(st.integers(0, len(nodes) - 1))
         terminating = draw(st.sampled_from((False, False, False, True)))
-        # kube-scheduler frees a port when a pod ends, even if another pod on the node has it;
-        # ours counts the other one, see known limits
-        ends = () if "ports" in kinds else ("Succeeded",)
-        phase = draw(st.sampled_from(("", "", "", "Running", *ends)))
+        phase = draw(st.sampled_from(("", "", "", "Running", *ENDED)))
         running.append(Running(pod, f"n{node}", terminating, phase))
     waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
     others = draw(storage(nodes)) if "volumes" in kinds else ()

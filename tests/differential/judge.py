@@ -4,7 +4,10 @@ Rules:
   R1  there is one control plane for all scenes. Everything of the scene before is deleted first;
   R2  pods are judged one after the other, so that each verdict is about a known state. A pod that
       was refused is deleted at once, since an event might make kube-scheduler try it again;
-  R3  a scene is judged only after kube-scheduler has seen all of it. It reads nodes and pods by
+  R3  pods that have ended come before the other pods of a scene. kube-scheduler keeps the host
+      ports of a node as a set, so a port that two pods have is free for it once one of them ends.
+      Otherwise its verdict would depend on the order, see ``test_ports``;
+  R4  a scene is judged only after kube-scheduler has seen all of it. It reads nodes and pods by
       separate watches, so a probe asks for a label that only the nodes of this scene have.
 """
 
@@ -14,13 +17,13 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
 from differential.preemption import PRIORITIES, Preemption
-from differential.scene import NAMESPACES, Object, Running, Scene
+from differential.scene import ENDED, NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
 from differential.volumes import DRIVER
 from support.control_plane import ApiError, Client
@@ -86,7 +89,7 @@ class Judge:
         self.others = [self._add(path, body) for path, body in scene.others]
         marked = [_marked(node, number) for node in scene.nodes]
         nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
-        running = list(self._threads.map(self._run, scene.running))
+        running = self._start(scene.running)
         self._wait_until_seen(len(nodes), number)
         return nodes, running
 
@@ -96,6 +99,11 @@ class Judge:
             return []
         found = [*self._client.items(_VOLUMES), *self._client.items(_CLAIMS)]
         return [{**_type_of(each), **each} for each in found]
+
+    def end(self, pod: Object, phase: str) -> Object:
+        """Let a running pod end in a phase; return it as it is stored."""
+        path = f"{_path(pod)}/{pod['metadata']['name']}/status"
+        return self._client.patch(path, {"status": {"phase": phase}})
 
     def create(self, pod: Object, scheduler_name: str = "") -> Object:
         """Post a pending pod, and return it as it is stored."""
@@ -194,6 +202,15 @@ class Judge:
                     self._client.patch(f"{path}/status", {"status": {"phase": "Bound"}})
                     own = f"{_VOLUMES}/{volume['metadata']['name']}/status"
                     self._client.patch(own, {"status": {"phase": "Bound"}})
+
+    def _start(self, running: Sequence[Running]) -> list[Object]:
+        """Put running pods on their nodes, those first that have ended; return all in order."""
+        stored: dict[int, Object] = {}
+        for is_ended in (True, False):
+            numbers = [n for n, each in enumerate(running) if (each.phase in ENDED) is is_ended]
+            pods = self._threads.map(lambda number: self._run(running[number]), numbers)
+            stored.update(zip(numbers, pods, strict=True))
+        return [stored[number] for number in range(len(running))]
 
     def _run(self, running: Running) -> Object:
         spec = {**running.pod["spec"], "nodeName": running.node}

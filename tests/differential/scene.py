@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 __all__ = [
+    "ENDED",
     "HIGHEST",
     "NAMESPACES",
     "RANK",
@@ -28,6 +29,9 @@ Object = dict[str, Any]
 RANK: Final = "judge.test/rank"
 HIGHEST: Final = 10
 """The highest rank; a scene has no more nodes."""
+
+ENDED: Final = ("Succeeded", "Failed")
+"""The phases of a pod that has ended."""
 
 NAMESPACES: Final[dict[str, dict[str, str]]] = {
     "judge-a": {"team": "red"},

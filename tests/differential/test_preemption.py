@@ -1,7 +1,9 @@
-"""Which pods are evicted: as good a choice as kube-scheduler's, also with disruption budgets.
+"""Which pods are evicted: the choice of kube-scheduler, or a better one by its own ranking.
 
-If the victims differ, ours violate no budget unless kube-scheduler's violate one too, and the
-highest priority among them is not higher. How many budgets and pods that are may differ.
+kube-scheduler ranks nodes by violations of budgets, the highest priority of a victim, the sum of
+their priorities, their number, and how late the first victim of the highest priority started. If
+the victims differ, ours cost less by the first four, or the same. On one node kube-scheduler spares
+the more important pods first, which may leave more victims than another choice there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from differential.judge import Judge
 from differential.lockstep import Lockstep
 from differential.preemption import cost, preempting_scenes
 from differential.profiles import PREEMPTING, rank_and
-from differential.scene import Scene
+from differential.scene import Object, Scene
 from gangsched import Preemption as Preempting
 
 _SCENES: Final = {"fast": 12, "ci": 40, "deep": 600}
@@ -26,7 +28,7 @@ def test_pods_are_preempted_as_by_kube_scheduler(judge: Judge, scene: Scene) -> 
     ours = Lockstep(rank_and(), preemption=Preempting())
     nodes, running = judge.stage(scene)
     for stored in (*judge.namespaces, *judge.others, *nodes, *running):
-        ours.tell("ADDED", stored)
+        ours.tell("ADDED", _created_at_start(stored))
     (pod,) = scene.pending
     stored = judge.create(pod, PREEMPTING)
     found = ours.preemption(stored)
@@ -37,7 +39,13 @@ def test_pods_are_preempted_as_by_kube_scheduler(judge: Judge, scene: Scene) -> 
     assert expected.node, f"no pod is preempted by kube-scheduler, but {found} by ours"
     assert found.node, f"{expected} is preempted by kube-scheduler, and no pod by ours"
     own, theirs = cost(scene, found.victims), cost(scene, expected.victims)
-    worst, theirs_worst = (own[0] > 0, own[1]), (theirs[0] > 0, theirs[1])
-    assert worst <= theirs_worst, f"{found} costs {own}, and {expected} only {theirs}"
-    # ours is one search over all nodes, and does not minimise the numbers; see known limits
-    event("the same cost" if own == theirs else "a lower cost" if own < theirs else "a higher cost")
+    assert own <= theirs, f"{found} costs {own}, and {expected} only {theirs}"
+    event("the same cost" if own == theirs else "a lower cost")
+
+
+def _created_at_start(stored: Object) -> Object:
+    """Return an object as if it had been created when it started; ours knows no start of a pod."""
+    started = stored.get("status", {}).get("startTime")
+    if started is None:
+        return stored
+    return {**stored, "metadata": {**stored["metadata"], "creationTimestamp": started}}

@@ -29,9 +29,7 @@ from gangsched.plugins import (
     ScoringStrategy,
 )
 
-# kube-scheduler counts a container without a request as 100m of cpu and 200Mi of memory when it
-# scores. Our pods do not know their containers, so here every container states both.
-_REQUESTS: Final = frozenset({"fit", "stated requests"})
+_REQUESTS: Final = frozenset({"fit", "spacious"})
 SCORES: Final[Mapping[str, tuple[Any, frozenset[str]]]] = {
     "judge-least": (NodeResourcesFit(), _REQUESTS),
     "judge-most": (
@@ -50,7 +48,7 @@ SCORES: Final[Mapping[str, tuple[Any, frozenset[str]]]] = {
     "judge-taints": (CountingTaintToleration(), frozenset({"taints"})),
     "judge-node-affinity": (PreferredNodeAffinity(), frozenset({"preferred nodes"})),
     "judge-pod-affinity": (PreferredInterPodAffinity(), frozenset({"pod affinity"})),
-    "judge-spread": (ScoringPodTopologySpread(), frozenset({"spread"})),
+    "judge-spread": (ScoringPodTopologySpread(), frozenset({"spread", "node affinity"})),
     "judge-images": (ImageLocality(), frozenset({"images"})),
 }
 """By the name of kube-scheduler's profile, our plugin, and the constraints that matter for it."""

@@ -16,6 +16,7 @@ import pytest
 from gangsched.kubernetes import Settings, read_settings, run
 from gangsched.kubernetes._api import Api, Response, WatchRefused
 from gangsched.kubernetes._client import connect
+from gangsched.objects.restarts import RESTARTING_UNTIL, RESTARTS
 from support.chart import (
     CHART,
     MANIFEST,
@@ -55,6 +56,13 @@ LABELS = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
 }
+RESTARTED = {
+    "scheduling.k8s.io": "v1alpha2",
+    "scheduling.x-k8s.io": "v1alpha1",
+    "scheduling.sigs.k8s.io": "v1alpha1",
+    "scheduling.volcano.sh": "v1beta1",
+}
+VOLCANO = ("scheduling.volcano.sh",)
 SHIPPED = "podgroups.scheduling.x-k8s.io"
 Object = dict[str, Any]
 
@@ -292,6 +300,8 @@ class Story:
         self._gang("large", "small", cpu=30)
         for group in LABELS:
             self._foreign_gang(group)
+        for group, version in RESTARTED.items():
+            self._restarted_gang(group, version)
         self._add_claims()
 
     def _add_claims(self) -> None:
@@ -329,11 +339,38 @@ class Story:
             return
         self._pod(f"{name}-0", "small", labels={LABELS[group]: name})
 
+    def _restarted_gang(self, group: str, version: str) -> None:
+        """Create a gang of one pod that was being restarted: this is taken back when it runs."""
+        name = f"again-{group.split('.')[1]}"
+        notes = {RESTARTS: "1", RESTARTING_UNTIL: "1767225600"}
+        body: Object = {"apiVersion": f"{group}/{version}", "kind": "PodGroup"}
+        body["spec"] = {"minMember": 1}
+        if group == "scheduling.k8s.io":
+            body["spec"] = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+        body["metadata"] = {"name": name, "annotations": notes}
+        path = f"/apis/{group}/{version}/namespaces/{self.name}/podgroups"
+        try:
+            self.admin.create(path, body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return
+        named = {LABELS[group]: name} if group in LABELS else {}
+        own = {"group": name} if group == "scheduling.k8s.io" else {}
+        told = {"scheduling.volcano.sh/group-name": name} if group in VOLCANO else {}
+        self._pod(f"{name}-0", "small", labels=named, annotations=told, gpu=0, **own)
+
     def _pod(
-        self, name: str, node: str, labels: Mapping[str, str] | None = None, **pod: Any
+        self,
+        name: str,
+        node: str,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **pod: Any,
     ) -> None:
         spec = pod_json(name, namespace=self.name, **pod)
         spec["metadata"]["labels"] = dict(labels or {})
+        spec["metadata"]["annotations"] = dict(annotations or {})
         spec["spec"]["nodeSelector"] = {"story": f"{self.name}-{node}"}
         del spec["status"]
         self.admin.create(f"/api/v1/namespaces/{self.name}/pods", spec)

@@ -11,7 +11,7 @@ from support.on_a_cluster import DEMONSTRATIONS, OnACluster
 
 pytestmark = pytest.mark.once("the gangs are those of job controllers")
 
-OPERATED = ("tfjob", "pytorchjob", "mpijob", "stock")
+OPERATED = ("tfjob", "pytorchjob", "mpijob", "extender", "stock")
 
 
 @pytest.mark.parametrize("job", sorted(DEMONSTRATIONS))

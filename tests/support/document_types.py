@@ -40,9 +40,16 @@ disable_error_code = no-redef
 namespace_packages = True
 explicit_package_bases = True
 ignore_missing_imports = True
+
+# the packages that these programs extend have no types
+[mypy-hosts.*]
+disallow_subclassing_any = False
+disallow_untyped_decorators = False
 """
 _PYRIGHT: Final = {
     "include": ["."],
+    # the packages that these programs extend have no types
+    "exclude": ["hosts"],
     "pythonVersion": "3.11",
     "typeCheckingMode": "strict",
     "reportRedeclaration": "none",
@@ -76,7 +83,7 @@ def modules_of(name: str, text: str) -> dict[str, str]:
 
 
 def write_modules(folder: Path) -> Iterator[Path]:
-    """Write the modules of all documents below a folder, and yield their paths."""
+    """Write the modules of all documents below a folder, and the programs that pages include."""
     for page in (_ROOT / "README.md", *sorted((_ROOT / "docs").glob("**/*.md"))):
         place = page.relative_to(_ROOT)
         if "_build" in place.parts:
@@ -87,6 +94,11 @@ def write_modules(folder: Path) -> Iterator[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source, encoding="utf-8")
             yield path
+    for program in sorted((_ROOT / "docs" / "how-to" / "hosts").glob("*.py")):
+        path = folder / "hosts" / program.name  # how-to is no name of a package
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(program.read_text(encoding="utf-8"), encoding="utf-8")
+        yield path
 
 
 def _of_doctests(text: str) -> str:

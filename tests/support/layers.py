@@ -54,6 +54,14 @@ def _shell(name: str) -> Room:
     return Room(((name, f"{name}.*"),), free=True, pure=False)
 
 
+_EXTENDER_PROTOCOL: Final = Room(
+    tuple(
+        (f"kubernetes.extender.{each}",)
+        for each in ("_messages", "_node_pauses", "_reasons", "_plans", "_answers")
+    )
+)
+"""What the extender answers, without I/O; the shell around it is a part of ``kubernetes``."""
+
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
 FRAMEWORK_PACKAGES: Final = (
     *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
@@ -102,6 +110,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         Room((("configuration.*",), ("configuration",)), free=True),
     ),
     (_shell("simulation"), _shell("drivers"), _shell("metrics")),
+    (_EXTENDER_PROTOCOL,),
     (_shell("kubernetes"),),
     (_shell("cli"),),
     (_one("__main__"),),

@@ -19,14 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from support.chart import CHART, NAMESPACE, Helm, Installed
-from support.control_plane import ControlPlane, programs
+from support.chart import CHART, NAMESPACE, Helm, Installed, rules
+from support.control_plane import Account, ControlPlane, Rule, programs
 from support.control_plane.training_operator import (
     kwok_stages,
     one_operator,
     start_training_operator,
 )
 from support.documents import ROOT
+from support.extended_cluster import extended_configuration, start_extender
 
 __all__ = ["DEMONSTRATIONS", "OnACluster"]
 
@@ -140,6 +141,29 @@ class OnACluster:
             process.stop()
         self._helm.uninstall()
 
+    def extend(self) -> None:
+        """Start the extender with the rights of the chart, and a stock kube-scheduler."""
+        crds = os.path.relpath(CHART / "crds", EXAMPLES)
+        self.kubectl("apply", "--server-side", "-f", crds)
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+        self.until("PodGroups are served", lambda: self.plane.admin.raw("GET", path)[0] == 200)
+        given = [
+            Rule(each["verbs"], each["resources"], group)
+            for name in ("cluster-role", "role")
+            for each in rules(name)
+            for group in each["apiGroups"]
+        ]
+        token = Account.create(self.plane.admin, "extender", given).token
+        kubeconfig = self.plane.kubeconfig("extender", token)
+        extender, url = start_extender(
+            self.plane, self._folder, names=[SCHEDULER], kubeconfig=kubeconfig
+        )
+        self.installed.started.append(extender)
+        self.comment("gangsched extender runs, with the rights of the chart's roles")
+        configuration = extended_configuration(url, ["default-scheduler", SCHEDULER])
+        self.plane.start_scheduler(configuration, features={})
+        self.comment("kube-scheduler runs as it is, with extenders: in its configuration")
+
     def operator(self) -> None:
         """Start the training operator, which creates pods and PodGroups of jobs."""
         self._others.enter_context(one_operator())
@@ -213,7 +237,12 @@ class OnACluster:
 
 
 def _gang(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
-    """Show a gang that waits for two nodes, and starts as a whole."""
+    """Show a gang that waits for two nodes, and starts as a whole; then uninstall."""
+    _waits_and_starts(cluster, manifest, count, delete)
+    cluster.uninstall()
+
+
+def _waits_and_starts(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
     cluster.add_nodes("gpu-node-0", "gpu-node-1")
     cluster.kubectl("apply", "-f", manifest)
     cluster.until_reported(count)
@@ -228,7 +257,6 @@ def _gang(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
     cluster.kubectl("gang", "get")
     cluster.kubectl("delete", *delete.split(), "--wait=false")
     cluster.until("the pods are gone", lambda: not cluster.pods())
-    cluster.uninstall()
 
 
 def _of_the_operator(manifest: str, count: int, delete: str) -> Callable[[OnACluster], None]:
@@ -249,6 +277,13 @@ def _volcano(cluster: OnACluster) -> None:
     cluster.serve_volcano()
     cluster.install()
     _gang(cluster, "volcano.yaml", 4, "-f volcano.yaml")
+
+
+def _extender(cluster: OnACluster) -> None:
+    """Show the job of the first demonstration with kube-scheduler and the extender."""
+    cluster.extend()
+    cluster.operator()
+    _waits_and_starts(cluster, "tfjob.yaml", 5, "tfjob mnist")
 
 
 def _stock(cluster: OnACluster) -> None:
@@ -276,6 +311,7 @@ DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
     "mpijob": _of_the_operator("mpijob.yaml", 5, "mpijob pi"),
     "job": _native,
     "volcano": _volcano,
+    "extender": _extender,
     "stock": _stock,
 }
 """By the name of the job, what is shown."""

@@ -54,7 +54,11 @@ FAULTS: list[tuple[Callable[[State], None], str, str]] = [
         "attempts",
         "default/w holds nodes since step {next} > {step}",
     ),
-    (date_a_try_after_the_current_step, "attempts", "entity 22 was not tried, or is gone"),
+    (
+        date_a_try_after_the_current_step,
+        "attempts",
+        "entity 22: tried_step is {next}, the current step is {step}",
+    ),
     (
         let_a_group_give_way_that_does_not_wait,
         "attempts",

@@ -74,17 +74,17 @@ class Full:
 
 
 SABOTAGE: list[tuple[Callable[[Full], None], str]] = [
-    (Full.put_twice, "an entity is in two places"),
+    (Full.put_twice, "entities [1] are in two places"),
     (Full.confuse, "entity 5 is in Place.ACTIVE, not in Place.UNSCHEDULABLE"),
     (Full.rest_longer, "entity 6 is in backoff until 9.0, not until its own deadline"),
-    (Full.rename_a_line, "an equivalence queue is kept under another class"),
-    (Full.keep_an_empty_line, "an empty equivalence queue is kept"),
-    (Full.lose_the_leader, "an open equivalence queue has no leader"),
-    (Full.be_led_by_nobody_active, "a leader is not active"),
-    (Full.be_led_by_the_second, "the first entity of an open equivalence queue is not its leader"),
+    (Full.rename_a_line, "queue 1 of class 's' is kept under 't'"),
+    (Full.keep_an_empty_line, "queue 0 is empty, and is kept"),
+    (Full.lose_the_leader, "queue 1 is open, and has no leader"),
+    (Full.be_led_by_nobody_active, "leader 4 of queue 1 is in UNSCHEDULABLE"),
+    (Full.be_led_by_the_second, "queue 1 is open, and entity 2 sorts before its leader 1"),
     (
         Full.rest_while_active,
-        "an entity in backoff in an equivalence queue is not in the backoff queue",
+        "entity 5 of queue 1 is kept as in backoff, and is in ACTIVE",
     ),
     (Full.lose_a_member, "a ready member is not pending"),
 ]

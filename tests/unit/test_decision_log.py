@@ -143,7 +143,7 @@ def test_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
     ("preset", "arguments", "field"),
     [
         ("best", {}, "preset"),
-        ("pod_by_pod", {"order": Order.CREATION}, "order"),
+        ("pod_by_pod", {"order": Order.CREATION}, "arguments"),
         ("gang", {"order": "alphabetic"}, "order"),
         ("gang", {"search_budget": 1.5}, "search_budget"),
         ("gang", {"backoff": 3}, "backoff"),
@@ -189,7 +189,7 @@ def test_malformed_header_is_refused_by_field(header: str, field: str) -> None:
         ({"preset": "gang"}, "scheduler"),
         ({"preset": "gang", "arguments": []}, "scheduler.arguments"),
         ({"preset": "best", "arguments": {}}, "scheduler.preset"),
-        ({"preset": "gang", "arguments": {"speed": 1}}, "scheduler.arguments.speed"),
+        ({"preset": "gang", "arguments": {"speed": 1}}, "scheduler.arguments"),
         ({"preset": "gang", "arguments": {"placement": "x"}}, "scheduler.arguments.placement"),
         (
             {"preset": "gang", "arguments": {"backoff": {"initial": 0, "maximum": 1}}},

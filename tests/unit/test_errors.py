@@ -41,7 +41,12 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         },
         InvalidValueError,
     ),
-    (UnknownPodError("uid-7"), "not known: 'uid-7'", {"subject": "uid-7"}, LookupError),
+    (
+        UnknownPodError("uid-7"),
+        "no pod or pod group 'uid-7' is known",
+        {"subject": "uid-7"},
+        LookupError,
+    ),
     (
         ProfileError("queue_sort", "expected exactly one plugin, got none"),
         "queue_sort: expected exactly one plugin, got none",

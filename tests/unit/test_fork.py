@@ -243,7 +243,7 @@ def test_what_if_refuses_a_plugin_with_state_and_no_fork() -> None:
         with pytest.raises(ProfileError) as caught:
             ask()
         assert caught.value.point == "what_if"
-        assert caught.value.problem == "plugin 'Quota' has state and no fork method"
+        assert caught.value.problem.startswith("plugin 'Quota' has state and no fork method;")
     assert fingerprint(cluster, scheduler) == before
 
 
@@ -471,7 +471,7 @@ def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
     for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
-        assert caught.value.problem == "plugin 'run_times' has state and no fork method"
+        assert caught.value.problem.startswith("plugin 'run_times' has state and no fork method;")
     assert fingerprint(scheduler) == before
     assert run_times.asked == []
 

@@ -654,7 +654,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (_document() | {"metadata": []}, "metadata", "expected a mapping, got a list"),
     (_document() | {"metadata": {"name": "A_b"}}, "metadata.name", "got 'A_b'"),
     (_document() | {"metadata": {"name": "a/b"}}, "metadata.name", "got 'a/b'"),
-    (_document() | {"metadata": {"name": "x" * 254}}, "metadata.name", "lower-case"),
+    (_document() | {"metadata": {"name": "x" * 254}}, "metadata.name", "at most 253"),
     (
         _document() | {"metadata": {"name": "x", "namespace": "a b"}},
         "metadata.namespace",

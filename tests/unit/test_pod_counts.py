@@ -15,6 +15,7 @@ from gangsched._core._pod_counts import PodCounts
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.model import Node
 from gangsched.plugins import InterPodAffinity
+from gangsched.resources import NOTHING, FrozenMap
 from gangsched.testing import make_node, make_pod
 
 NODES: Final = 3
@@ -30,6 +31,7 @@ class Shown:
     on_it: dict[str, Pod] = field(factory=dict[str, Pod])
     free: dict[str, int] = field(factory=dict[str, int])
     pod_count: int = 0
+    defaulted: FrozenMap[int] = NOTHING.defaulted
 
     @property
     def pods(self) -> Any:

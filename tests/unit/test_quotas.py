@@ -62,7 +62,8 @@ class Host:
         return made
 
     def gang(self, name: str, size: int = 2, *, cpu: int = 1, **spec: Any) -> None:
-        group = PodGroup(name=name, **{"min_available": size, **spec})
+        given: dict[str, Any] = {"min_available": size, **spec}
+        group = PodGroup(name=name, **given)
         self.tell(PodGroupAdded(group))
         for number in range(size):
             self.tell(PodAdded(make_pod(f"{name}-{number}", group=name, cpu=cpu)))
@@ -109,7 +110,7 @@ def test_gang_beyond_its_quota_waits_with_a_reason(make: Any) -> None:
     reason = "exceeded quota team: requested cpu=2, used cpu=3, limited cpu=4"
     assert host.told(PodNotAdmitted)[-1].reason == reason
     assert host.scheduler.why(key("b")) == NotAdmitted(reason)
-    told = {each.uid: each.reason for each in host.told(PodUnschedulable)}
+    told = {str(each.uid): each.reason for each in host.told(PodUnschedulable)}
     assert told["default/b-0"] == told["default/b-1"] == "pod group default/b waits for its quota"
 
 

@@ -65,7 +65,8 @@ class Host:
         self.make = make
         self.scheduler: Scheduler = self.new(can_evict)
         self.tell(NodeAdded(make_node("n", cpu=9)))
-        self.group = PodGroup(name="g", **{"min_available": 3, "restart": policy, **spec})
+        given: dict[str, Any] = {"min_available": 3, "restart": policy, **spec}
+        self.group = PodGroup(name="g", **given)
         self.tell(PodGroupAdded(self.group))
         for number in range(size):
             self.add(f"a{number}")

@@ -9,21 +9,22 @@ Rules:
 import pickle
 import runpy
 import threading
+from typing import Any
 
 from parsl.executors.high_throughput import mpi_resource_management as parsl_mpi
 
-from gangsched import InMemoryCluster, Node, NodeAdded, Pod, PodAdded, PodDeleted, presets
+from gangsched import Bind, InMemoryCluster, Node, NodeAdded, Pod, PodAdded, PodDeleted, presets
 from gangsched.drivers.blocking import Driver
 
 
 class GangTaskScheduler(parsl_mpi.TaskScheduler):
     """Takes the place of ``MPITaskScheduler``: the same three methods, another backlog."""
 
-    def __init__(self, pending_task_q, pending_result_q):
+    def __init__(self, pending_task_q: Any, pending_result_q: Any) -> None:
         """Take in the nodes of the batch job, and begin to decide."""
         super().__init__(pending_task_q, pending_result_q)
-        self.tasks = {}  # the MPI tasks that wait or run, by ID
-        self.nodes = {}  # the nodes of each task whose members are being bound, by ID
+        self.tasks: dict[str, dict[str, Any]] = {}  # the MPI tasks that wait or run, by ID
+        self.nodes: dict[str, list[str]] = {}  # of each task whose members are being bound, by ID
         cluster = InMemoryCluster()
         self.driver = Driver(
             presets.gang(cluster), apply=cluster.apply, bind=self.bind, max_binds=1
@@ -32,7 +33,7 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
             self.driver.tell(NodeAdded(Node(name=name, allocatable={"nodes": 1})))
         threading.Thread(target=self.driver.run, name="gangs", daemon=True).start()
 
-    def put_task(self, task):
+    def put_task(self, task: dict[str, Any]) -> None:
         """Take a task from Parsl; one that needs no nodes goes on at once."""
         number = task.get("context", {}).get("resource_spec", {}).get("num_nodes")
         if not number:
@@ -42,7 +43,7 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
         for pod in members(task["task_id"], number):
             self.driver.tell(PodAdded(pod))
 
-    def bind(self, bind):
+    def bind(self, bind: Bind) -> None:
         """Give a node to a member; with the last one the task goes to the workers."""
         number = bind.uid.partition("/")[0]
         nodes = self.nodes.setdefault(number, [])
@@ -53,7 +54,7 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
             spec["MPI_NODELIST"] = ",".join(self.nodes.pop(number))
             self.pending_task_q.put(task)
 
-    def get_result(self, block=True, timeout=None):
+    def get_result(self, block: bool = True, timeout: float | None = None) -> Any:
         """Return a result to Parsl; the nodes of its task are free again."""
         packed = self.pending_result_q.get(block, timeout)
         result = None if packed is None else pickle.loads(packed)
@@ -66,7 +67,7 @@ class GangTaskScheduler(parsl_mpi.TaskScheduler):
         return packed
 
 
-def members(task_id, number):
+def members(task_id: int, number: int) -> list[Pod]:
     """Return the members of a task's gang."""
     prefix = "pod-group.scheduling.sigs.k8s.io/"
     labels = {prefix + "name": str(task_id), prefix + "min-available": str(number)}

@@ -9,12 +9,16 @@ Rules:
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 import dask
 from attrs import evolve
 from distributed import SchedulerPlugin
 
 from gangsched import (
+    Bind,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -32,9 +36,12 @@ NOWHERE = "tcp://waits-for-its-gang:0"
 """A worker that does not exist: dask puts tasks confined to it aside, as ``no-worker``."""
 
 
-def gang(name, size):
+def gang(name: str, size: int) -> AbstractContextManager[Any]:
     """Return a context: the tasks submitted in it are a gang of *size* tasks."""
-    return dask.annotate(gang={"name": str(name), "size": int(size)})
+    context: AbstractContextManager[Any] = dask.annotate(
+        gang={"name": str(name), "size": int(size)}
+    )
+    return context
 
 
 class Gangs(SchedulerPlugin):
@@ -42,10 +49,10 @@ class Gangs(SchedulerPlugin):
 
     name = "gangs"
 
-    async def start(self, scheduler):
+    async def start(self, scheduler: Any) -> None:
         """Take in the workers that are there, and begin to decide."""
         self.dask = scheduler
-        self.keys = {}  # UIDs of pods to keys of tasks, which may be tuples
+        self.keys: dict[str, Any] = {}  # UIDs of pods to keys of tasks, which may be tuples
         self.cluster = InMemoryCluster()
         self.scheduler = presets.gang(self.cluster)
         self.driver = Driver(self.scheduler, apply=self.cluster.apply, bind=self.release)
@@ -53,7 +60,7 @@ class Gangs(SchedulerPlugin):
         for address in scheduler.workers:
             self.add_worker(scheduler, address)
 
-    async def run(self):
+    async def run(self) -> None:
         """Decide until the dask scheduler ends; log it if an error ends this before."""
         try:
             await self.driver.run()
@@ -61,16 +68,16 @@ class Gangs(SchedulerPlugin):
             logging.getLogger(__name__).exception("no gang will start any more")
             raise
 
-    async def before_close(self):
+    async def before_close(self) -> None:
         """End with the dask scheduler."""
         self.running.cancel()
 
-    def update_graph(self, scheduler, *, annotations, **_more):
+    def update_graph(self, scheduler: Any, *, annotations: Mapping[str, Any], **_more: Any) -> None:
         """Hold the tasks of gangs back, before dask sends any of them."""
         for key in annotations.get("gang", ()):
             scheduler.tasks[key].worker_restrictions = {NOWHERE}
 
-    def transition(self, key, start, finish, **_more):
+    def transition(self, key: Any, start: str, finish: str, **_more: Any) -> None:
         """Tell the driver how the state of a task has changed."""
         task = self.dask.tasks[key]
         gang = (task.annotations or {}).get("gang")
@@ -94,7 +101,7 @@ class Gangs(SchedulerPlugin):
             del self.keys[uid]
             self.driver.tell(PodDeleted(uid))
 
-    async def release(self, bind):
+    async def release(self, bind: Bind) -> None:
         """Send a task of a gang to its worker. Never waits, so the whole gang goes at once."""
         key = self.keys.get(bind.uid)
         worker = self.dask.workers.get(bind.node)
@@ -107,19 +114,19 @@ class Gangs(SchedulerPlugin):
             task.worker_restrictions = {NOWHERE}
             raise RuntimeError(f"{bind.uid} is {task.state}, not processing on {bind.node}")
 
-    def add_worker(self, scheduler, worker):
+    def add_worker(self, scheduler: Any, worker: str) -> None:
         """Tell the driver about a new worker and its threads."""
         threads = scheduler.workers[worker].nthreads
         self.driver.tell(NodeAdded(Node(name=worker, allocatable={"threads": threads})))
 
-    def remove_worker(self, scheduler, worker, **_more):
+    def remove_worker(self, scheduler: Any, worker: str, **_more: Any) -> None:
         """Tell the driver that a worker is gone. Dask queues its tasks again."""
         self.driver.tell(NodeDeleted(worker))
 
 
-def thread(uid, gang=None, **more):
+def thread(uid: str, gang: Mapping[str, Any] | None = None, **more: Any) -> Pod:
     """Return a task, which takes one thread, as a pod."""
-    labels = {}
+    labels: dict[str, str] = {}
     if gang is not None:
         prefix = "pod-group.scheduling.sigs.k8s.io/"
         labels = {prefix + "name": gang["name"], prefix + "min-available": str(gang["size"])}

@@ -4,6 +4,7 @@ import concurrent.futures
 import pathlib
 import sys
 import time
+from typing import Any
 
 import parsl
 from parsl.executors import MPIExecutor
@@ -15,7 +16,7 @@ HERE = pathlib.Path.cwd()
 
 
 @parsl.python_app
-def mpi(until=None, parsl_resource_specification=None):
+def mpi(until: str | None = None, parsl_resource_specification: Any = None) -> str:
     """Stand for a program under mpiexec; with *until*, one that runs until that file is there."""
     import os
     import pathlib
@@ -27,12 +28,12 @@ def mpi(until=None, parsl_resource_specification=None):
     return os.environ["PARSL_MPI_PREFIX"].strip()
 
 
-def needs(nodes):
+def needs(nodes: int) -> dict[str, int]:
     """Return what Parsl wants to know of an MPI task."""
     return {"num_nodes": nodes, "ranks_per_node": 1}
 
 
-def executor(gangs):
+def executor(gangs: bool) -> MPIExecutor:
     """Return Parsl's executor for MPI tasks, in a batch job that is only a list of nodes."""
     (HERE / "nodes").write_text("node-0\nnode-1\nnode-2\nnode-3\n")
     pool = "process_worker_pool.py"
@@ -51,13 +52,13 @@ def executor(gangs):
     )
 
 
-def errors(run_dir):
+def errors(run_dir: pathlib.Path) -> set[str]:
     """Return what the worker pool has logged of the backlog."""
     logs = [log.read_text() for log in run_dir.glob("**/manager.log")]
     return {line for text in logs for line in text.splitlines() if line.startswith("Recursion")}
 
 
-def main(gangs):
+def main(gangs: bool) -> None:
     """Run a task that is long, one for which there is no room yet, and one that is short."""
     run_dir = HERE / ("with" if gangs else "without")
     run_dir.mkdir()

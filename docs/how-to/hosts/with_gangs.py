@@ -1,11 +1,13 @@
 """The same two jobs as gangs, and a third that is too large for the cluster."""
 
+from typing import Any
+
 from distributed import Client, LocalCluster
 from gangs import Gangs, gang
 from meeting import work
 
 
-def main():
+def main() -> None:
     """Submit the jobs by turns, and print what became of each task."""
     with (
         LocalCluster(
@@ -26,7 +28,7 @@ def main():
         print("huge:", {task.status for task in huge}, client.run_on_scheduler(why))
 
 
-def why(dask_scheduler):
+def why(dask_scheduler: Any) -> str:
     """Return why the gang that is too large has not started."""
     return str(dask_scheduler.plugins["gangs"].scheduler.why("default/huge"))
 

@@ -4,7 +4,7 @@ from distributed import Client, LocalCluster, wait
 from meeting import give_up, work
 
 
-def main():
+def main() -> None:
     """Submit both jobs by turns, as two users would, and print what became of each task."""
     with (
         LocalCluster(

@@ -13,7 +13,8 @@ Of each equivalence queue that such an event has opened, the best entity in back
 Invariants (checked by ``_check``):
   I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,
       hopeful or late, and no other entity is;
-  I2  the hopeful entities were parked before the event at ``helped_at``, the late ones after it;
+  I2  the failures of the hopeful entities precede the event at ``helped_at``, if there is one;
+      those of the late ones do not;
   I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
       hopeful or was until now;
   I4  no hopeful entity sorts earlier than the candidate;
@@ -118,24 +119,32 @@ class EarlyReturn:
             if candidate is not None:
                 expected.add(candidate.seq)
                 hopeful.append(candidate)
+            name, helped_at = f"queue {queue.number}", queue.helped_at
             names = sorted(entity.seq for entity in (*hopeful, *queue.late.values()))
-            refused = [seq for seq, each in queue.in_backoff.items() if each.refused_at >= 0]
-            if names != sorted(refused):
-                raise InternalError(f"entities {names} of a queue are sorted for an early return")
-            if queue.helped_at < 0 and candidate is not None:
-                raise InternalError("a queue that no event has helped has a candidate")
-            if queue.helped_at < 0:
+            refused = sorted(s for s, each in queue.in_backoff.items() if each.refused_at >= 0)
+            if names != refused:
+                raise InternalError(f"{name}: {names} are hopeful or late, expected {refused}")
+            if helped_at < 0 and candidate is not None:
+                raise InternalError(f"{name}: no event has helped, and {candidate.seq} may return")
+            if helped_at < 0:
                 continue
-            if queue.blocked or (candidate is None and hopeful):
-                raise InternalError("a helped queue is blocked, or lacks its candidate")
-            if any(entity.refused_at >= queue.helped_at for entity in hopeful):
-                raise InternalError("a hopeful entity failed after the event that helped its queue")
-            if any(entity.refused_at < queue.helped_at for entity in queue.late.values()):
-                raise InternalError("a late entity failed before the event that helped its queue")
-            if candidate is not None and any(_precedes(each, candidate) for each in hopeful):
-                raise InternalError("a hopeful entity sorts earlier than the candidate")
-        if sorted(entity.seq for entity in self._heap) != sorted(expected):
-            raise InternalError("the entities that may return early differ from the candidates")
+            if queue.blocked:
+                raise InternalError(f"{name} is blocked, and was helped at {helped_at}")
+            if candidate is None and hopeful:
+                raise InternalError(f"{name} was helped at {helped_at}, and has no candidate")
+            for each in hopeful:
+                if each.refused_at >= helped_at:
+                    failed = f"entity {each.seq} failed at {each.refused_at}"
+                    raise InternalError(f"{name} was helped at {helped_at}, hopeful {failed}")
+                if candidate is not None and _precedes(each, candidate):
+                    raise InternalError(f"{name}: {each.seq} sorts before {candidate.seq}")
+            for each in queue.late.values():
+                if each.refused_at < helped_at:
+                    failed = f"entity {each.seq} failed at {each.refused_at}"
+                    raise InternalError(f"{name} was helped at {helped_at}, late {failed}")
+        kept = sorted(entity.seq for entity in self._heap)
+        if kept != sorted(expected):
+            raise InternalError(f"entities {kept} may return early, expected {sorted(expected)}")
 
 
 def _precedes(one: QueuedEntity, other: QueuedEntity) -> bool:

@@ -24,17 +24,18 @@ class EquivalenceQueue:
         equivalence_class: What the entities have in common: they fail or fit alike.
         number: The number of the queue, ascending in the order in which queues are made.
         blocked: Whether the class is known to fail on the cluster as it is.
-        proof: The step as of which that is known, shared with other queues; None if it is not
-            blocked.
+        proof: The ``Proof`` that the class fails, shared with other queues; its step is
+            ``blocked_at``. None if the queue is not blocked.
         opened_at: The step of the last event that made a try worthwhile; -1 before any.
         leader: The entity of this class that is in the active heap; None if there is none.
         queued: The entities that wait, by sort key.
         in_backoff: The entities in backoff that return to this queue, by number.
         helped_at: The step of the last event that ends the backoff of these entities early; -1 if
             there is none since the class was last known to fail.
-        hopeful: The entities in backoff that were parked before that event, by sort key, except the
-            candidate.
-        late: The other entities in backoff, by number: their failure is newer than the event.
+        hopeful: The entities in backoff whose failure precedes the last event that helped, by sort
+            key, except the candidate.
+        late: Entities in backoff that every node has refused since then, by number. An entity that
+            failed for another reason is only in ``in_backoff``.
         candidate: The first of the hopeful entities, which may return early; None without one.
     """
 

@@ -21,7 +21,9 @@ Nothing of this is kept while no known pod asks for it or carries a term (``acti
 Invariants (checked by ``_check``):
   I1  while it is active, each count is the number of matching pods that the nodes show, by the
       value of the label, on the nodes that its ``NodeMatcher`` accepts;
-  I2  a carried term is known if a pod in one of its domains carries it, and counted like that;
+  I2  a carried term is known if a pod in one of its domains carries it, and counted like that.
+
+Rules:
   R1  the oldest counts are dropped when there are too many; they are made anew when asked for.
 """
 
@@ -393,7 +395,10 @@ class PodCounts:
 
 
 def _counts(matcher: PodMatcher, pod: Pod) -> bool:
-    """Return whether a pod belongs to a count: its namespace is one of the names, or any."""
+    """Return whether a matcher counts a pod.
+
+    That depends on its namespace, its labels and, with ``live_only``, its deletion timestamp.
+    """
     if matcher.live_only and pod.deleted_at is not None:
         return False
     if pod.namespace not in matcher.namespaces and not matcher.is_everywhere:

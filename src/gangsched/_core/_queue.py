@@ -7,8 +7,9 @@ of three places:
 - ``ACTIVE``: in the active heap, ordered by its sort key. ``head`` and ``pop`` take the first.
 - ``BACKOFF``: waits until ``backoff_until``, then moves on by itself. While no entity is active,
   an event may let it return earlier (``hasten``; see ``_early_return``).
-- ``UNSCHEDULABLE``: waits for an event. It is either gated, until ``activate`` names it, or in
-  an equivalence queue.
+- ``UNSCHEDULABLE``: waits for an event. It is either in an equivalence queue, or *gated*: kept out
+  until ``activate`` names it, as PreEnqueue refused it or its victims terminate. kube-scheduler has
+  that word, too. A pod with *scheduling gates* is not meant: it is not queued at all.
 
 The second level is the *equivalence queues*. Two entities of one equivalence class ask for the
 same, so an attempt of one proves that the other fails too while the cluster does not change.
@@ -24,7 +25,7 @@ attempt for each class, not one for each entity, and no entity is skipped.
 the step of its event. A failure found before the last opening proves nothing, so it does not
 block the queue. ``_blocked_queues`` keeps the blocked queues by what may help them.
 
-Invariants (checked by ``_check``):
+Invariants (checked by ``_check``; I2 and I4 as far as the present shows):
   I1  an entity is in exactly one place;
   I2  the sort key of a queued entity does not change: a new key means removal and insertion;
   I3  an entity in an open equivalence queue waits for the leader only, and the leader is active.
@@ -36,7 +37,9 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, assert_never
 
 from sortedcontainers import SortedDict
@@ -416,9 +419,12 @@ class SchedulingQueue:
             places[seq] = Place.BACKOFF
         for entity in self.unschedulable:
             places[entity.seq] = Place.UNSCHEDULABLE
+        every = (*self.active, *self.backoff, *self.unschedulable)
         if len(places) != len(self):
-            raise InternalError("an entity is in two places")
-        for entity in (*self.active, *self.backoff, *self.unschedulable):
+            times = Counter(entity.seq for entity in every)
+            twice = sorted(seq for seq, count in times.items() if count > 1)
+            raise InternalError(f"entities {twice} are in two places")
+        for entity in every:
             entity._check()
             if entity.place is not places[entity.seq]:
                 raise InternalError(
@@ -426,26 +432,51 @@ class SchedulingQueue:
                 )
         for equivalence_class, queue in self._queues.items():
             if queue.equivalence_class != equivalence_class:
-                raise InternalError("an equivalence queue is kept under another class")
+                raise InternalError(
+                    f"queue {queue.number} of class {queue.equivalence_class!r} is kept under"
+                    f" {equivalence_class!r}"
+                )
             if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
-                raise InternalError("an empty equivalence queue is kept")
+                raise InternalError(f"queue {queue.number} is empty, and is kept")
             queue.queued._check()
             first = queue.queued.peek() if len(queue.queued) else None
             if first is not None and not queue.blocked:
                 if queue.leader is None:
-                    raise InternalError("an open equivalence queue has no leader")
+                    raise InternalError(f"queue {queue.number} is open, and has no leader")
                 if self._outranks(first, queue.leader):
                     raise InternalError(
-                        "the first entity of an open equivalence queue is not its leader"
+                        f"queue {queue.number} is open, and entity {first.seq} sorts before its"
+                        f" leader {queue.leader.seq}"
                     )
             if queue.leader is not None and queue.leader.place is not Place.ACTIVE:
-                raise InternalError("a leader is not active")
-            if any(entity.place is not Place.BACKOFF for entity in queue.in_backoff.values()):
                 raise InternalError(
-                    "an entity in backoff in an equivalence queue is not in the backoff queue"
+                    f"leader {queue.leader.seq} of queue {queue.number} is in"
+                    f" {queue.leader.place.name}"
                 )
+            for seq, entity in queue.in_backoff.items():
+                if entity.place is not Place.BACKOFF:
+                    raise InternalError(
+                        f"entity {seq} of queue {queue.number} is kept as in backoff, and is in"
+                        f" {entity.place.name}"
+                    )
         queues = self._queues.values()
-        if self._open != {each.number: each for each in queues if not each.blocked}:
-            raise InternalError("the open equivalence queues and those that are open differ")
+        opened = {each.number: each for each in queues if not each.blocked}
+        if self._open != opened:
+            raise InternalError(
+                f"queues {sorted(self._open)} are kept as open, {sorted(opened)} are open"
+            )
+        for heap in (self._active, *(each.queued for each in queues)):
+            _check_order(list(heap))
         self._blocked._check(queues)
         self._early._check(queues)
+
+
+def _check_order(entities: Sequence[QueuedEntity]) -> None:
+    """Raise if a sort key has changed such that the order of a heap is not that of the keys."""
+    for one, other in pairwise(entities):
+        assert one.sort_key is not None
+        assert other.sort_key is not None
+        if other.sort_key < one.sort_key:
+            raise InternalError(
+                f"entity {other.seq} sorts before entity {one.seq}, and is behind it"
+            )

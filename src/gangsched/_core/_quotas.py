@@ -20,25 +20,33 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from typing import Any, Final, final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from gangsched._fields import as_resources, as_tuple, check_amounts, check_text
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, Resources
 
-__all__ = ["Charge", "Quota", "QuotaLedger", "as_quotas"]
+__all__ = ["EXCEEDED", "Charge", "Quota", "QuotaLedger", "as_quotas"]
+
+EXCEEDED: Final = "exceeded quota "
+"""How the reason of a group begins that waits for a quota, as in Kubernetes."""
 
 
-def _check_namespaces(_owner: object, _attribute: object, value: object) -> None:
-    names = value if isinstance(value, tuple) else ()
+def _as_names(given: Iterable[str]) -> tuple[str, ...]:
+    return as_tuple(given)
+
+
+def _check_namespaces(_owner: object, _attribute: object, value: Any) -> None:
+    given: object = value
+    names: list[Any] = [*value] if isinstance(given, tuple) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidValueError("namespaces", value, "a sequence of at least one namespace")
 
 
-def _check_hard(_owner: object, attribute: object, value: Resources) -> None:
-    check_amounts(_owner, attribute, value)  # type: ignore[arg-type]
+def _check_hard(owner: object, attribute: Attribute[Any], value: Resources) -> None:
+    check_amounts(owner, attribute, value)
     if not len(value):
         raise InvalidValueError("hard", value, "at least one resource")
 
@@ -58,7 +66,7 @@ class Quota:
     """
 
     name: str = field(validator=check_text)
-    namespaces: tuple[str, ...] = field(converter=as_tuple, validator=_check_namespaces)
+    namespaces: tuple[str, ...] = field(converter=_as_names, validator=_check_namespaces)
     hard: Resources = field(converter=as_resources, validator=_check_hard)
 
 
@@ -237,7 +245,7 @@ class QuotaLedger:
                     found = Resources.from_milli({name: amount}).quantity(name)
                     taken = Resources.from_milli(used).quantity(name) if name in used else "0"
                     return (
-                        f"exceeded quota {quota.name}: requested {name}={found},"
+                        f"{EXCEEDED}{quota.name}: requested {name}={found},"
                         f" used {name}={taken}, limited {name}={quota.hard.quantity(name)}"
                     )
         return ""

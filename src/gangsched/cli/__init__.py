@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "explain": "_explain",
     "replay": "_replay",
     "run": "_cluster",
+    "extender": "_extender",
     "completion": "_completion",
 }
 """The module of each command, in the order of the help; each has a function ``add_…``."""

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import gc
 import signal
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from attrs import evolve
@@ -14,7 +15,14 @@ from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._files import BadInputError
 from gangsched.configuration import Settings
 
-__all__ = ["add_cluster"]
+__all__ = [
+    "add_cluster",
+    "add_shell_options",
+    "address_of",
+    "freeze",
+    "run_until_stopped",
+    "settings_of",
+]
 
 _SERVE: Final = "0.0.0.0:10259"
 _COLLECTIONS: Final = (20_000, 20, 20)
@@ -29,6 +37,17 @@ def add_cluster(commands: Any) -> None:
         help="schedule the pods of a Kubernetes cluster",
         description="Schedule the pods of a Kubernetes cluster, until SIGTERM.",
     )
+    add_shell_options(parser, serve=_SERVE)
+    parser.set_defaults(run=_run)
+
+
+def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
+    """Add the options of a command that works on a cluster until SIGTERM.
+
+    Args:
+        parser: The parser of the command.
+        serve: Where its pages are served by default.
+    """
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
@@ -41,8 +60,8 @@ def add_cluster(commands: Any) -> None:
     parser.add_argument(
         "--serve",
         metavar="HOST:PORT",
-        default=_SERVE,
-        help=f"where /healthz, /readyz and /metrics are served; '' for nowhere; default: {_SERVE}",
+        default=serve,
+        help=f"where /healthz, /readyz and /metrics are served; '' for nowhere; default: {serve}",
     )
     parser.add_argument(
         "--leader-elect",
@@ -59,24 +78,59 @@ def add_cluster(commands: Any) -> None:
         metavar="LEVEL",
         help="0: warnings; 1: what happens; 2: each decision too; 3: all; default: 1",
     )
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from gangsched.kubernetes import run
-    from gangsched.kubernetes._logs import configure_logs
 
-    settings, made = Settings(), {}
+    settings, made = settings_of(options)
+    serve = address_of("--serve", options.serve)
+
+    async def until(stop: asyncio.Event) -> None:
+        await run(settings, stop=stop, serve=serve, factories=made, first_settled=freeze)
+
+    run_until_stopped("run", options, until)
+    return 0
+
+
+def settings_of(
+    options: argparse.Namespace,
+) -> tuple[Settings, dict[str, Callable[..., object]]]:
+    """Return the configuration, and by name what makes the plugins that it enables.
+
+    Raises:
+        BadInputError: A file cannot be read, or is malformed.
+    """
+    settings, made = Settings(), dict[str, Callable[..., object]]()
     if options.config is not None:
         settings = read_configuration(options.config)
-        made = plugin_factories(settings, options.config)
+        made = dict(plugin_factories(settings, options.config))
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
     if options.leader_elect is not None:
         election = evolve(settings.leader_election, leader_elect=options.leader_elect)
         settings = evolve(settings, leader_election=election)
-    serve = _address(options.serve)
+    return settings, made
+
+
+def run_until_stopped(
+    name: str,
+    options: argparse.Namespace,
+    work: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+) -> None:
+    """Run until SIGTERM or SIGINT.
+
+    Args:
+        name: The name of the command, for errors.
+        options: What the command line says about logs.
+        work: Called with an event that is set by the signal.
+
+    Raises:
+        BadInputError: The work could not begin.
+    """
+    from gangsched.kubernetes._logs import configure_logs
+
     configure_logs(verbosity=options.verbosity, as_json=options.log_json)
 
     async def until_stopped() -> None:
@@ -84,18 +138,17 @@ def _run(options: argparse.Namespace) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await run(settings, stop=stop, serve=serve, factories=made, first_settled=_freeze)
+        await work(stop)
 
     gc.set_threshold(*_COLLECTIONS)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(until_stopped())
     except OSError as error:  # nothing is written to standard output, which others are about
-        raise BadInputError(f"run: {error}") from error
-    return 0
+        raise BadInputError(f"{name}: {error}") from error
 
 
-def _freeze() -> None:
+def freeze() -> None:
     """Leave what lives as long as the cluster out of garbage collections.
 
     Pods and nodes are freed by their reference counts. A full collection would visit them all, for
@@ -114,10 +167,15 @@ def _loop_factory() -> Any:
     return uvloop.new_event_loop
 
 
-def _address(text: str) -> tuple[str, int] | None:
+def address_of(option: str, text: str) -> tuple[str, int] | None:
+    """Return the host and the port of ``HOST:PORT``; None for an empty text.
+
+    Raises:
+        BadInputError: It is malformed.
+    """
     if not text:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise BadInputError(f"--serve: expected HOST:PORT, got {text!r}")
+        raise BadInputError(f"{option}: expected HOST:PORT, got {text!r}")
     return host.strip("[]"), int(port)

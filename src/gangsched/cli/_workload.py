@@ -110,8 +110,8 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     source.add_argument(
         "--trace",
         metavar="FILE",
-        help="a trace: a CSV with one job a row, a trace of Alibaba, or an SWF file; - for"
-        " standard input",
+        help="a trace: a CSV with one job a row, a trace of Alibaba, the job log of Philly, or an"
+        " SWF file; - for standard input",
     )
     source.add_argument(
         "--nodes",

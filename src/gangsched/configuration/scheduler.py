@@ -133,6 +133,7 @@ def make_scheduler(
         backoff=Backoff(settings.initial_backoff, settings.maximum_backoff),
         preemption=preemption if preempts else None,
         backfill=_backfill(profile, run_times),
+        quotas=settings.quotas,
     )
 
 

@@ -29,6 +29,7 @@ from typing import Any, Final, TypeVar, cast, final
 
 from attrs import field, frozen
 
+from gangsched._core._quotas import Quota
 from gangsched._seconds import format_duration
 from gangsched.errors import InvalidValueError
 
@@ -137,6 +138,7 @@ class Settings:
         write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` are
             written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
+        quotas: How much the groups of some namespaces may request in total.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -149,6 +151,7 @@ class Settings:
     partial_bound: float = 10.0
     write_group_status: bool = True
     demand_interval: float = 30.0
+    quotas: tuple[Quota, ...] = ()
 
 
 def read_settings(document: object) -> Settings:
@@ -174,6 +177,7 @@ def read_settings(document: object) -> Settings:
         respect_budgets=root.flag("respectDisruptionBudgets", False),
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
+        quotas=_quotas(root.each("quotas")),
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:
@@ -181,6 +185,24 @@ def read_settings(document: object) -> Settings:
         expected = f"at least podInitialBackoffSeconds, which is {least}"
         raise InvalidValueError("podMaxBackoffSeconds", settings.maximum_backoff, expected)
     return settings
+
+
+def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
+    found: dict[str, Quota] = {}
+    for each in given:
+        name = each.name("name", "")
+        if name in found:
+            raise InvalidValueError(each.path("name"), name, "a name that no other quota has")
+        try:
+            found[name] = Quota(
+                name=name, namespaces=each.texts("namespaces"), hard=each.mapping("hard").rest()
+            )
+        except InvalidValueError as error:
+            named = error.field in ("name", "namespaces", "hard")
+            path = each.path(error.field if named else f"hard.{error.field}")
+            raise InvalidValueError(path, error.value, error.expected) from error
+        each.close()
+    return tuple(found.values())
 
 
 def _leader_election(given: _Mapping) -> LeaderElection:
@@ -282,6 +304,13 @@ class _Mapping:
             raise InvalidValueError(self.path(name), given, "a list")
         items = cast("list[object]", given)
         return [_Mapping(f"{self.path(name)}[{n}]", each) for n, each in enumerate(items)]
+
+    def texts(self, name: str) -> list[str]:
+        given: object = self._given.pop(name, None)
+        items = cast("list[object]", given) if isinstance(given, list) else []
+        if not items or not all(isinstance(item, str) and item for item in items):
+            raise InvalidValueError(self.path(name), items or given, "a list of strings")
+        return cast("list[str]", items)
 
     def text(self, name: str, default: str) -> str:
         return self._read(name, default, lambda v: isinstance(v, str), "a string")

@@ -32,7 +32,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
     carried = callbacks.carried if settings.profile.affecting else None
     return State(
         settings=settings,
-        nodes=Nodes(settings.cluster, callbacks.sign, carried=carried),
+        nodes=Nodes(settings.cluster, callbacks.sign, callbacks.sign_after, carried=carried),
         queue=SchedulingQueue(callbacks.sort_key),
         pods=Pods(
             PodGroupRegistry(grace, strict_priorities=settings.strict_priorities),

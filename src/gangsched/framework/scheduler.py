@@ -178,7 +178,8 @@ class Scheduler:
         The event names an object; its new state is read from the cluster state. So an event that
         is repeated, late or out of order changes nothing. An object that the cluster state does not
         show counts as deleted. So if a host does not apply a ``PodAdded`` before it is handled, the
-        result is ``()``.
+        result is ``()``. The first call of a scheduler also reads the cluster state; see
+        ``rebuild``.
 
         Runtime complexity: O(log n), plus the members of a group whose specification changes, plus
         one step for each equivalence class of parked entities that the event may help.
@@ -209,6 +210,8 @@ class Scheduler:
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """Apply all deadlines up to an instant: permit timeouts, backoff and the others.
 
+        The first call of a scheduler also reads the cluster state; see ``rebuild``.
+
         Runtime complexity: O(k log n) for k deadlines, plus the rejection of each group whose
         members time out.
 
@@ -217,6 +220,7 @@ class Scheduler:
 
         Raises:
             InvalidValueError: *now* is not a finite number, or decreased.
+            ClusterStateError: The cluster state contradicts itself.
             PluginError: A plugin raised.
         """
         with self._call("advance"):
@@ -228,7 +232,8 @@ class Scheduler:
 
         With the unit ``pod`` the cycle is about one pod; if that completes the quorum of its gang,
         the gang is released. With the unit ``group`` the cycle of a gang that has not started is
-        about all its members.
+        about all its members. The first call of a scheduler also reads the cluster state; see
+        ``rebuild``.
 
         Runtime complexity: O(log n + plugins x nodes that changed since the last equivalent pod).
 
@@ -240,6 +245,7 @@ class Scheduler:
 
         Raises:
             InvalidValueError: *now* is not a finite number, or decreased.
+            ClusterStateError: The cluster state contradicts itself.
             PluginError: A plugin raised; the cycle is undone.
         """
         with self._call("schedule_one"):

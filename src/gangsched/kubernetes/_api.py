@@ -102,8 +102,11 @@ class ConnectionLost(GangschedError):
         self.sent = sent
 
     def __str__(self) -> str:
-        known = "it may have been carried out" if self.sent else "it was not sent"
-        return f"{self.method} {self.path}: no answer: {self.problem}; {known}"
+        said = f"{self.method} {self.path}: no answer: {self.problem}"
+        if not self.sent:
+            return f"{said}; it was not sent"
+        # a GET changes nothing, so it does not matter whether it was carried out
+        return said if self.method == "GET" else f"{said}; it may have been carried out"
 
 
 @final
@@ -130,7 +133,8 @@ class Api(Protocol):
 
     Implementations repeat what is safe to repeat. A request that was not sent and a GET are
     repeated when there is no answer. A request that was answered 401 is repeated once, with new
-    credentials. One that was answered 429, or 503 with ``Retry-After``, was not carried out either.
+    credentials. A request answered 429, or 503 with ``Retry-After``, is repeated after that time if
+    *timeout* allows.
     """
 
     async def request(

@@ -17,7 +17,10 @@ Rules:
       claim is read each time, since its error names the pod;
   R6  groups of several APIs may have one key. The API that is first in *dialects* counts;
   R7  if objects of a kind cannot be read, pending pods that need them are held, see ``_held``: no
-      object would be taken for "there is none".
+      object would be taken for "there is none";
+  R8  with *gangs_only*, a pod without a group is treated as a pod of another scheduler: another
+      program decides about it;
+  R9  a paused node takes no new pod; what the watch shows of it is kept meanwhile.
 
 Everything here runs in the task that owns the scheduler, between two calls of it.
 """
@@ -59,7 +62,7 @@ from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID, PreemptionPolicy
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
 
 __all__ = ["Cache"]
 
@@ -77,6 +80,7 @@ class Cache:
     Args:
         scheduler_names: The values of ``spec.schedulerName`` that are ours; None for all values.
         dialects: The API groups of PodGroups, the first has the highest precedence.
+        gangs_only: Whether only pods of groups are to be placed.
 
     Attributes:
         cluster: What the scheduler reads.
@@ -86,7 +90,11 @@ class Cache:
     """
 
     def __init__(
-        self, scheduler_names: Collection[str] | None, dialects: Collection[str] = ()
+        self,
+        scheduler_names: Collection[str] | None,
+        dialects: Collection[str] = (),
+        *,
+        gangs_only: bool = False,
     ) -> None:
         self.cluster: Final = InMemoryCluster()
         self.conditions: Final[dict[PodUID, str]] = {}
@@ -94,6 +102,8 @@ class Cache:
         self.touched: Final[set[GroupKey]] = set()
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
+        self._gangs_only = gangs_only
+        self._paused: dict[NodeName, Node] = {}
         self._foreign: set[PodUID] = set()
         self._newer: dict[PodUID, int] = {}
         self._claims: dict[Hashable, object] = {}
@@ -110,8 +120,9 @@ class Cache:
         Raises:
             InvalidPodGroupError: The claim is malformed.
         """
-        if pod.uid in self._foreign:
-            return None
+        return None if pod.uid in self._foreign else self._claim(pod)
+
+    def _claim(self, pod: Pod) -> Membership | None:
         key = (pod.namespace, pod.pod_group, pod.labels, pod.annotations)
         claim = self._claims.get(key, _UNREAD)
         if claim is _UNREAD:
@@ -166,7 +177,7 @@ class Cache:
     def _show(self, facts: PodFacts) -> Event | None:
         pod = facts.pod
         known = self.cluster.pod(pod.uid)
-        if self._names is not None and facts.scheduler_name not in self._names:
+        if self._is_foreign(facts):
             if pod.is_finished or (pod.node_name is None and known is None):
                 return None if known is None else self._forget(pod.uid)
             self._foreign.add(pod.uid)
@@ -188,6 +199,14 @@ class Cache:
         self._touch(pod)
         self.cluster.apply(PodUpdated(pod))
         return None if _runs_on(known, pod) else PodUpdated(pod)
+
+    def _is_foreign(self, facts: PodFacts) -> bool:
+        if self._names is not None and facts.scheduler_name not in self._names:
+            return True
+        try:
+            return self._gangs_only and self._claim(facts.pod) is None
+        except InvalidPodGroupError:
+            return False  # the scheduler says what is wrong with it
 
     def _forget(self, uid: PodUID) -> Event | None:
         known = self.cluster.pod(uid)
@@ -219,9 +238,28 @@ class Cache:
         """Store a change of a node; return the event, None if no decision depends on it."""
         assert delta.identity is not None
         if delta.value is None:
+            self._paused.pop(NodeName(delta.identity.key), None)
             known = self.cluster.node(delta.identity.key)
             return None if known is None else self.cluster.apply(NodeDeleted(known.name))
-        node = delta.value.node
+        return self._show_node(delta.value.node)
+
+    def pause_node(self, name: NodeName) -> Event | None:
+        """Let a node take no new pod; return the event, None if it is not known."""
+        node = self.cluster.node(name)
+        if node is None or name in self._paused:
+            return None
+        self._paused[name] = node
+        return self._show_node(node)
+
+    def resume_node(self, name: NodeName) -> Event | None:
+        """Let a paused node take pods again; return the event, None if it was not paused."""
+        node = self._paused.pop(name, None)
+        return None if node is None else self._show_node(node)
+
+    def _show_node(self, node: Node) -> Event | None:
+        if node.name in self._paused:
+            self._paused[node.name] = node
+            node = evolve(node, unschedulable=True)
         known = self.cluster.node(node.name)
         if known is None:
             return self.cluster.apply(NodeAdded(node))

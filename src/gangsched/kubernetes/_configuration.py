@@ -151,7 +151,8 @@ def _access(source: str, done: subprocess.CompletedProcess[bytes]) -> Access:
     if "problem" in answer:
         raise ConfigurationError(source, answer["problem"])
     if not str(answer["server"]).startswith(("http://", "https://")):
-        raise ConfigurationError(source, f"expected the URL of a server, got {answer['server']!r}")
+        expected = f"expected the URL of a server, got {answer['server']!r}"
+        raise ConfigurationError(source, f"clusters[].cluster.server: {expected}")
     answer["server"] = answer["server"].rstrip("/")
     answer["files"] = tuple(answer["files"])
     return Access(**answer)

@@ -104,7 +104,7 @@ class DemandMeter:
     """Measures the pending demand again and again, a little at a time.
 
     Each question runs forks of the scheduler, and nothing else runs meanwhile. So between two
-    questions everything else has its turn, and no question is asked while binds wait.
+    questions other tasks run, and no question is asked while binds wait.
 
     Args:
         scheduler: The scheduler.

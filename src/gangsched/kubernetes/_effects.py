@@ -6,6 +6,10 @@
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group.
+- ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
+  the condition ``PodScheduled=False`` of each pending member.
+- ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
+- ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
   ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
@@ -18,7 +22,9 @@ Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
   R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
       sees every pod that needs a node;
-  R3  a member that gets the reason of its gang has no event of its own: the gang has one.
+  R3  a member that gets the reason of its gang has no event of its own: the gang has one;
+  R4  with *of_pods* false, pods get neither events nor conditions for decisions: another program
+      writes them, as kube-scheduler does for the pods of an extender.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, final
 
+from gangsched._core._quotas import EXCEEDED
 from gangsched.events import (
     Effect,
     Event,
@@ -35,6 +42,7 @@ from gangsched.events import (
     GroupIncomplete,
     GroupPartlyBound,
     GroupRejected,
+    GroupRestarted,
     GroupScheduled,
     Nominated,
     NominationLapsed,
@@ -44,17 +52,20 @@ from gangsched.events import (
     PodRefused,
     PodScheduled,
     PodUnschedulable,
+    RestartLimitReached,
 )
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
+from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
 
-_Told: TypeAlias = GroupRejected | GroupIncomplete
+_Told: TypeAlias = GroupRejected | GroupIncomplete | PodNotAdmitted
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
@@ -73,6 +84,8 @@ class Effects:
         scheduler: The scheduler that is observed.
         partial: Knows which gangs are whole.
         first_settled: Called once, when there is nothing left to decide for the first time.
+        restarts: Writes how often groups were restarted.
+        of_pods: Whether decisions about pods are written to the pods.
     """
 
     def __init__(
@@ -83,13 +96,18 @@ class Effects:
         scheduler: Scheduler,
         partial: PartialGangs,
         first_settled: Callable[[], object] | None = None,
+        restarts: RestartNotes | None = None,
+        *,
+        of_pods: bool = True,
     ) -> None:
+        self._of_pods = of_pods
         self._cache = cache
         self._status = status
         self._events = events
         self._scheduler = scheduler
         self._partial = partial
         self._first_settled = first_settled
+        self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
 
@@ -125,6 +143,12 @@ class Effects:
         for effect in effects:
             if isinstance(effect, (GroupRejected, GroupIncomplete)):
                 told[effect.group] = effect
+            elif isinstance(effect, PodNotAdmitted) and effect.reason.startswith(EXCEEDED):
+                key = self._key_of(effect.uid)
+                if key is not None:
+                    told[key] = effect
+                    self._over_quota(key, effect)
+                    continue
             if not isinstance(effect, PodUnschedulable) or not told:
                 self._effect(effect)
                 continue
@@ -132,8 +156,8 @@ class Effects:
             group = self._group_of(effect.uid, told)
             if group is None:
                 self._effect(effect)
-            elif isinstance(group, GroupRejected):
-                self._status.unschedulable(effect.uid, effect.reason)
+            elif not isinstance(group, GroupIncomplete):
+                self._say(effect.uid, effect.reason)
 
     def _effect(self, effect: Effect) -> None:
         match effect:
@@ -149,6 +173,11 @@ class Effects:
                 self._group_bound(effect)
             case GroupPartlyBound():
                 self._group_partly_bound(effect)
+            case GroupRestarted():
+                self._group_restarted(effect)
+            case RestartLimitReached(key, restarts):
+                note = f"It was restarted {restarts} times, its limit, and fell below its minimum"
+                self._warn(key, "RestartLimitReached", note)
             case GroupRejected():
                 self._group_rejected(effect)
             case GroupIncomplete():
@@ -165,14 +194,18 @@ class Effects:
 
     def _scheduled(self, uid: PodUID, node: NodeName) -> None:
         pod = self._cache.cluster.pod(uid)
-        if pod is not None:
+        if pod is not None and self._of_pods:
             note = f"Successfully assigned {pod.key} to {node}"
             self._events.record(_regarding(pod), "Normal", "Scheduled", "Binding", note)
 
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
-        if pod is not None and pod.node_name is None:
+        if pod is not None and pod.node_name is None and self._of_pods:
             self._failed(_regarding(pod), reason)
+            self._say(uid, reason)
+
+    def _say(self, uid: PodUID, reason: str) -> None:
+        if self._of_pods:
             self._status.unschedulable(uid, reason)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
@@ -210,6 +243,8 @@ class Effects:
 
     def _group_bound(self, bound: GroupBound) -> None:
         self._partial.whole(bound.group)
+        if self._restarts is not None:
+            self._restarts.bound(bound.group)
         message = f"{bound.bound} members are assigned to nodes"
         self._status.group(bound.group, scheduled=True, message=message)
 
@@ -218,6 +253,21 @@ class Effects:
         if regarding is not None:
             note = f"{part.scheduled} of {part.min_available} members are on nodes: {part.reason}"
             self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
+
+    def _group_restarted(self, restarted: GroupRestarted) -> None:
+        self._partial.restarted(restarted.group)
+        if self._restarts is not None:
+            self._restarts.restarted(restarted)
+        note = (
+            f"Restart {restarted.restarts} of {restarted.limit}: its other members are evicted,"
+            f" and it starts again not before {whole_seconds(restarted.until)}"
+        )
+        self._warn(restarted.group, "Restarted", note)
+
+    def _warn(self, key: GroupKey, reason: str, note: str) -> None:
+        regarding = self._regarding_group(key)
+        if regarding is not None:
+            self._events.record(regarding, "Warning", reason, "Restarting", note)
 
     def _group_rejected(self, rejected: GroupRejected) -> None:
         self._status.group(rejected.group, scheduled=False, message=rejected.reason)
@@ -243,7 +293,7 @@ class Effects:
         note = f"The group is incomplete: {minimum}"
         self._status.group(key, scheduled=False, message=note)
         for uid in self._pending_members(key):
-            self._status.unschedulable(uid, f"pod group {key} is incomplete")
+            self._say(uid, f"pod group {key} is incomplete")
         regarding = self._regarding_group(key)
         if regarding is None:  # no specification: the first member is told
             first = next(iter(self._pending_members(key)), None)
@@ -254,9 +304,23 @@ class Effects:
 
     def _group_of(self, uid: PodUID, told: Mapping[GroupKey, _Told]) -> _Told | None:
         """Return what was told of the group of a pod in this call; None if nothing was."""
+        key = self._key_of(uid)
+        return None if key is None else told.get(key)
+
+    def _key_of(self, uid: PodUID) -> GroupKey | None:
         pod = self._cache.cluster.pod(uid)
         claim = None if pod is None else self._cache.membership(pod)
-        return None if claim is None else told.get(claim.group)
+        return None if claim is None else claim.group
+
+    def _over_quota(self, key: GroupKey, notice: PodNotAdmitted) -> None:
+        self._forget_timer(key)
+        self._status.group(key, scheduled=False, message=notice.reason)
+        regarding = self._regarding_group(key)
+        pod = self._cache.cluster.pod(notice.uid)
+        if regarding is None and pod is not None:
+            regarding = _regarding(pod)
+        if regarding is not None:
+            self._failed(regarding, notice.reason)
 
     def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
         info = self._scheduler.registry.get(key)

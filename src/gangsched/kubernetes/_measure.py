@@ -36,17 +36,21 @@ class Measures:
     def __init__(self, settings: Settings) -> None:
         self._name = settings.leader_election.resource_name
         self._registry: Any = None
+        self._client: Any = None
         self._metrics: Metrics | None = None
         self._requests: Any = None
         self._of_request: dict[tuple[str, int], Any] = {}
         self._master: Any = None
         self._dropped: Any = None
         self._demand: Any = None
+        self._verbs: Any = None
+        self._held: Any = None
         try:
             import prometheus_client  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError:
             return
         client: Any = prometheus_client
+        self._client = client
         registry = self._registry = client.CollectorRegistry()
         client.ProcessCollector(registry=registry)
         client.GCCollector(registry=registry)
@@ -105,6 +109,29 @@ class Measures:
         """Read from now on how many events were dropped."""
         if self._dropped is not None:
             self._dropped.set_function(read)
+
+    def verb(self, verb: str, status: int) -> None:
+        """Count an answer of the extender."""
+        if self._client is not None and self._verbs is None:
+            self._verbs = self._client.Counter(
+                "gangsched_extender_requests_total",
+                "Number of requests to the extender, by verb and status code.",
+                labelnames=("verb", "code"),
+                registry=self._registry,
+            )
+        if self._verbs is not None:
+            self._verbs.labels(verb, str(status)).inc()
+
+    def held(self, read: Callable[[], float]) -> None:
+        """Read from now on how many binds the extender holds back."""
+        if self._client is not None and self._held is None:
+            self._held = self._client.Gauge(
+                "gangsched_extender_held_binds",
+                "Number of members whose bind is held back until their gang has arrived.",
+                registry=self._registry,
+            )
+        if self._held is not None:
+            self._held.set_function(read)
 
     def demand(self, found: Sequence[Demand]) -> None:
         """Show how many nodes would start the pending gangs; shapes without demand are left out."""

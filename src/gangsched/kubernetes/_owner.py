@@ -20,16 +20,14 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Protocol, final
 
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.drivers.aio import Driver
-from gangsched.events import Event, Evict
-from gangsched.kubernetes._bind import Binder
+from gangsched.events import Bind, Event, Evict
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
-from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import (
     GroupFacts,
     NodeFacts,
@@ -39,9 +37,21 @@ from gangsched.kubernetes._facts import (
 )
 from gangsched.kubernetes._reflector import Delta
 
-__all__ = ["Owner"]
+__all__ = ["Binds", "Owner"]
 
 _log = logging.getLogger("gangsched.kubernetes")
+
+
+class Binds(Protocol):
+    """Performs binds, and knows how many are under way."""
+
+    async def __call__(self, bind: Bind, /) -> None:
+        """Bind a pod; return when it is on the node, or raise."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many requests are under way."""
+        ...
 
 
 @final
@@ -60,14 +70,14 @@ class Owner:
         self.cache: Final = cache
         self._clock = clock
         self.driver: Driver | None = None
-        self._binder: Binder | None = None
+        self._binder: Binds | None = None
 
     def begin(
         self,
         driven: DrivenScheduler,
         *,
-        bind: Binder,
-        evict: Evictor,
+        bind: Binds,
+        evict: Callable[[Evict], Awaitable[None]],
         effects: Effects,
         max_binds: int,
         observers: Sequence[Any] = (),
@@ -139,7 +149,7 @@ class Owner:
         return take_in
 
     def unreadable(self, kind: str, why: str) -> None:
-        """Take in that objects of a kind cannot be read, or, without a reason, that they can."""
+        """Record that a kind is unreadable, or readable if *why* is empty."""
         for event in self.cache.unreadable(kind, why):
             self.tell(event)
 

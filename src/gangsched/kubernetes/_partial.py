@@ -77,6 +77,10 @@ class PartialGangs:
         self._begun.discard(key)
         self._whole.add(key)
 
+    def restarted(self, key: GroupKey) -> None:
+        """Note that a gang is restarted: it is not whole before it is bound again."""
+        self._whole.discard(key)
+
     async def run(self) -> None:
         """Look until cancelled."""
         while True:

@@ -326,7 +326,7 @@ class Reflector(Generic[T]):
         finally:
             await _close(batches)
         if not told and now() - began < _AT_ONCE:
-            raise ConnectionLost("GET", path, "the watch ended at once", sent=True)
+            raise ConnectionLost("GET", path, "the watch ended without an event", sent=True)
 
     def _set(self, timer: asyncio.Timeout, end: float) -> None:
         if self._known.is_listing:

@@ -1,20 +1,13 @@
 """``run``: a scheduler on a cluster, from the first request to the last.
 
-A replica goes through these phases::
-
-    connect -> wait for the lease -> list -> schedule -> drain -> give the lease up
-                     ^                          |
-                     +------- lease lost -------+
+The phases of a replica are those of ``_replica``.
 
 Rules:
-  R1  nothing is listed and nothing is written before this replica leads. The new leader reads all
-      of the cluster, after the old one could write for the last time;
-  R2  a leader that loses the lease cancels what is under way, and waits for the lease again;
-  R3  when *stop* is set, no more is decided. Binds under way are waited for, then queued events and
+  R1  when *stop* is set, no more is decided. Binds under way are waited for, then queued events and
       conditions for a moment, then the lease is given up;
-  R4  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
+  R2  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
       is all that it needs;
-  R5  credentials are read by another process, and the scheduler is imported by another thread,
+  R3  credentials are read by another process, and the scheduler is imported by another thread,
       which takes longer than to become the leader. Neither waits for the other.
 """
 
@@ -22,28 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast, final
-
-from attrs import define
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._configuration import Credentials, read_access
-from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._measure import Measures
+from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._server import Server
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._shell import Shell
 
-__all__ = ["run"]
+__all__ = ["connect_to", "credentials_of", "run"]
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -79,26 +66,32 @@ async def run(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
-    credentials = _credentials(settings)
+    credentials = credentials_of(settings)
     if api is None:
         credentials.begin()
         await asyncio.sleep(0)  # the other process is started before the import takes its time
     importing = asyncio.create_task(asyncio.to_thread(_import_shell))
-    replica = _Replica(
-        settings,
-        stop,
-        tuple(plugins),
-        factories or {},
-        Measures(settings),
-        first_settled,
-        importing,
-    )
-    server = Server(replica.measures.pages(replica.problems))
+    measures, further = Measures(settings), tuple(plugins)
+
+    async def shell(api: Api, may_write: Callable[[], bool]) -> Shell:
+        return (await asyncio.shield(importing))(
+            api,
+            settings,
+            plugins=further,
+            factories=factories or {},
+            measures=measures,
+            clock=epoch_seconds,
+            may_write=may_write,
+            first_settled=first_settled,
+        )
+
+    replica = Replica(settings.leader_election, stop, shell, measures.leads)
+    server = Server(measures.pages(replica.problems))
     try:
         if serve is not None:
             port = await server.start(*serve)
             _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
-        connected = await _connect(settings, credentials) if api is None else api
+        connected = await connect_to(settings, credentials) if api is None else api
         try:
             await replica.run(connected)
         finally:
@@ -116,12 +109,20 @@ def _import_shell() -> type[Shell]:
     return Shell
 
 
-def _credentials(settings: Settings) -> Credentials:
+def credentials_of(settings: Settings) -> Credentials:
+    """Return the credentials that a configuration names; ``begin`` reads them."""
     kubeconfig = settings.client.kubeconfig
     return Credentials(lambda: read_access(kubeconfig=kubeconfig), on_problem=_not_read)
 
 
-async def _connect(settings: Settings, credentials: Credentials) -> Api:
+async def connect_to(settings: Settings, credentials: Credentials, **more: int) -> Api:
+    """Connect to the API server.
+
+    Args:
+        settings: The configuration.
+        credentials: How to reach it.
+        more: By name, further lanes and their numbers of connections.
+    """
     client = settings.client
     lanes = {
         "default": 4,
@@ -131,6 +132,7 @@ async def _connect(settings: Settings, credentials: Credentials) -> Api:
         "evictions": 4,
         "volumes": 4,
         "leases": 1,
+        **more,
     }
     chosen = cast("TransportName", client.transport)
     return await connect(
@@ -140,99 +142,3 @@ async def _connect(settings: Settings, credentials: Credentials) -> Api:
 
 def _not_read(error: Exception) -> None:
     _log.warning("the credentials were not read again: %s", error)
-
-
-@final
-@define(eq=False)
-class _Replica:
-    """One process: it waits for the lease and schedules, again and again."""
-
-    settings: Settings
-    stop: asyncio.Event
-    plugins: tuple[object, ...]
-    factories: Mapping[str, Callable[..., object]]
-    measures: Measures
-    first_settled: Callable[[], object] | None
-    importing: asyncio.Task[type[Shell]]
-    election: Election | None = None
-    shell: Shell | None = None
-
-    def problems(self) -> list[str]:
-        """Return why the replica is not ready; one that waits for the lease is ready."""
-        if self.shell is not None:
-            return self.shell.problems()
-        waits = self.election is not None and not self.election.is_leading
-        return [] if waits else ["not scheduling yet"]
-
-    async def run(self, api: Api) -> None:
-        """Lead, whenever the lease is ours, until *stop* is set."""
-        named = self.settings.leader_election
-        if not named.leader_elect:
-            await self._schedule(api, None)
-            return
-        self.election = election = Election(
-            api,
-            identity=f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}",
-            namespace=named.resource_namespace,
-            name=named.resource_name,
-            lease_duration=named.lease_duration,
-            renew_deadline=named.renew_deadline,
-            retry_period=named.retry_period,
-        )
-        try:
-            while not self.stop.is_set():
-                if not await _first(election.acquire(), self.stop.wait()):
-                    break
-                self.measures.leads(True)
-                lost = asyncio.create_task(election.hold())
-                try:
-                    await self._schedule(api, lost)
-                finally:
-                    self.measures.leads(False)
-                    lost.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await lost
-        finally:
-            await election.release()
-
-    async def _schedule(self, api: Api, lost: asyncio.Task[None] | None) -> None:
-        """Schedule until *stop* is set, or until the lease is lost."""
-        may_write = None if self.election is None else self.election
-        shell = await asyncio.shield(self.importing)
-        self.shell = shell(
-            api,
-            self.settings,
-            plugins=self.plugins,
-            factories=self.factories,
-            measures=self.measures,
-            clock=epoch_seconds,
-            may_write=lambda: may_write is None or may_write.is_leading,
-            first_settled=self.first_settled,
-        )
-        work = asyncio.create_task(self.shell.run(self.stop))
-        others = () if lost is None else (lost,)
-        try:
-            await asyncio.wait((work, *others), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
-        finally:
-            self.shell = None
-            if not work.done():
-                work.cancel()
-                with suppress(asyncio.CancelledError):
-                    await work
-
-
-async def _first(wanted: Coroutine[Any, Any, Any], other: Coroutine[Any, Any, Any]) -> bool:
-    """Run two coroutines until one has ended; return whether that is the first one."""
-    tasks = [asyncio.create_task(wanted), asyncio.create_task(other)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            tasks[0].result()
-            return True
-        return False
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -122,7 +122,8 @@ class VolumeWriter:
                 path = _path(PersistentVolumeClaim, choice.claim)
             if await self._patched(path, patch):
                 return
-        raise VolumeRefusedError(f"claim {choice.claim} or its volume changed {_TRIES} times")
+        changed = f"it or its volume changed during all {_TRIES} writes"
+        raise VolumeRefusedError(f"gave up on claim {choice.claim}: {changed}")
 
     async def _read(self, kind: type[T], key: str) -> tuple[T, str]:
         """Return an object as it is now, and its version."""

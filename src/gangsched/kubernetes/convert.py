@@ -118,7 +118,8 @@ def read_notification(
     if kind == "ERROR":
         raise root.problem(f"the API server reports: {root['message'].text('an error')}")
     if kind not in ("ADDED", "MODIFIED", "DELETED"):
-        raise root.problem(f"expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, got {kind!r}")
+        found = Field(Source(_WATCH, 1), "type", cast("Any", kind))
+        raise found.refuse("ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
     version, what = root["apiVersion"].name(), root["kind"].name()
     api = version.rpartition("/")[0]
     if not _is_known(api, what):

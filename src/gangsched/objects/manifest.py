@@ -129,5 +129,8 @@ def _names(name: str, given: Collection[str]) -> frozenset[str]:
 
 def _checked(field: Field, name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise field.refuse("a name of lower-case letters, digits, '-' and '.'")
+        raise field.refuse(
+            "a name: at most 253 of a-z, 0-9, '-' and '.', beginning and ending with a letter or"
+            " digit"
+        )
     return name

@@ -2,7 +2,8 @@
 
 Rules:
   R1  the table has each field of Kubernetes 1.36. A field that is not in it, such as one of a
-      later version, may be a constraint: a pending pod with such a field is held;
+      later version, may be a constraint: a pending pod with such a field is *held*. A held pod
+      counts as gated;
   R2  a field that is read has a schema. A field in it that the schema lacks holds the pod too.
 """
 

@@ -9,7 +9,8 @@ Rules:
   R4  Volcano's ``minTaskMember`` gives the minima of roles. If they add up to more than
       ``minMember``, they are ignored, as Volcano does; a note says so;
   R5  a field that is not modelled holds the pods of the group: see ``group_fields``;
-  R6  Koordinator's annotation of groups is the bundle, on a group of any dialect.
+  R6  Koordinator's annotation of groups is the bundle, on a group of any dialect;
+  R7  the restart policy is annotations on a group of any dialect: see ``restarts``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from gangsched.model import GroupKey, PodGroup, PreemptionPolicy, Topology
 from gangsched.objects.fields import Field
 from gangsched.objects.group_fields import held
 from gangsched.objects.manifest import Manifest
+from gangsched.objects.restarts import restarts_of
 
 __all__ = ["group_of", "read_core_group", "read_group"]
 
@@ -45,7 +47,7 @@ def read_group(manifest: Manifest) -> PodGroup:
     minimum = spec["minMembers"] if spec["minMembers"].given else spec["minMember"]
     group = group_of(manifest, minimum, spec, priority=manifest.classes.asked_by(spec))
     reasons = tuple(held(manifest, core=False))
-    group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons)
+    group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons, **restarts_of(manifest))
     tasks = spec["minTaskMember"]
     counts = {task: field.whole(least=0) for task, field in tasks.entries()}
     if "" in counts:
@@ -86,6 +88,7 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
         evicted_whole=mode == "PodGroup",
         unmodelled=tuple(held(manifest, core=True)),
+        **restarts_of(manifest),
     )
 
 

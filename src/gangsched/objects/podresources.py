@@ -6,22 +6,36 @@ Rules:
       requests are added. An init container runs beside the sidecars that precede it. The pod
       requests the larger of the two per resource, and its overhead in addition;
   R3  a request of the pod as a whole for cpu, memory or huge pages replaces that sum;
-  R4  a pod has a limit for a resource only if each of its containers has one: a container without
+  R4  where kube-scheduler scores a node, a container without a request for cpu counts as 100m, and
+      one without a request for memory as 200Mi. A request of 0 is a request;
+  R5  a pod has a limit for a resource only if each of its containers has one: a container without
       may use any amount. So the QoS class that follows is that of Kubernetes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from gangsched.objects.fields import Field
-from gangsched.quantity import format_quantity
+from gangsched.quantity import MILLI, format_quantity
 from gangsched.resources import Resources
 
 __all__ = ["pod_limits", "pod_requests"]
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
+_DEFAULTS: Final[Mapping[str, int]] = {"cpu": 100, "memory": 200 * 1024 * 1024 * MILLI}
+"""What a container without a request counts for in scores: 100m and 200Mi, in thousandths."""
+
+
+class _Kind(enum.Enum):
+    CONTAINER = enum.auto()
+    SIDECAR = enum.auto()
+    INIT = enum.auto()
+
+
+_Containers: TypeAlias = Sequence[tuple[_Kind, dict[str, int]]]
 
 
 def pod_requests(spec: Field) -> Resources:
@@ -30,17 +44,22 @@ def pod_requests(spec: Field) -> Resources:
     Raises:
         ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
-    total = _combined(spec, _requests)
+    containers = _containers(spec, _requests)
+    total = _combined(containers)
+    defaulted = _defaulted(containers, total)
     whole = spec["resources"]
     for name, field in whole["limits"].entries():
         if _of_whole_pod(name):
             total.setdefault(name, field.quantity(name))
+            defaulted.pop(name, None)
     for name, field in whole["requests"].entries():
         if _of_whole_pod(name):
             total[name] = field.quantity(name)
+            defaulted.pop(name, None)
     for name, field in spec["overhead"].entries():
         total[name] = total.get(name, 0) + field.quantity(name)
-    return Resources.from_milli(total)
+    found = Resources.from_milli(total)
+    return found.with_defaulted(defaulted) if defaulted else found
 
 
 def pod_limits(spec: Field) -> Resources:
@@ -53,7 +72,8 @@ def pod_limits(spec: Field) -> Resources:
     for container in (*spec["containers"].elements(), *spec["initContainers"].elements()):
         names = set(_limits(container))
         limited = names if limited is None else limited & names
-    total = {n: amount for n, amount in _combined(spec, _limits).items() if n in (limited or ())}
+    combined = _combined(_containers(spec, _limits))
+    total = {n: amount for n, amount in combined.items() if n in (limited or ())}
     for name, field in spec["resources"]["limits"].entries():
         if _of_whole_pod(name):
             total[name] = field.quantity(name)
@@ -63,20 +83,35 @@ def pod_limits(spec: Field) -> Resources:
     return Resources.from_milli(total)
 
 
-def _combined(spec: Field, amounts: Callable[[Field], dict[str, int]]) -> dict[str, int]:
+def _containers(spec: Field, amounts: Callable[[Field], dict[str, int]]) -> _Containers:
+    """Return the amounts of each container, in order, with the kind of the container."""
+    found = [(_Kind.CONTAINER, amounts(each)) for each in spec["containers"].elements()]
+    for each in spec["initContainers"].elements():
+        restarts = each["restartPolicy"].word(_RESTARTS, "") == "Always"
+        found.append((_Kind.SIDECAR if restarts else _Kind.INIT, amounts(each)))
+    return found
+
+
+def _defaulted(containers: _Containers, total: Mapping[str, int]) -> dict[str, int]:
+    """Return what the containers count for in scores beyond the total of their requests."""
+    if all(name in asked for _kind, asked in containers for name in _DEFAULTS):
+        return {}
+    counted = _combined([(kind, {**_DEFAULTS, **asked}) for kind, asked in containers])
+    return {name: counted[name] - total.get(name, 0) for name in _DEFAULTS}
+
+
+def _combined(containers: _Containers) -> dict[str, int]:
     total: dict[str, int] = {}
-    for container in spec["containers"].elements():
-        _add(total, amounts(container))
     # A pod holds all of its sidecars while its containers run, so only what an init container
     # itself asks for can exceed that sum. Copying the sidecars' sum for each init container
     # instead took quadratic time.
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in spec["initContainers"].elements():
-        asked = amounts(container)
-        if container["restartPolicy"].word(_RESTARTS, "") == "Always":
+    for kind, asked in containers:
+        if kind is not _Kind.INIT:
             _add(total, asked)
-            _add(sidecars, asked)
+            if kind is _Kind.SIDECAR:
+                _add(sidecars, asked)
         else:
             for name, amount in asked.items():
                 peak[name] = max(peak.get(name, 0), sidecars.get(name, 0) + amount)

@@ -38,6 +38,11 @@ class ImageLocality:
         """``ImageLocality``."""
         return "ImageLocality"
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: images are part of the node."""
+        return True
+
     def node_signature(self, node: NodeView) -> tuple[object, ...]:
         """Return the images of the node."""
         return node.node.images

@@ -91,6 +91,11 @@ class InterPodAffinity:
             return None
         return (pod.pod_affinity, pod.pod_anti_affinity, pod.namespace, pod.labels)
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: of a node by itself the plugin reads only labels."""
         return None

@@ -14,6 +14,7 @@ from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.plugins._scores import by_largest
@@ -24,6 +25,7 @@ __all__ = ["NodeAffinity", "PreferredNodeAffinity"]
 _REASON: Final = Unschedulable(
     "node(s) didn't match Pod's node affinity/selector", resolvable=False
 )
+_CONFLICT: Final = Unschedulable("pod affinity terms conflict", resolvable=False)
 
 
 @frozen
@@ -44,6 +46,11 @@ class NodeAffinity:
         """Return the node selector and the affinity; None if both are empty."""
         return (pod.node_selector, pod.affinity) if pod.node_selector or pod.affinity else None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only labels, and names of single nodes."""
         return None
@@ -62,7 +69,20 @@ class NodeAffinity:
         """Return whether the pod has neither a selector nor a required term."""
         return not pod.node_selector and not pod.affinity
 
-    def nodes_named(self, pod: Pod) -> Iterable[NodeName] | None:
+    def ignores(self, pod: Pod) -> bool:
+        """Return whether the pod has no required term, so that none can name nodes."""
+        return not pod.affinity
+
+    def objects_read(self, pod: Pod) -> Iterable[type[ClusterObject]]:
+        """Return nothing: what ``pre_filter`` refuses stays refused until the pod changes."""
+        return ()
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        """Refuse a pod if no node could have the names that each of its terms asks for."""
+        named = self.nodes_named(pod)
+        return _CONFLICT if named is not None and not named else SUCCESS
+
+    def nodes_named(self, pod: Pod) -> Collection[NodeName] | None:
         """Return the nodes that the terms name; None if one of the terms names none."""
         if not pod.affinity:
             return None

@@ -38,6 +38,11 @@ class NodeDeclaredFeatures:
         """Return the required features; None if there are none."""
         return pod.required_features or None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: pods change no feature."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return the declared features."""
         return node.node.declared_features

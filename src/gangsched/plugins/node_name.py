@@ -42,6 +42,11 @@ class NodeName:
         """Return the name of the node."""
         return pod.node_name
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: names are read node by node."""
         return None

@@ -38,6 +38,11 @@ class NodePorts:
         """Return the host ports."""
         return pod.host_ports or None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: of a node the plugin reads only its pods."""
         return None

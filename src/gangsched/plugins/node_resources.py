@@ -144,8 +144,9 @@ _CPU_AND_MEMORY: Final = FrozenMap({"cpu": 1, "memory": 1})
 class NodeResourcesFit(NodeResources):
     """``NodeResources`` with the scores of kube-scheduler.
 
-    kube-scheduler counts 100m of cpu and 200Mi of memory for each container without a request.
-    Containers are not known here, so such pods count as they are.
+    A container without a request counts as 100m of cpu and 200Mi of memory, on the node and in the
+    pod that is placed; see ``Resources.defaulted``. A ``Pod`` that is made without containers
+    counts for what it requests.
 
     Source: ``NodeResourcesFit`` of kube-scheduler 1.36.
 
@@ -169,9 +170,14 @@ class NodeResourcesFit(NodeResources):
 
     def __attrs_post_init__(self) -> None:
         by_shape = self.scoring_strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
-        expected = "points of two ints, with ascending percentages and scores from 0 to 10"
-        if by_shape != bool(self.shape):
+        strategy = ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO.value
+        if by_shape and not self.shape:
+            expected = f"given if scoring_strategy is {strategy}"
             raise InvalidValueError("shape", self.shape, expected)
+        if self.shape and not by_shape:
+            expected = f"empty unless scoring_strategy is {strategy}"
+            raise InvalidValueError("shape", self.shape, expected)
+        expected = "points of two ints, with ascending percentages and scores from 0 to 10"
         last = -1
         for point in self.shape:
             if not isinstance(point, tuple) or len(point) != 2:
@@ -183,16 +189,27 @@ class NodeResourcesFit(NodeResources):
                 raise InvalidValueError("shape", point, expected)
             last = used
 
+    def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the requests, and what is defaulted."""
+        return (pod.requests, pod.requests.defaulted)
+
+    def node_signature(self, node: NodeView) -> Hashable:
+        """Return what ``NodeResources`` reads, and what the pods on the node count for."""
+        return (super().node_signature(node), node.defaulted)
+
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         """Return the weighted mean of the scores of the resources, 0 to 100."""
         offers, free = node.node.allocatable, node.free
+        # of the node and of the pod, what is only counted here and takes no capacity
+        on_node, of_pod = node.defaulted, pod.requests.defaulted
         total = weights = 0
         for name, weight in self.resources.items():
             capacity, asked = offers.amount(name), pod.requests.amount(name)
             # an extended resource counts only for pods that request it
             if not capacity or (not asked and "/" in name):
                 continue
-            score = self._of(capacity - free.get(name, 0) + asked, capacity)
+            used = capacity - free.get(name, 0) + asked
+            score = self._of(used + on_node.get(name, 0) + of_pod.get(name, 0), capacity)
             if self.shape and score <= 0:
                 continue
             total += weight * score

@@ -37,6 +37,11 @@ class NodeUnschedulable:
         """Return the tolerations; None if there are none."""
         return pod.tolerations or None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: pods do not cordon nodes."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return whether the node is cordoned."""
         return node.node.unschedulable

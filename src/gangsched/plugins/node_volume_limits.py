@@ -82,6 +82,11 @@ class NodeVolumeLimits:
         """Return whether the pod has no volumes that the plugin checks."""
         return not self.reads_pods(pod)
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: pods with volumes are asked about single nodes."""
         return None

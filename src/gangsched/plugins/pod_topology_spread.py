@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 from attrs import evolve, frozen
@@ -98,6 +98,11 @@ class PodTopologySpread:
             (pod.node_selector, pod.affinity) if honors_affinity else None,
             pod.tolerations if honors_taints else None,
         )
+
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: of a node by itself the plugin reads only labels."""
@@ -187,29 +192,6 @@ def _rules(pod: Pod) -> tuple[_Rule, ...]:
     return tuple(found)
 
 
-class _Preference(NamedTuple):
-    """One constraint that is only a preference, with the counts that its score needs.
-
-    Attributes:
-        key: The topology key.
-        max_skew: Its largest skew.
-        pods: The pods that are counted.
-        nodes: The nodes that count.
-        weight: The weight of a pod, by the number of domains.
-    """
-
-    key: str
-    max_skew: int
-    pods: PodMatcher
-    nodes: NodeMatcher
-    weight: float
-
-
-_SOFT: Final[StateKey[tuple[_Preference, ...]]] = StateKey(
-    "PodTopologySpread.preferences", derived=True
-)
-
-
 @final
 @frozen
 class ScoringPodTopologySpread(PodTopologySpread):
@@ -248,44 +230,60 @@ class ScoringPodTopologySpread(PodTopologySpread):
         return super().reads_pods(pod) or bool(self._soft(pod))
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
-        """Return the weighted number of matching pods in the domains of *node*; low is good.
+        """Return 0; -1 for a node that is left out because it lacks a label.
 
-        -1 for a node that is left out because it lacks a label.
+        The number of pods is weighted by the number of domains of all nodes that passed, so
+        ``normalize_score`` adds it up.
         """
-        labels, counts = node.node.labels, state.counts
-        preferences = state.read(_SOFT)
-        if preferences is None:
-            preferences = self._preferences(state, pod)
-            state.write(_SOFT, preferences)
-        is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
-        if is_strict and any(one.key not in labels for one in preferences):
-            return _LEFT_OUT
-        total = 0.0
-        for one in preferences:
-            value = labels.get(one.key)
-            if value is not None:
-                found = 0
-                if not one.pods.selector.is_empty:
-                    found = counts.matching(one.pods, one.key, one.nodes).get(value)
-                total += found * one.weight + (one.max_skew - 1)
-        return math.floor(total + 0.5)
+        labels = node.node.labels
+        if any(one.topology_key not in labels for one in self._soft(pod)):
+            is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
+            return _LEFT_OUT if is_strict else 0
+        return 0
 
     def normalize_score(
         self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
     ) -> Mapping[NodeName, int]:
-        """Return 100 for the fewest pods, less for more, and 0 for a node that is left out."""
-        if not self._soft(pod):
+        """Return 100 for the fewest pods, less for more, and 0 for a node that is left out.
+
+        Runtime complexity: O(nodes x constraints).
+        """
+        soft = self._soft(pod)
+        if not soft:
             return dict.fromkeys(scores, 0)
-        counted = [score for score in scores.values() if score != _LEFT_OUT]
-        least, most = min(counted, default=0), max(counted, default=0)
-        return {
-            name: 0
-            if score == _LEFT_OUT
-            else BEST * (most + least - score) // most
-            if most
-            else BEST
-            for name, score in scores.items()
-        }
+        counted = [name for name, score in scores.items() if score != _LEFT_OUT]
+        sums = self._sums(state, pod, soft, counted)
+        least, most = min(sums.values(), default=0), max(sums.values(), default=0)
+        found = dict.fromkeys(scores, 0)
+        for name, total in sums.items():
+            found[name] = BEST * (most + least - total) // most if most else BEST
+        return found
+
+    def _sums(
+        self,
+        state: CycleView,
+        pod: Pod,
+        soft: tuple[TopologySpreadConstraint, ...],
+        names: Sequence[NodeName],
+    ) -> dict[NodeName, int]:
+        """Return the weighted number of matching pods in the domains of each of the nodes."""
+        is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
+        keys = {one.topology_key for one in soft} if is_strict else set[str]()
+        nodes, totals = state.nodes, [0.0] * len(names)
+        for one in soft:
+            key, pods = one.topology_key, spread_matcher(pod, one) or _NO_POD
+            values = [nodes[name].node.labels.get(key) for name in names]
+            # without the label, nodes are one domain; each host is one
+            domains = len(names) if key == HOSTNAME else len(set(values))
+            weight = math.log(domains + 2)
+            counts = None
+            if not pods.selector.is_empty:
+                counts = state.counts.matching(pods, key, node_matcher(pod, one, keys))
+            for place, value in enumerate(values):
+                if value is not None:
+                    found = 0 if counts is None else counts.get(value)
+                    totals[place] += found * weight + (one.max_skew - 1)
+        return {name: math.floor(total + 0.5) for name, total in zip(names, totals, strict=True)}
 
     def _soft(self, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
         given = pod.topology_spread_constraints
@@ -298,20 +296,3 @@ class ScoringPodTopologySpread(PodTopologySpread):
             return ()
         defaults = self.default_constraints
         return tuple(evolve(one, label_selector=selector) for one in defaults if not one.is_hard)
-
-    def _preferences(self, state: CycleView, pod: Pod) -> tuple[_Preference, ...]:
-        """Return the preferences; the number of domains is that of the nodes of the cluster.
-
-        kube-scheduler counts the domains of the nodes that passed the filters.
-        """
-        soft = self._soft(pod)
-        is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
-        keys = {one.topology_key for one in soft} if is_strict else set[str]()
-        found: list[_Preference] = []
-        for one in soft:
-            pods = spread_matcher(pod, one) or _NO_POD
-            nodes = node_matcher(pod, one, keys)
-            domains = state.counts.matching(_NO_POD, one.topology_key, nodes).domains
-            weight = math.log(domains + 2)
-            found.append(_Preference(one.topology_key, one.max_skew, pods, nodes, weight))
-        return tuple(found)

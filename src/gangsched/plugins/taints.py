@@ -37,6 +37,11 @@ class TaintToleration:
         """Return the tolerations; None if there are none."""
         return pod.tolerations or None
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: pods change no taint."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return the taints."""
         return node.node.taints

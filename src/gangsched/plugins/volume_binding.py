@@ -93,6 +93,11 @@ class VolumeBinding:
         """Return whether the pod has no volumes that the plugin checks."""
         return not pod.volume_claims
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: pods with claims are asked about single nodes."""
         return None

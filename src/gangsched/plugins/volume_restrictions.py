@@ -67,6 +67,11 @@ class VolumeRestrictions:
         """Return whether the pod has no volumes that the plugin checks."""
         return not (pod.volume_claims or pod.disks)
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only pods."""
         return None

@@ -60,6 +60,11 @@ class VolumeZone:
         """Return whether the pod has no volumes that the plugin checks."""
         return not pod.volume_claims
 
+    @property
+    def signs_node_alone(self) -> bool:
+        """True: the signature is constant."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return a constant: the plugin reads only labels."""
         return None

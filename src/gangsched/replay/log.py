@@ -231,7 +231,10 @@ def read_log(lines: Iterable[str], *, file: str = "log") -> Log:
         InvalidValueError: An argument has a wrong type.
     """
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
-        raise InvalidValueError("lines", lines, "an iterable of lines, such as an open file")
+        # a log may be large, so not all of its text is shown
+        given = lines[:80] if isinstance(lines, str | bytes) else lines
+        expected = "an iterable of lines, such as an open file or text.splitlines()"
+        raise InvalidValueError("lines", given, expected)
     if not isinstance(file, str):
         raise InvalidValueError("file", file, "a string")
     return Log(lines, file=file)

@@ -135,10 +135,10 @@ class Recipe:
             raise InvalidValueError("preset", preset, "one of " + ", ".join(_PRESETS))
         takes = inspect.signature(made_by).parameters
         names = [name for name in takes if name in _ARGUMENTS]
-        for name, value in arguments.items():
+        for name in arguments:
             if name not in names:
-                expected = f"an argument of presets.{made_by.__name__}"
-                raise InvalidValueError(name, value, expected)
+                expected = f"among those of presets.{made_by.__name__}: {', '.join(names)}"
+                raise InvalidValueError("arguments", name, expected)
         given = {name: arguments.get(name, takes[name].default) for name in names}
         if given["backoff"] is None:
             given["backoff"] = Backoff()
@@ -192,7 +192,7 @@ class Recipe:
         for name, value in arguments.items():
             form = _ARGUMENTS.get(name)
             if form is None:
-                raise InvalidValueError(at(inside, name), value, "an argument of a preset")
+                raise InvalidValueError(inside, name, "among those of the presets")
             read[name] = form.read(value, at(inside, name))
         preset = given["preset"]
         if isinstance(preset, str):

@@ -4,6 +4,7 @@
   Philly trace as Gavel replays it.
 - openb: a CSV header with ``creation_time`` and ``num_gpu``. Pods of Alibaba's GPU trace v2023.
 - dlrm: a CSV header with ``app`` and ``role``. Instances of Alibaba's trace v2025.
+- philly: a ``[``. The published log of Microsoft's Philly cluster, in JSON.
 - swf: lines that begin with ``;``. The Standard Workload Format of the Parallel Workloads Archive.
 
 Rules:

@@ -24,6 +24,9 @@ __all__ = ["Document", "read_documents"]
 MAX_DEPTH: Final = 200
 MAX_UNFOLDED: Final = 1_000_000
 
+_SHOWN_LEVELS: Final = 10
+"""Of a document that is nested too deep, the path of this many levels is shown."""
+
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -146,7 +149,8 @@ class _Builder:
         if tag not in (None, "!", _TAG + kind):
             raise self.refuse(f"the tag {tag!r} is not supported", self._path())
         if len(self._stack) >= MAX_DEPTH:
-            raise self.refuse(f"nested deeper than {MAX_DEPTH} levels")
+            outer = self._path(_SHOWN_LEVELS) + "…"
+            raise self.refuse(f"nested deeper than {MAX_DEPTH} levels", outer)
         if self._stack and self._expects_key():
             raise self.refuse("expected a string as a key, got a collection", self._path())
         if anchor:
@@ -229,9 +233,10 @@ class _Builder:
             raise self.refuse("the key is given twice", join_path(self._path(), key))
         self._stack[-1].key = key
 
-    def _path(self) -> str:
+    def _path(self, levels: int | None = None) -> str:
+        """Return the path of the current value, or of its container some levels from the top."""
         path = ""
-        for frame in self._stack:
+        for frame in self._stack[:levels]:
             if isinstance(frame.container, list):
                 path = join_path(path, len(frame.container))
             elif frame.key is not None:

@@ -4,7 +4,7 @@ A job is a pod group, the pods that a controller creates for one training job, o
 Its work begins when its quorum is bound, and not before. What a member holds until then is held
 by a job that cannot run. A quorum has enough members of each role that has a minimum.
 
-Invariants (checked by ``_check``):
+Invariants (``_check`` checks I1, and I2 and I3 as far as the present shows):
   I1  a pod is in one job;
   I2  a job has begun exactly when as many members as its quorum were bound at one time;
   I3  a member holds its requests from its ``PodWaiting`` or ``Bind`` until it is bound and

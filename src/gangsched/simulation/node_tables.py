@@ -10,6 +10,8 @@ Columns:
 - ``count``: that many nodes ``<name>-<index>``. Without the column, one node.
 - ``label:KEY``: the label KEY. ``resource:NAME``: the quantity of another resource.
 
+The list of machines of Microsoft's Philly cluster has columns of its own; see ``_philly_machines``.
+
 Rules:
   R1  an empty cell means none;
   R2  a column that is not in the table is an error: a node without what it has would be guessed.
@@ -23,6 +25,7 @@ from typing import Final
 from gangsched.errors import InvalidValueError, TraceError
 from gangsched.model import Node, NodeName
 from gangsched.resources import Resources
+from gangsched.simulation._philly_machines import is_machine_list, machines
 from gangsched.simulation._trace_formats import GPU_MODEL
 from gangsched.simulation._trace_rows import Row, Table
 
@@ -56,16 +59,21 @@ def load_nodes(lines: Iterable[str], *, file: str) -> tuple[Node, ...]:
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise InvalidValueError("lines", lines, "an iterable of lines, such as an open file")
     table = Table(lines, file, expected=("node", "cpu", "memory", "gpus"))
-    named = _name_column(table)
     found: dict[str, Node] = {}
+    for row, named, node in machines(table) if is_machine_list(table) else _rows(table):
+        if node.name in found:
+            raise row.problem(named, f"expected a unique name, got {node.name!r} again")
+        found[node.name] = node
+        if len(found) > MOST_NODES:
+            raise row.problem(named, f"with it the file has more than {MOST_NODES:,} nodes")
+    return tuple(found.values())
+
+
+def _rows(table: Table) -> Iterator[tuple[Row, str, Node]]:
+    named = _name_column(table)
     for row in table:
         for node in _nodes(row, named, table.columns):
-            if node.name in found:
-                raise row.problem(named, f"expected a unique name, got {node.name!r} again")
-            found[node.name] = node
-            if len(found) > MOST_NODES:
-                raise row.problem(named, f"with it the file has more than {MOST_NODES:,} nodes")
-    return tuple(found.values())
+            yield row, named, node
 
 
 def _name_column(table: Table) -> str:

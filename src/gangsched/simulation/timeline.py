@@ -73,7 +73,7 @@ def _share(held: Mapping[str, int], capacity: Mapping[str, int]) -> float:
 
 
 def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
-    """Return after each instant at which it changes how many complete jobs wait.
+    """Return the number of complete jobs that wait, after each instant at which it changes.
 
     Runtime complexity: O(jobs log jobs).
     """

@@ -26,6 +26,7 @@ from gangsched.simulation import _trace_formats as formats
 from gangsched.simulation._trace_dlrm import DLRM, dlrm_arrivals
 from gangsched.simulation._trace_formats import COLUMNS
 from gangsched.simulation._trace_jobs import TraceJob, arrivals
+from gangsched.simulation._trace_philly import PhillyReader
 from gangsched.simulation._trace_rows import Row, Table
 from gangsched.simulation._trace_swf import SwfReader
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
@@ -41,6 +42,7 @@ _OPENB_NOTES: Final = (
     "shares of a GPU are added up by node, not by device",
     "a pod that was never scheduled runs for as long as it waited",
 )
+_PHILLY_FIELDS: Final = {"job": "jobid", "workers": "attempts[0].detail"}
 _LIMIT_BY_NODE: Final = "max_per_node is not modelled"
 
 
@@ -122,6 +124,8 @@ def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None
     first, lines = _begun(_strings(read()))
     if first.startswith(";"):
         return _swf(read, lines, file, most)
+    if first.startswith("["):
+        return _philly(read, lines, file, most)
     table = Table(lines, file, expected=COLUMNS)
     columns = set(table.columns)
     used: tuple[str, ...]
@@ -183,6 +187,20 @@ def _swf(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, mos
 
     nodes, skips = reader.nodes(), (skipped,) if left else ()
     return Trace(file, check.pods, nodes, skips, True, check.reader(again))
+
+
+def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, most: int) -> Trace:
+    reader, check = PhillyReader(lines, file), _Check(most)
+    for line, job in reader:
+        problem = check.take(line, job)
+        if problem is not None:
+            raise TraceError(file, line, _PHILLY_FIELDS[problem[0]], problem[1])
+    origin = reader.first
+
+    def again() -> Iterator[TraceJob]:
+        return (job for _line, job in PhillyReader(_strings(read()), file, origin=origin))
+
+    return Trace(file, check.pods, (), reader.skipped(), True, check.reader(again))
 
 
 def _dlrm(table: Table, most: int) -> Trace:

@@ -36,7 +36,8 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
       ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
       second call returns the same, and the arguments are not changed.
     - Equal signatures have equal answers. The signature of a pod that sets none of
-      ``attributes_signed`` is None. A node that ``filter`` accepts has headroom. A node with
+      ``attributes_signed`` is None. With ``signs_node_alone``, neither free capacity nor pods
+      change the signature of a node. A node that ``filter`` accepts has headroom. A node with
       too little of a fitted resource is refused.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
@@ -139,6 +140,7 @@ class _Tried:
         if self.asked.has("pod_signature"):
             self._is_signed_by_pod()
         if self.asked.has("node_signature"):
+            self._is_declared_of_nodes()
             for pod in self.pods:
                 self._is_signed_by_node(pod)
         for pod, view in self._pairs() if self.asked.has("filter") else ():
@@ -159,6 +161,15 @@ class _Tried:
         for (pod, sign), (other, its) in combinations(signed, 2):
             for view in self.views if sign == its else ():
                 self._agree("pod_signature", (pod, view), (other, view))
+
+    def _is_declared_of_nodes(self) -> None:
+        """Compare the signature of each node with that of the same node, full and crowded."""
+        for view in self.views if getattr(self.asked.plugin, "signs_node_alone", False) else ():
+            less = dict.fromkeys(view.free, 0)
+            taken = evolve(view, free=less, pod_count=view.pod_count + 1, pods=tuple(self.pods))
+            one, other = (self.asked.twice("node_signature", each) for each in (view, taken))
+            sentence = f"is {one!r}, then {other!r} with less capacity, for {view.node.name}"
+            self.asked.expect("node_signature", one == other, sentence)
 
     def _is_signed_by_node(self, pod: Pod) -> None:
         signed = [(view, self._sign(pod, view)) for view in self._twins()]

@@ -96,7 +96,10 @@ def _simpler(steps: Steps) -> Iterator[Steps]:
 
 
 def _with_cancelled_pods(steps: Steps) -> Iterator[Steps]:
-    """Cancel all pods instead of a node's removal: then nodes and placements can be left out."""
+    """Yield the steps with each removal of a node replaced by the end of all pods.
+
+    Without the removal, the node and placements on it can be left out next.
+    """
     for at, step in enumerate(steps):
         if isinstance(step, RemoveNode) and (pods := _pods(steps[:at])):
             yield (*steps[:at], CancelPods(tuple(pod.uid for pod in pods)), *steps[at + 1 :])

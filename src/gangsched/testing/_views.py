@@ -13,7 +13,7 @@ from gangsched.cluster_objects import ClusterObject
 from gangsched.events import ObjectChanged
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.memory import InMemoryCluster
-from gangsched.model import GroupKey, Node, NodeName, Pod, Resources
+from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING
 
 __all__ = ["FakeEntity", "FakeGroup", "FakeNode", "cycle", "node_view"]
@@ -85,6 +85,7 @@ class FakeNode:
     free: dict[str, int]
     pod_count: int = 0
     pods: Collection[Pod] = ()
+    defaulted: FrozenMap[int] = NOTHING.defaulted
 
 
 def node_view(

@@ -3,17 +3,18 @@
 Theory of operation
     A gang that failed for lack of capacity may get the reservation. ``start_estimate`` plans when
     and where it can start; the capacity that it needs there goes into the ledger of the nodes.
-    From then on other entities see only what is left, so none of them can delay the gang.
+    An entity that is not exempt then sees the nodes without the reserved capacity, so it cannot
+    delay the gang.
 
     Three kinds of entities are exempt and see all free capacity: the gang itself, entities of a
     higher priority, and entities that end before the expected start. Such an entity may use
     reserved capacity only in a cycle of its own (``turn``). If pods of it are bound on a reserved
     node, they become returning pods of that entry: they will have left in time.
 
-    After every call ``look`` reviews the reservation. Events that may change the expected start
-    make it stale; then the start is estimated anew. It is given up if the gang no longer needs
-    it, or if draining has reached its time limit. Pods that leave when they were expected
-    to change nothing.
+    Before each cycle ``look`` reviews the reservation, and each call begins with ``expire``. Events
+    that may change the expected start make it stale; then the start is estimated anew. It is given
+    up if the gang no longer needs it, or if draining has reached its time limit. Pods that leave
+    when they were expected to change nothing.
 
     A blocked equivalence queue stays blocked while the shared view has too little capacity. An
     exempt entity in it would starve, so ``look`` also activates entities that fit with all

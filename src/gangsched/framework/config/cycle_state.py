@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final, TypeVar, cast, final
 
 from gangsched._core._pod_counts import PodCounts
@@ -82,10 +83,18 @@ class CycleState:
 
     @property
     def counts(self) -> PodCountsView:
-        """Counts of the pods on these nodes by domain."""
+        """Counts of the pods on these nodes by domain.
+
+        Raises:
+            LookupError: The state was made by hand, with nodes and without counts.
+        """
         if self._counts is None:
             if self._nodes:
-                raise LookupError("the cycle was made without the counts of its nodes")
+                shown = ", ".join(map(repr, islice(self._nodes, 3)))
+                raise LookupError(
+                    "state.counts needs the argument counts of CycleState, which was made without"
+                    f" it, and with the nodes {shown}; a scheduler gives it in each cycle"
+                )
             self._counts = PodCounts({})
         return self._counts
 

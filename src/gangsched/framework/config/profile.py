@@ -16,7 +16,7 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
-from gangsched.framework.config.signing import Signing
+from gangsched.framework.config.signing import Signing, signers_of_capacity
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
@@ -127,6 +127,7 @@ are: 'NodeResourcesFit'
         signing: The same, with those that need not be asked about most pods.
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
+        signers_of_capacity: Those of them that read what pods change of a node, with their index.
         label_readers: The node signers that read node labels.
         parts: By identity of a node signer, the index of its part in the key of a node class, and
             whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
@@ -216,6 +217,9 @@ are: 'NodeResourcesFit'
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
         all_sighted = len(sighted) == len(judging)
         self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if all_sighted else ()
+        self.signers_of_capacity: Final[tuple[tuple[int, NodeSignature], ...]] = (
+            signers_of_capacity(self.node_signers)
+        )
         self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(
             self.node_signers, "labels_read"
         )

@@ -1,13 +1,16 @@
-"""Which plugins must be asked for the signature of a pod.
+"""Which plugins must be asked for the signature of a pod, or again for that of a node.
 
 Most pods state none of the constraints that most plugins are about. A plugin that declares which
 attributes of a pod it signs need not be asked about a pod that sets none of them. So the signature
 of a plain pod costs the look-up of these attributes, and the call of the few other plugins.
 
+Where no two nodes are alike, each pod that is placed makes a signature that was never met. Most
+plugins read only what pods do not change, so they are asked once for a node.
+
 Rules:
   R1  an attribute is set if it differs from its default;
-  R2  a declaration counts only for the ``pod_signature`` that it was written for: if a subclass
-      overrides that method alone, the subclass has declared nothing.
+  R2  a declaration counts only for the ``pod_signature`` or ``node_signature`` that it was written
+      for: if a subclass overrides that method alone, the subclass has declared nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from attrs import fields
 
 from gangsched.errors import ProfileError
 from gangsched.model import Pod
-from gangsched.protocols import PodSignature
+from gangsched.protocols import NodeSignature, PodSignature
 
-__all__ = ["Signing"]
+__all__ = ["Signing", "signers_of_capacity"]
 
 _PLAIN: Final = Pod(name="plain")
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -69,7 +72,7 @@ class Signing:
 def _declared(plugin: Any) -> frozenset[str] | None:
     """Return the attributes that a plugin declares; None if it must be asked about every pod."""
     given: Any = getattr(plugin, "attributes_signed", None)
-    if given is None or not _is_of_the_same_class(plugin):
+    if given is None or not _is_about(plugin, "attributes_signed", "pod_signature"):
         return None
     expected = "a collection of attributes of Pod that have a default"
     problem = f"{plugin.name!r} has {given!r}, expected {expected}"
@@ -81,11 +84,30 @@ def _declared(plugin: Any) -> frozenset[str] | None:
     return frozenset(map(str, names))
 
 
-def _is_of_the_same_class(plugin: object) -> bool:
-    """Return whether no subclass overrides ``pod_signature`` without a declaration of its own."""
+def signers_of_capacity(
+    signers: Iterable[NodeSignature],
+) -> tuple[tuple[int, NodeSignature], ...]:
+    """Return the plugins to ask again after a node has taken or released a pod, by position.
+
+    Raises:
+        ProfileError: A plugin declares something else than a bool.
+    """
+    return tuple((n, plugin) for n, plugin in enumerate(signers) if not _signs_node_alone(plugin))
+
+
+def _signs_node_alone(plugin: Any) -> bool:
+    given: object = getattr(plugin, "signs_node_alone", False)
+    if type(given) is not bool:
+        problem = f"{plugin.name!r} has {given!r}, expected True or False"
+        raise ProfileError("signs_node_alone", problem)
+    return given and _is_about(plugin, "signs_node_alone", "node_signature")
+
+
+def _is_about(plugin: object, declaration: str, method: str) -> bool:
+    """Return whether no subclass overrides a method without a declaration of its own."""
     for each in type(plugin).__mro__:
-        if "attributes_signed" in vars(each):
+        if declaration in vars(each):
             return True
-        if "pod_signature" in vars(each):
+        if method in vars(each):
             return False
     return True  # both are attributes of the plugin itself

@@ -10,8 +10,8 @@ pod that finds none is put aside, and PostFilter decides whether its gang goes o
 member. A gang that is decided as a whole takes the same points in ``group_cycle``.
 
 Two checks come before any node is looked at. A gang that waits outside of its topology value is
-rejected, and so is a gang if the cluster as a whole lacks what it requests. After the cycle,
-``preempt`` looks for victims if the entity failed for lack of capacity.
+rejected, and so is a gang if the cluster as a whole lacks its ``min_resources``. After the cycle,
+``preempt`` looks for victims if the entity failed for lack of capacity and preemption is on.
 
 Rules:
   R1  the extension points run in the documented order. The binding cycle begins only when permit

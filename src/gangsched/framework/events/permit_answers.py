@@ -37,7 +37,7 @@ def check(profile: Profile, event: PermitAllowed | PermitRejected) -> None:
 
 
 def answered(state: State, event: PermitAllowed | PermitRejected, *, now: float) -> None:
-    """Release the pods that may go by now, or take a rejected pod off its node."""
+    """Release the pods that have permit now, or take a rejected pod off its node."""
     reconcile.pod_changed(state, event.uid, now=now)
     member, entry = state.pods.members.get(event.uid), state.pods.waiting.get(event.uid)
     if member is None or entry is None or member.attempt != event.attempt:

@@ -24,14 +24,14 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod, PodUID
 
-__all__ = ["Bound", "bound", "notify"]
+__all__ = ["OnItsNode", "notify", "on_its_node"]
 
-_ON_ITS_NODE = (MemberState.ASSIGNED, MemberState.TERMINATING)
+_USING = (MemberState.ASSIGNED, MemberState.TERMINATING)
 _OVER = (MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED)
 
 
 @frozen
-class Bound:
+class OnItsNode:
     """A pod that uses the node that it was bound to.
 
     Attributes:
@@ -43,17 +43,17 @@ class Bound:
     node: NodeName
 
 
-def bound(settings: Settings, pods: Pods, uid: PodUID) -> Bound | None:
+def on_its_node(settings: Settings, pods: Pods, uid: PodUID) -> OnItsNode | None:
     """Return a pod if it uses a node; None if not, or if no plugin asks. O(1)."""
     if not settings.profile.end_listeners:
         return None
     member = pods.members.get(uid)
-    if member is None or member.state not in _ON_ITS_NODE or member.pod.node_name is None:
+    if member is None or member.state not in _USING or member.pod.node_name is None:
         return None
-    return Bound(member.pod, member.pod.node_name)
+    return OnItsNode(member.pod, member.pod.node_name)
 
 
-def notify(state: State, before: Bound, *, now: float) -> None:
+def notify(state: State, before: OnItsNode, *, now: float) -> None:
     """Notify the plugins if a pod has ended; wake what they may accept now.
 
     Runtime complexity: O(plugins); if one wakes others, O(classes of pods), and O(gated entities).

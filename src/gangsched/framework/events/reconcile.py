@@ -147,7 +147,7 @@ def _read_labels(
 
 def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     """Read a pod again. O(log n), plus what follows from it."""
-    before = pod_ends.bound(state.settings, state.pods, uid)
+    before = pod_ends.on_its_node(state.settings, state.pods, uid)
     _pod_changed(state, uid, now=now)
     if before is not None:
         pod_ends.notify(state, before, now=now)

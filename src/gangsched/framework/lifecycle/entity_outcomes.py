@@ -47,7 +47,10 @@ class CycleEnded:
 @final
 @frozen
 class Failed:
-    """The entity assumed no node, and its try is over."""
+    """A pod of the entity gave its node back without a rejection of its group.
+
+    The entity backs off.
+    """
 
 
 @final

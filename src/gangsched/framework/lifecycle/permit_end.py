@@ -47,7 +47,10 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
 
 
 def ask_again(state: State, member: Member, *, now: float) -> None:
-    """Ask the pending plugins about a waiting pod and its siblings; release what may go."""
+    """Ask the pending plugins about a waiting pod and its siblings again.
+
+    Members that have permit are released, if they are enough for a quorum.
+    """
     found = permit_recheck.recheck(
         state.settings,
         state.pods,

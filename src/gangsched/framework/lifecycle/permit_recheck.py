@@ -112,7 +112,9 @@ def ask_siblings(
     Returns:
         The waiting siblings that are allowed, and those that are not, in order of arrival.
     """
-    siblings = [] if member.group is None else waiting_with(pods, member)
+    if member.group is None:
+        return [], []
+    siblings = waiting_with(pods, member)
     answers = _Answers({}, call.refused)
     _ask_for_each(settings, pods, siblings, answers, now=now)
     kept = [sibling for sibling in siblings if answers.keeps(sibling.pod.uid)]

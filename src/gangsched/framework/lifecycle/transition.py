@@ -229,7 +229,7 @@ def _cycle_ended(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 
 def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Put an entity that assumed no node into backoff.
+    """Put an entity into backoff after a failed try, or after a pod of it gave its node back.
 
     Without a member that found no node, nothing is known about the cluster, so the entity is
     tried again after its backoff.
@@ -336,7 +336,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
 
 
 def _released(state: State, prepared: Prepared, *, now: float) -> None:
-    """Release members of one entity to bind, and queue what is left of it."""
+    """Release members of one entity to bind, and queue the remaining pending members."""
     last = prepared.members[-1]
     entity, info = last.entity, last.group
     since = None if info is None else state.attempts.waiting_since.get(info.key)

@@ -10,12 +10,15 @@ its nodes move to, by the requests of the pod, so that plugins are asked once fo
 Every move is appended to a log with a version. A pod class reads the moves since the version that
 it has seen, and so updates its counts without looking at all nodes.
 
-Invariants (checked by ``_check``):
+Invariants (``_check`` checks I1):
   I1  each node is in exactly one class, and nodes in one class have equal signatures;
   I2  ``after`` and ``before`` lead to the class whose signature the node has after it has taken or
       released a pod with these requests;
-  I3  the moves since a version, applied to the classes of that version, give the current classes;
-  I4  empty classes are dropped before they outnumber the nodes.
+  I3  the moves since a version, applied to the classes of that version, give the current classes.
+
+Rules:
+  R1  ``forget_unused`` drops the empty classes when more than ``2 * nodes + 256`` classes were made
+      since they were last dropped.
 """
 
 from __future__ import annotations
@@ -25,10 +28,20 @@ from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
-from gangsched.model import Node, Pod, Resources
+from gangsched.model import FrozenMap, Node, Pod, Resources
 from gangsched.protocols import NodeView
+from gangsched.resources import NOTHING, shifted
 
-__all__ = ["BOUNDLESS", "LabelsRead", "Move", "NodeClass", "NodeClasses", "Sign", "Snapshot"]
+__all__ = [
+    "BOUNDLESS",
+    "LabelsRead",
+    "Move",
+    "NodeClass",
+    "NodeClasses",
+    "Sign",
+    "SignAfter",
+    "Snapshot",
+]
 
 _SPARE = 256
 _IDLE_LABELS = 8
@@ -127,17 +140,31 @@ class LabelsRead:
 class Snapshot:
     """A real or hypothetical node, frozen; see ``gangsched.protocols.NodeView``."""
 
-    __slots__ = ("free", "node", "pod_count")
+    __slots__ = ("defaulted", "free", "node", "pod_count")
 
-    def __init__(self, node: Node, free: Mapping[str, int], pod_count: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        free: Mapping[str, int],
+        pod_count: int,
+        defaulted: FrozenMap[int] = NOTHING.defaulted,
+    ) -> None:
         self.node: Node = node
         self.free: Mapping[str, int] = free
         self.pod_count: int = pod_count
+        self.defaulted: FrozenMap[int] = defaulted
 
     @property
     def pods(self) -> Collection[Pod]:
         """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
         raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+
+
+_Transition: TypeAlias = Resources | tuple[Resources, FrozenMap[int]]
+
+
+def _frozen(view: NodeView) -> Snapshot:
+    return Snapshot(view.node, dict(view.free), view.pod_count, view.defaulted)
 
 
 @final
@@ -151,8 +178,9 @@ class NodeClass:
         sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
-        after: The class of a node after it has taken a pod, by the requests of the pod.
-        before: The class of a node after it has released a pod, by the requests of the pod.
+        after: The class of a node after it has taken a pod, by the requests of the pod, with what
+            is defaulted if anything is.
+        before: The class of a node after it has released a pod, in the same way.
         endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
     """
 
@@ -166,8 +194,8 @@ class NodeClass:
             [name for name, amount in sample.free.items() if "/" in name and amount > 0]
         )
         self.nodes: in_order.Items = in_order.made(())
-        self.after: dict[Resources, NodeClass] = {}
-        self.before: dict[Resources, NodeClass] = {}
+        self.after: dict[_Transition, NodeClass] = {}
+        self.before: dict[_Transition, NodeClass] = {}
         self.endless: dict[str, NodeClass] = {}
 
     def forget_others(self) -> None:
@@ -179,6 +207,9 @@ class NodeClass:
 
 Sign: TypeAlias = Callable[[NodeView], tuple[Hashable, ...] | None]
 """Returns the signature of a node; see ``NodeClass.key``."""
+
+SignAfter: TypeAlias = Callable[[NodeView, tuple[Hashable, ...]], "tuple[Hashable, ...] | None"]
+"""Returns the signature of a node that has taken or released a pod, from its signature before."""
 
 Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
 """The class that a node left and the one it joined; None if the node was added or deleted."""
@@ -202,11 +233,13 @@ class NodeClasses:
         "_occupied",
         "_of",
         "_sign",
+        "_sign_after",
         "epoch",
     )
 
-    def __init__(self, sign: Sign | None = None) -> None:
+    def __init__(self, sign: Sign | None = None, sign_after: SignAfter | None = None) -> None:
         self._sign = sign
+        self._sign_after = sign_after
         self._of: dict[int, NodeClass] = {}
         self._known: dict[Hashable, NodeClass] = {}
         self._occupied: dict[NodeClass, None] = {}
@@ -236,8 +269,7 @@ class NodeClasses:
     def put(self, index: int, view: NodeView) -> None:
         """Classify a node that was added or has changed. O(plugins + log nodes)."""
         old = self._of.get(index)
-        snapshot = Snapshot(view.node, dict(view.free), view.pod_count)
-        self._move(index, old, self._classify(snapshot))
+        self._move(index, old, self._classify(_frozen(view)))
 
     def remove(self, index: int) -> None:
         """Remove a node. O(log nodes)."""
@@ -259,20 +291,22 @@ class NodeClasses:
 
     def taking(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
-        new = given.after.get(requests)
+        key = (requests, requests.defaulted) if requests.defaulted else requests
+        new = given.after.get(key)
         if new is None:
             new = self._step(given, requests, 1)
-            given.after[requests] = new
-            new.before.setdefault(requests, given)
+            given.after[key] = new
+            new.before.setdefault(key, given)
         return new
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has released a pod. O(1), the first time O(plugins)."""
-        new = given.before.get(requests)
+        key = (requests, requests.defaulted) if requests.defaulted else requests
+        new = given.before.get(key)
         if new is None:
             new = self._step(given, requests, -1)
-            given.before[requests] = new
-            new.after.setdefault(requests, given)
+            given.before[key] = new
+            new.after.setdefault(key, given)
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:
@@ -284,7 +318,8 @@ class NodeClasses:
         if found is None:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
-            found = self._classify(Snapshot(sample.node, free, sample.pod_count))
+            endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
+            found = self._classify(endless, given.key)
             given.endless[resource] = found.endless[resource] = found
         return found
 
@@ -304,10 +339,16 @@ class NodeClasses:
         free = dict(sample.free)
         for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
-        return self._classify(Snapshot(sample.node, free, sample.pod_count + sign))
+        defaulted = shifted(sample.defaulted, requests.defaulted, sign)
+        sample = Snapshot(sample.node, free, sample.pod_count + sign, defaulted)
+        return self._classify(sample, given.key)
 
-    def _classify(self, sample: Snapshot) -> NodeClass:
-        key = None if self._sign is None else self._sign(sample)
+    def _classify(self, sample: Snapshot, before: tuple[Hashable, ...] | None = None) -> NodeClass:
+        """Return the class of a node; *before* is its signature before a change of capacity."""
+        if before is not None and self._sign_after is not None:
+            key = self._sign_after(sample, before)
+        else:
+            key = None if self._sign is None else self._sign(sample)
         found = None if key is None else self._known.get(key)
         if found is None:
             self._numbers += 1
@@ -353,7 +394,9 @@ class NodeClasses:
             if found.key is not None and self._known.get(found.key) is not found:
                 raise InternalError(f"class {found.number} is not known by its key")
             if found.key is not None and self._sign is not None:
-                now = self._sign(Snapshot(view.node, dict(view.free), view.pod_count))
+                now = self._sign(
+                    Snapshot(view.node, dict(view.free), view.pod_count, view.defaulted)
+                )
                 if now != found.key:
                     raise InternalError(f"node {index} is not what its class is")
         if sum(len(found.nodes) for found in self.occupied()) != len(self._of):

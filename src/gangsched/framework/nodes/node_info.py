@@ -3,7 +3,8 @@
 Invariants (checked by ``Nodes._check``):
   I1  the free capacity is the allocatable capacity, less the requests of the pods that hold the
       node, less what is withheld for nominated pods and for a reservation;
-  I2  the pods that are shown to plugins are the pods that hold the node.
+  I2  what is defaulted is the sum over the pods that hold the node, and the nominated pods;
+  I3  the pods that are shown to plugins are the pods that hold the node.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Collection, Mapping
 from typing import final
 
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
-from gangsched.model import Node, Pod, PodUID, Resources
+from gangsched.model import FrozenMap, Node, Pod, PodUID, Resources
+from gangsched.resources import NOTHING, shifted
 
 __all__ = ["NodeInfo"]
 
@@ -22,6 +24,7 @@ class NodeInfo:
     """One node; see ``gangsched.protocols.NodeView``.
 
     Attributes:
+        defaulted: What the pods count for in scores beyond their requests; see ``Resources``.
         holders: The requests of each pod that holds the node, by UID.
         pods_by_uid: The pods that hold the node, for plugins.
         nominated: The entries of nominated pods that are withheld at the moment; not free.
@@ -31,6 +34,7 @@ class NodeInfo:
     """
 
     __slots__ = (
+        "defaulted",
         "expected",
         "free",
         "holders",
@@ -46,6 +50,7 @@ class NodeInfo:
         self.node: Node = node
         self.index: int = index
         self.free: dict[str, int] = node.allocatable.to_milli()
+        self.defaulted: FrozenMap[int] = NOTHING.defaulted
         self.holders: dict[PodUID, Resources] = {}
         self.pods_by_uid: dict[PodUID, Pod] = {}
         self.nominated: list[ReservedCapacity] = []
@@ -67,6 +72,7 @@ class NodeInfo:
         """Return an independent copy. O(pods on the node)."""
         made = NodeInfo(self.node, self.index)
         made.free, made.holders = self.free.copy(), self.holders.copy()
+        made.defaulted = self.defaulted
         made.pods_by_uid = self.pods_by_uid.copy()
         made.nominated, made.expected = self.nominated.copy(), self.expected.copy()
         made.withheld, made.withheld_pods = self.withheld, self.withheld_pods
@@ -127,6 +133,8 @@ class NodeInfo:
     def shift(self, requests: Mapping[str, int], times: int, total: dict[str, int] | None) -> None:
         """Add *times* the requests to what is free; a negative number takes them."""
         free = self.free
+        if isinstance(requests, Resources):
+            self.defaulted = shifted(self.defaulted, requests.defaulted, -times)
         for name, amount in requests.items():
             had = free.get(name, 0)
             has = free[name] = had + times * amount

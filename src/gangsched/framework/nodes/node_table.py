@@ -28,7 +28,7 @@ from gangsched._core._capacity import total_free
 from gangsched._core._pod_counts import PodCounts
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InternalError
-from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign
+from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign, SignAfter
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
@@ -87,6 +87,7 @@ class Nodes:
         self,
         cluster: ClusterState,
         sign: Sign | None = None,
+        sign_after: SignAfter | None = None,
         *,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]] | None = None,
     ) -> None:
@@ -96,7 +97,7 @@ class Nodes:
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
-        self.classes: NodeClasses = NodeClasses(sign)
+        self.classes: NodeClasses = NodeClasses(sign, sign_after)
         self.counts: PodCounts = PodCounts(self.by_index, carried)
         self.version: int = 0
         self.altered: int = 0
@@ -599,6 +600,10 @@ class Nodes:
                     free[resource] -= amount
             if (amounts, pods) != (info.withheld, info.withheld_pods):
                 raise InternalError(f"{name}: {info.withheld} is withheld, not {amounts}")
+            counting = (*info.holders.values(), *(entry.requests for entry in info.nominated))
+            counted = sum(counting, NOTHING).defaulted
+            if counted != info.defaulted:
+                raise InternalError(f"{name}: {counted} is defaulted, not {info.defaulted}")
             if info.holders.keys() != info.pods_by_uid.keys():
                 shown = list(info.pods_by_uid)
                 raise InternalError(f"{name} shows {shown}, not {list(info.holders)}")

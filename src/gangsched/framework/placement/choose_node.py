@@ -39,8 +39,6 @@ __all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "ranked"]
 
 _NOT_NAMED: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Said of nodes other than those that a plugin names, as kube-scheduler says it."""
-_NAMES_CONFLICT: Final = "pod affinity terms conflict"
-"""Said of the pod, and of no node, if no node could have the names that its terms ask for."""
 
 
 def choose(
@@ -167,8 +165,6 @@ def diagnosis(
     Runtime complexity: O(nodes x plugins).
     """
     infos = nodes.by_index
-    if check.named is not None and not check.named:
-        return Diagnosis(len(infos), (), _NAMES_CONFLICT)
     in_order = check.in_order(pod_class.filters or ())
     if in_order is not None or check.named is not None:
         reasons: Counter[str] = Counter()

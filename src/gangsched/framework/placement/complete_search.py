@@ -1,4 +1,4 @@
-"""Task: the members that are to be placed; and the search for a placement of enough of them.
+"""Task and Kind: the members to be placed; and the search for a placement of enough of them.
 
 Rules:
   R1  members of one kind are interchangeable;

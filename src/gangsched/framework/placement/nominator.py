@@ -164,7 +164,10 @@ def _note_departed(nodes: Nodes, pods: Iterable[NominatedPod]) -> None:
 
 
 def leave_out(nodes: Nodes, reservations: Reservations, entity: QueuedEntity) -> Nomination | None:
-    """Leave an entity's nomination out of the nodes for its cycle; return it, if there is one."""
+    """Show an entity its own nominated capacity as free in its cycle; return its nomination.
+
+    None if it has no nomination.
+    """
     nomination = reservations.nominations.get(entity.seq)
     if nomination is not None:
         nodes.leave_out(nomination.reserved)

@@ -65,13 +65,22 @@ class Budgets:
 
     def violations(self, pods: Iterable[PodUID]) -> int:
         """Return how many of these evictions, in order, violate a budget. O(pods x budgets)."""
+        return sum(self.marks((uid,) for uid in pods))
+
+    def marks(self, evictions: Iterable[Iterable[PodUID]]) -> list[bool]:
+        """Return, for pods that are evicted together, in order, whether one violates a budget.
+
+        Runtime complexity: O(pods x budgets).
+        """
         left = list(self._left)
-        found = 0
-        for uid in pods:
-            covering = self._of(uid)
-            found += any(left[number] <= 0 for number in covering)
-            for number in covering:
-                left[number] -= 1
+        found: list[bool] = []
+        for pods in evictions:
+            violates = False
+            for uid in pods:
+                for number in self._of(uid):
+                    violates = violates or left[number] <= 0
+                    left[number] -= 1
+            found.append(violates)
         return found
 
     def _spent(self, pods: Iterable[PodUID]) -> dict[int, int]:

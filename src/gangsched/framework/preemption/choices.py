@@ -1,4 +1,4 @@
-"""Where victims are searched: on all nodes, within one domain after the other, or node by node."""
+"""Where victims are searched: on all nodes, in one domain at a time, or on one node at a time."""
 
 from __future__ import annotations
 

@@ -17,6 +17,10 @@ Theory of operation
     How much a unit gains is counted as the number of lacking pods that its capacity would take
     (``Shortfall``). Bounds on it are kept in a heap, and only the first is computed exactly.
 
+    A single pod that depends on no other pods needs one node. So each node is then searched by
+    itself as well, as kube-scheduler does. All units on it, up to the priority that was found, are
+    taken, and given back in order of importance. The plans are compared.
+
     If it fits, too much may have been taken. So units are given back, those most worth sparing
     first: by halves, so that of many units few are tried one by one. Then the plan is minimal: the
     preemptor does not fit if any one of its victims stays.
@@ -34,10 +38,11 @@ Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
       preemptor;
   R2  the highest priority among the victims is as low as possible; of such plans, one is chosen
-      with few gangs, then few pods. No victim of a plan can be spared;
+      with few gangs. Then the ranks of kube-scheduler decide: a small sum of priorities, few pods,
+      victims that came late. No victim of a plan can be spared;
   R3  a plan that violates no disruption budget goes before all others, and units that violate one
       are spared first. Which unit uses up a budget is decided by the order of taking, so a plan
-      without a violation may be missed where units differ. For a single pod, each node is then
+      without a violation may be missed where units differ. For a single pod, each node is
       searched by itself, and the fewest violations decide, as in kube-scheduler;
   R4  terminating pods are counted on before any pod is evicted;
   R5  no gang is ended where elastic members and nominations of these priorities are enough, as
@@ -50,6 +55,7 @@ exact where one gang is enough; where several are, a plan may name more than the
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias, final
 
@@ -73,6 +79,9 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.model import PodUID
 
 __all__ = ["Preemptor", "Shortfall", "VictimPlan", "find"]
+
+_BASE = 2**31
+"""Added to each priority of a sum, so that more pods never cost less; as in kube-scheduler."""
 
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
@@ -131,6 +140,9 @@ class Preemptor(Protocol):
         ...
 
 
+_Cost: TypeAlias = tuple[float, int, int, int, float]
+
+
 @final
 @frozen
 class VictimPlan:
@@ -141,7 +153,8 @@ class VictimPlan:
         units: The gangs, bundles and regular pods that are evicted, and the nominations that are
             taken.
         members: The elastic members that are evicted.
-        cost: The sort key of R2: highest priority of a victim, gangs, pods.
+        cost: The sort key of R2: highest priority of a victim, gangs, sum of priorities, pods, and
+            how early the first victim of the highest priority was created.
         violations: The number of evictions that violate a disruption budget.
         awaited: For a preemptor that depends on other pods, those that terminate already and must
             have left, on whichever nodes; None for any other, which needs only its nodes.
@@ -150,7 +163,7 @@ class VictimPlan:
     places: list[tuple[Member, int]]
     units: list[EvictionUnit] = field(factory=list[EvictionUnit])
     members: list[Member] = field(factory=list[Member])
-    cost: tuple[float, int, int] = (float("-inf"), 0, 0)
+    cost: _Cost = (float("-inf"), 0, 0, 0, 0.0)
     violations: int = 0
     awaited: list[PodUID] | None = None
 
@@ -190,7 +203,9 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         limits = budgets(state.settings, state.pods) if units else None
         domains = choices.by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
 
-        def plans(given: Choices, *, keeps: bool, enough: int | None) -> list[VictimPlan]:
+        def plans(
+            given: Choices, *, keeps: bool, enough: int | None, spares: bool = False
+        ) -> list[VictimPlan]:
             found: list[VictimPlan] = []
             for domain, within in given:
                 search = _Search(
@@ -204,7 +219,7 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                     None if limits is None else limits.anew(),
                     keeps,
                 )
-                plan = search.run(within)
+                plan = search.run_sparing(within) if spares else search.run(within)
                 if plan is not None and depends:
                     plan = _with_awaited(view, preemptor, ending, plan)
                 search.undo()
@@ -215,6 +230,11 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
             return found
 
         found = plans(domains, keeps=limits is not None, enough=_ENOUGH_PLANS)
+        if _is_one_pod(preemptor) and not depends:
+            most = min((plan.cost[0] for plan in found), default=math.inf)
+            near = [unit for unit in units if unit.priority <= most]
+            nodes = choices.by_node(state.nodes, state.pods, near, is_candidate)
+            found += plans(nodes, keeps=False, enough=None, spares=True)
         if not found and limits is not None:
             if _is_one_pod(preemptor):
                 nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
@@ -273,6 +293,8 @@ class _Search:
     Attributes:
         budgets: The disruption budgets; None for none.
         keeps_budgets: Whether no unit is taken that violates one.
+        violating: The units that violate a budget if all that were taken are evicted, the most
+            important first; None to look at each by itself.
     """
 
     nodes: Nodes
@@ -286,6 +308,22 @@ class _Search:
     keeps_budgets: bool = False
     taken: list[_Taken] = field(factory=list[_Taken])
     places: list[tuple[Member, int]] | None = None
+    violating: frozenset[EvictionUnit] | None = None
+
+    def run_sparing(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+        """Take all units, then give back those that violate a budget, then the others.
+
+        Source: ``SelectVictimsOnNode`` of kube-scheduler.
+        """
+        for unit in sorted(units, key=_importance):
+            self._take(unit)
+        if not self._fits():
+            return None
+        if self.budgets is not None:
+            marks = self.budgets.marks(map(self._evicted, self.taken))
+            both = zip(self.taken, marks, strict=True)
+            self.violating = frozenset(unit for (unit, _held), violates in both if violates)
+        return self._spare()
 
     def run(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
         """Consider one priority after the other, the lowest first.
@@ -528,12 +566,7 @@ class _Search:
         found = [unit for unit, _held in kept]
         found += [unit for unit, _held in kept_pieces if not unit.is_elastic]
         self.taken = kept + kept_pieces + [e for e in mild if self._has_ended(e[0], ended)]
-        priorities = [unit.priority for unit, _held in kept + kept_pieces]
-        cost = (
-            max(priorities, default=float("-inf")),  # no victim if a plugin changed its answer
-            sum(unit.gangs for unit in found),
-            sum(unit.pods for unit in found) + len(members),
-        )
+        cost = _cost(kept + kept_pieces)
         return VictimPlan(self.places, found, members, cost, self._violations())
 
     def _violations(self) -> int:
@@ -555,7 +588,9 @@ class _Search:
         """Return the sort key of units that are put back: the one most worth sparing is first."""
         unit = taken[0]
         violates = False
-        if self.budgets is not None and not self.keeps_budgets:
+        if self.violating is not None:
+            violates = unit in self.violating
+        elif self.budgets is not None and not self.keeps_budgets:
             violates = bool(self.budgets.violations(self._evicted(taken)))
         return (not violates, -unit.priority, -unit.pods, unit.created_at, unit.seq)
 
@@ -580,6 +615,28 @@ class _Search:
             return pieces
         half = len(pieces) // 2
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
+
+
+def _importance(unit: EvictionUnit) -> tuple[int, float, int]:
+    """Return the sort key of units, the most important first, as kube-scheduler orders pods."""
+    return (-unit.priority, unit.created_at, unit.seq)
+
+
+def _cost(evicted: Sequence[_Taken]) -> _Cost:
+    """Return the cost of a plan; see ``VictimPlan``. O(victims)."""
+    each = [
+        (unit.priority, len(held) if unit.is_elastic else unit.pods, unit.created_at)
+        for unit, held in evicted
+    ]
+    # no victim if a plugin changed its answer
+    highest = max((priority for priority, _pods, _at in each), default=-math.inf)
+    return (
+        highest,
+        sum(unit.gangs for unit, _held in evicted),
+        sum((priority + _BASE) * pods for priority, pods, _at in each),
+        sum(pods for _priority, pods, _at in each),
+        -min((at for priority, _pods, at in each if priority == highest), default=0.0),
+    )
 
 
 def _headroom(shortfall: Shortfall, given: NodeClass) -> int:

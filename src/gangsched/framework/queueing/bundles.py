@@ -8,6 +8,9 @@ Whether a bundle is complete is asked with each event about one of its groups. T
 key, that is not ready is remembered (``Bundle.lacking``): while it is not ready, none of the others
 is looked at. So the groups of a bundle may arrive one by one.
 
+Every entity, also a regular pod or a group without a bundle, is admitted by ``pre_enqueue`` of this
+file. The bundle is the last condition of admission, after the plugins.
+
 Rules:
   R1  a group is admitted only if its bundle is complete: every group that is named exists, names
       the same groups, and is complete;

@@ -1,5 +1,8 @@
 """The equivalence class of an entity: what it asks for, in all that a placement depends on.
 
+It also says which member is tried next, which pods are scheduled alone, and what a group still
+needs.
+
 Rules:
   R1  two entities of one class get the same answer from the same cluster, so one failure proves
       that all of them fail (KEP-5598);

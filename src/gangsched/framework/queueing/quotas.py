@@ -4,9 +4,9 @@ Rules:
   R1  a group is charged when nothing else keeps it from the queue, with all groups of its bundle
       that have not started;
   R2  it is charged its ``min_resources``; without them, the requests of its members at that time;
-  R3  the charge is returned when no member is pending, on a node or terminating; or when the group,
-      or another one of its bundle, is incomplete and none of them has a node. A group that is being
-      restarted keeps it.
+  R3  the charge is returned when no member is pending, on a node or terminating. It is returned,
+      too, if a group of the bundle is incomplete and none of them has a node;
+  R4  a group that is being restarted keeps its charge.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The only callers of plugins."""
+"""Calls the extension points of plugins; no other package does."""

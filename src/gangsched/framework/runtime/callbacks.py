@@ -40,6 +40,14 @@ class Callbacks:
         """Return the signature of a node; see ``signatures.node_signature``."""
         return signatures.node_signature(self._settings, self._pod_classes, self._call, view)
 
+    def sign_after(
+        self, view: NodeView, before: tuple[Hashable, ...]
+    ) -> tuple[Hashable, ...] | None:
+        """Return the signature of a node after a pod; see ``signatures.node_signature_after``."""
+        return signatures.node_signature_after(
+            self._settings, self._pod_classes, self._call, view, before
+        )
+
     def carried(self, pod: Pod) -> tuple[CarriedTerm, ...]:
         """Return the terms that a pod carries to its node; see ``signatures.carried``."""
         return signatures.carried(self._settings.profile, pod)

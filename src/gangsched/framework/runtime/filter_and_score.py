@@ -260,7 +260,8 @@ def evaluate_ahead(
         return
     with suppress(GangschedError):
         pod = pod_class.sample
-        note_fitted(settings, pod_class)
+        if pod_class.fitted is None:  # a class with running pods only may get pending ones again
+            note_fitted(settings, pod_class)
         if settings.profile.pod_readers and pod_class.reads_pods:
             apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
             signers = zip(settings.profile.signers, _parts(pod_class), strict=True)

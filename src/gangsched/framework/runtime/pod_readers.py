@@ -8,7 +8,7 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 - All other plugins are asked once for each class of nodes, as for any pod. Their answers are an
   upper bound: a node that they refuse cannot take the pod, one that they accept may.
 - The plugins that read pods are asked here, about one node of the accepted classes after another.
-  Nothing is kept of their answers from decision to decision.
+  Their answers are not cached from decision to decision.
 
 A pod on a node may also affect pods for which no plugin reads pods (``pods_affected``). A pod that
 a carried term is about is treated in the same way, by the plugins with such terms (``affected``).

@@ -31,6 +31,7 @@ __all__ = [
     "fitted",
     "labels_read",
     "node_signature",
+    "node_signature_after",
     "objects_read",
     "pods_read",
     "reads_pods",
@@ -208,6 +209,36 @@ def node_signature(
         _defer_signing_error(settings, call, view)
         return None
     return parts
+
+
+def node_signature_after(
+    settings: Settings,
+    pod_classes: PodClasses,
+    call: CurrentCall,
+    view: NodeView,
+    before: tuple[Hashable, ...],
+) -> tuple[Hashable, ...] | None:
+    """Return the signature of a node that has taken or released a pod; see ``node_signature``.
+
+    Args:
+        settings: What the caller set.
+        pod_classes: The equivalence classes of pods.
+        call: What the current call gathers.
+        view: The node.
+        before: Its signature before. Plugins that sign the node alone are not asked again.
+    """
+    parts = list(before)
+    labels = view.node.labels
+    try:
+        for n, plugin in settings.profile.signers_of_capacity:
+            parts[n] = plugin.node_signature(view)
+        parts[-1] = tuple([(key, labels.get(key)) for key in pod_classes.labels.keys])
+        found = tuple(parts)
+        hash(found)
+    except Exception:
+        _defer_signing_error(settings, call, view)
+        return None
+    return found
 
 
 def _defer_signing_error(settings: Settings, call: CurrentCall, view: NodeView) -> None:

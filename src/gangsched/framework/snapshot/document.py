@@ -125,7 +125,8 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
-        kept="node index holders", anew="free nominated expected withheld withheld_pods pods_by_uid"
+        kept="node index holders",
+        anew="defaulted free nominated expected withheld withheld_pods pods_by_uid",
     ),
     CapacityLedger: Held(anew="_by_node expecting"),
     ReservedCapacity: Held(kept="node priority requests pods returning", anew="owner"),
@@ -135,9 +136,11 @@ HELD: Final[Mapping[type, Held]] = {
         given="policy",
     ),
     ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
-    NodeClasses: Held(anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign"),
+    NodeClasses: Held(
+        anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign _sign_after"
+    ),
     NodeClass: Held(anew="number sample scarce nodes key after before endless"),
-    Snapshot: Held(anew="node free pod_count"),
+    Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
         anew="sample signature labels objects reads_pods watches_pods carried filters users"
@@ -148,7 +151,8 @@ HELD: Final[Mapping[type, Held]] = {
         " _by_max_pods _reasons",
     ),
     EquivalenceClass: Held(
-        kept="needed runs floor role_counts roles topology parts reach affected", anew="filing"
+        kept="needed runs floor role_counts roles topology parts reach affected",
+        anew="filing watches_pods",
     ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),

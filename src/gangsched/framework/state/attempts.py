@@ -49,8 +49,13 @@ class Attempts:
 
     def _check(self) -> None:
         for seq, entity in self.tried.items():
-            if entity.seq != seq or not 0 <= entity.tried_step <= self.step:
-                raise InternalError(f"entity {seq} was not tried, or is gone")
+            if entity.seq != seq:
+                raise InternalError(f"entity {entity.seq} is kept as tried under {seq}")
+            if not 0 <= entity.tried_step <= self.step:
+                raise InternalError(
+                    f"entity {seq}: tried_step is {entity.tried_step},"
+                    f" the current step is {self.step}"
+                )
         for key, since in self.waiting_since.items():
             if since > self.step:
                 raise InternalError(f"{key} holds nodes since step {since} > {self.step}")

@@ -79,7 +79,8 @@ class State:
         for uid, member in self.pods.members.items():
             under_way = member.node is not None and uid in self.pods.evicted
             if (uid in assumed) != (member.state in ASSUMED or under_way):
-                raise InternalError(f"{uid} is {member.state.name}, the assumed pods disagree")
+                known = "is" if uid in assumed else "is not"
+                raise InternalError(f"{uid} is {member.state.name}, and {known} an assumed pod")
             if (uid in assumed) != (member.node is not None):
                 raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
         strangers = [uid for uid in assumed if uid not in self.pods.members]
@@ -87,17 +88,23 @@ class State:
             raise InternalError(f"{strangers} are not known pods")
 
     def _check_queued(self) -> None:
-        queued = {id(e) for e in (*self.queue.active, *self.queue.backoff)}
-        queued |= {id(e) for e in self.queue.unschedulable}
-        wanted = {id(m.entity) for m in self.pods.members.values() if len(m.entity)}
-        if queued != wanted:
-            raise InternalError("the entities with pending pods and the queued entities differ")
+        places = (*self.queue.active, *self.queue.backoff, *self.queue.unschedulable)
+        queued = {id(entity): entity.seq for entity in places}
+        wanted = {id(m.entity): m.entity.seq for m in self.pods.members.values() if len(m.entity)}
+        if queued.keys() != wanted.keys():
+            only = [queued[key] for key in queued.keys() - wanted.keys()]
+            lost = [wanted[key] for key in wanted.keys() - queued.keys()]
+            raise InternalError(
+                f"entities without pending pods are queued: {sorted(only)};"
+                f" entities with pending pods are not: {sorted(lost)}"
+            )
 
     def _check_attempts(self) -> None:
         for info in self.pods.registry:
             if bool(info.waiting) != (info.key in self.attempts.waiting_since):
+                since = self.attempts.waiting_since.get(info.key)
                 raise InternalError(
-                    f"{info.key}: {info.waiting} members wait, waiting_since disagrees"
+                    f"{info.key}: {info.waiting} members wait, waiting_since is {since}"
                 )
         for key in self.attempts.waiting_since:
             if self.pods.registry.get(key) is None:
@@ -105,14 +112,18 @@ class State:
         known = {id(member.entity) for member in self.pods.members.values()}
         for seq, entity in self.attempts.tried.items():
             if id(entity) not in known:
-                raise InternalError(f"entity {seq} was not tried, or is gone")
+                raise InternalError(f"entity {seq} was tried, and is of no known pod")
 
     def _check_reserved(self) -> None:
         entries, ledger = self.reservations.entries(), self.nodes.ledger
-        if any(entry not in ledger for entry in entries):
-            raise InternalError("capacity is nominated or promised, and not reserved")
+        missing = [(each.owner, each.node) for each in entries if each not in ledger]
+        if missing:
+            raise InternalError(f"capacity is nominated or promised, and not reserved: {missing}")
         if len(ledger) != len(entries):
-            raise InternalError("capacity is reserved for no nomination or reservation")
+            raise InternalError(
+                f"the ledger has {len(ledger)} entries,"
+                f" the nominations and the reservation have {len(entries)}"
+            )
 
     def _check_users(self) -> None:
         users: dict[Hashable, int] = {}
@@ -120,8 +131,11 @@ class State:
             signature = member.pod_class.signature
             users[signature] = users.get(signature, 0) + 1
         for signature, pod_class in self.pod_classes.by_signature.items():
-            if pod_class.users != users.pop(signature, 0):
-                raise InternalError(f"pod class {signature} miscounts its users")
+            counted = users.pop(signature, 0)
+            if pod_class.users != counted:
+                raise InternalError(
+                    f"pod class {signature}: users is {pod_class.users}, expected {counted}"
+                )
         if users:
             raise InternalError(f"pod classes {list(users)} are not known")
 
@@ -130,12 +144,19 @@ class State:
         for member in self.pods.members.values():
             signature = member.pod_class.signature
             if label_readers.is_pending(member) is not member.is_counted:
-                raise InternalError(f"{member.pod.uid} is counted as pending, or is not, wrongly")
+                expected = not member.is_counted
+                raise InternalError(
+                    f"{member.pod.uid}: is_counted is {member.is_counted}, expected {expected}"
+                )
             pending[signature] = pending.get(signature, 0) + member.is_counted
         readers: dict[str, int] = {}
         for signature, pod_class in self.pod_classes.by_signature.items():
-            if pod_class.pending != pending.get(signature, 0):
-                raise InternalError(f"pod class {signature} miscounts its pending pods")
+            counted_pending = pending.get(signature, 0)
+            if pod_class.pending != counted_pending:
+                raise InternalError(
+                    f"pod class {signature}: pending is {pod_class.pending},"
+                    f" expected {counted_pending}"
+                )
             for key in pod_class.labels if pod_class.pending else ():
                 readers[key] = readers.get(key, 0) + 1
         for info in self.pods.registry:

@@ -57,6 +57,7 @@ _MEMORY: Final = ("gangsched._core.", "gangsched.framework.")
 _COMPILED: Final = "gangsched._core._heap._c"
 _READ_ONLY: Final = (Snapshot,)
 """Mutable classes of the library whose objects are never changed after construction."""
+_HINT: Final = "add fork(), see gangsched.protocols.Forkable"
 
 
 def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
@@ -117,7 +118,7 @@ def _plugin(plugin: Any, name: str) -> Any:
         return _forked(plugin, name)
     if _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin)):
         return plugin
-    raise ProfileError("what_if", f"plugin {name!r} has state and no fork method")
+    raise ProfileError("what_if", f"plugin {name!r} has state and no fork method; {_HINT}")
 
 
 def _has_fork(thing: object) -> bool:
@@ -293,7 +294,7 @@ class _Fork:
         held = [*value.keys(), *value.values()] if kind is dict else value
         if kind in (list, set, deque, dict) and all(map(_is_value, held)):
             return cast("Any", kind(value))
-        problem = f"{value!r}, written under {key!r}, is mutable and has no fork method"
+        problem = f"{value!r}, written under {key!r}, is mutable and has no fork method; {_HINT}"
         raise ProfileError("what_if", problem)
 
 

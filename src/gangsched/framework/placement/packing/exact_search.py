@@ -153,8 +153,8 @@ class Search:
         """Return a placement that meets every need; None if there is none.
 
         Returns:
-            States, each with its number of nodes and what each node takes. The placement may
-            include more pods than needed.
+            States, each with its number of nodes and what each node takes. The fills may add up to
+            more pods than exist or are needed; the caller trims them.
 
         Raises:
             BudgetSpent: The budget is exhausted.

@@ -1,0 +1,122 @@
+"""How often groups were restarted, written on the groups, where the next leader reads it.
+
+The status of a PodGroup has no place for it in any API, and the status subresource changes nothing
+but the status. So it is two annotations of the group; see ``gangsched.objects.restarts``.
+
+Rules:
+  R1  a restart is written before the first of its pods is evicted. A leader that is replaced in
+      between has counted a restart that did not happen, never the other way round;
+  R2  a patch names the UID, so a group that was created anew is not changed;
+  R3  if the API server cannot be written to for *patience* seconds, the evictions go on: a gang
+      that is broken must not hold its nodes because of a count;
+  R4  of one group only the latest state waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, final
+from urllib.parse import quote
+
+from gangsched.errors import GangschedError
+from gangsched.events import GroupRestarted
+from gangsched.kubernetes._api import MERGE_PATCH
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._facts import GroupFacts
+from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.model import GroupKey
+from gangsched.objects.restarts import restart_annotations
+
+__all__ = ["RestartNotes"]
+
+_LANE: Final = "status"
+_GONE: Final = (404, 409, 422)
+"""The group is gone, or another one has its name."""
+
+_log = logging.getLogger("gangsched.kubernetes.restarts")
+
+
+@final
+class RestartNotes:
+    """Writes the restarts of groups.
+
+    Args:
+        requests: Sends requests.
+        cache: The cluster state.
+        patience: For how many seconds a write is tried, and evictions wait for it.
+    """
+
+    def __init__(self, requests: Requests, cache: Cache, *, patience: float = 10.0) -> None:
+        self._requests = requests
+        self._cache = cache
+        self._patience = patience
+        self._states: dict[GroupKey, tuple[int, float | None]] = {}
+        self._written: dict[GroupKey, asyncio.Event] = {}
+        self._queued = asyncio.Event()
+
+    def restarted(self, notice: GroupRestarted) -> None:
+        """Queue that a group is restarted."""
+        self._put(notice.group, notice.restarts, notice.until)
+
+    def bound(self, key: GroupKey) -> None:
+        """Queue that a group runs again, if its annotations say that it is being restarted."""
+        group = self._cache.cluster.pod_group(key)
+        waiting = self._states.get(key)
+        if waiting is not None:
+            self._put(key, waiting[0], None)
+        elif group is not None and group.restarting_until is not None:
+            self._put(key, group.restarts, None)
+
+    async def written(self, key: GroupKey | None) -> None:
+        """Wait until what is queued for a group is written, but not longer than the patience."""
+        event = None if key is None else self._written.get(key)
+        if event is None:
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                await event.wait()
+        except TimeoutError:
+            _log.warning("%s: its restart is not written; its pods are evicted all the same", key)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._queued.wait()
+            self._queued.clear()
+            for key in list(self._states):
+                restarts, until = self._states.pop(key)
+                try:
+                    await self._write(key, restarts, until)
+                except GangschedError as error:
+                    _log.warning("restarts not written: %s", error)
+                finally:
+                    if key not in self._states:
+                        self._written.pop(key).set()
+
+    def _put(self, key: GroupKey, restarts: int, until: float | None) -> None:
+        self._states[key] = (restarts, until)
+        self._written.setdefault(key, asyncio.Event())
+        self._queued.set()
+
+    async def _write(self, key: GroupKey, restarts: int, until: float | None) -> None:
+        facts = self._cache.group_facts(key)
+        if facts is None:
+            return
+        notes = restart_annotations(restarts, until)
+        response = await self._requests.send(
+            "PATCH",
+            _path(facts),
+            body=to_json({"metadata": {"uid": facts.identity.uid, "annotations": notes}}),
+            content_type=MERGE_PATCH,
+            lane=_LANE,
+            patience=self._patience,
+        )
+        if response.status >= 300 and response.status not in _GONE:
+            _log.warning("restarts not written: PATCH %s: %s", _path(facts), said(response))
+
+
+def _path(facts: GroupFacts) -> str:
+    dialect, group = facts.dialect, facts.group
+    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
+    return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}"

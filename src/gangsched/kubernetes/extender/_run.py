@@ -1,0 +1,142 @@
+"""``run_extender``: the extender, from the first request to the last.
+
+Rules:
+  R1  with several replicas one leads and answers. The others answer 503, and are not ready, so a
+      Service sends requests to the leader;
+  R2  the verbs have an address of their own: ``/metrics`` needs neither TLS nor their port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import cast
+
+from gangsched.configuration import Settings
+from gangsched.drivers._clock import epoch_seconds
+from gangsched.errors import InvalidValueError
+from gangsched.kubernetes._api import Api
+from gangsched.kubernetes._measure import Measures
+from gangsched.kubernetes._replica import Replica
+from gangsched.kubernetes._run import connect_to, credentials_of
+from gangsched.kubernetes._server import Server
+from gangsched.kubernetes.extender._desk import Desk
+from gangsched.kubernetes.extender._http import VerbServer
+from gangsched.kubernetes.extender._term import ExtenderTerm, Holding
+
+__all__ = ["run_extender", "server_context"]
+
+_log = logging.getLogger("gangsched.kubernetes.extender")
+
+
+async def run_extender(
+    settings: Settings | None = None,
+    *,
+    listen: tuple[str, int],
+    context: ssl.SSLContext | None = None,
+    holding: Holding | None = None,
+    stop: asyncio.Event | None = None,
+    api: Api | None = None,
+    plugins: Iterable[object] = (),
+    factories: Mapping[str, Callable[..., object]] | None = None,
+    serve: tuple[str, int] | None = None,
+    first_settled: Callable[[], object] | None = None,
+    listening: Callable[[int], object] | None = None,
+) -> None:
+    """Answer the extender's verbs of a stock kube-scheduler, until *stop* is set.
+
+    Args:
+        settings: The configuration; None for the defaults.
+        listen: The host and the port of the verbs.
+        context: The TLS context of the verbs; None for plain HTTP.
+        holding: How long requests are held back.
+        stop: Set it to end the run; None to run until the task is cancelled.
+        api: The API server; None to connect to the one that the configuration names.
+        plugins: Further plugins of the scheduler.
+        factories: By the name of a plugin, what makes it if the configuration enables it.
+        serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None for none.
+        first_settled: Called when nothing is left to decide for the first time.
+        listening: Called with the port of the verbs.
+
+    Raises:
+        GangschedError: The configuration is malformed, or the scheduler raised.
+        OSError: An address to serve at is in use.
+        ModuleNotFoundError: The extra ``kubernetes`` is not installed.
+    """
+    settings = Settings() if settings is None else settings
+    stop = asyncio.Event() if stop is None else stop
+    measures, further = Measures(settings), tuple(plugins)
+
+    async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
+        return ExtenderTerm(
+            api,
+            settings,
+            holding or Holding(),
+            further,
+            factories or {},
+            measures,
+            epoch_seconds,
+            may_write,
+            first_settled,
+        )
+
+    replica = Replica(settings.leader_election, stop, term, measures.leads)
+
+    def desk() -> Desk | None:
+        return None if replica.term is None else cast("ExtenderTerm", replica.term).desk
+
+    def problems() -> list[str]:
+        return ["another replica leads"] if replica.term is None else replica.problems()
+
+    verbs, pages = VerbServer(desk, measures.verb), Server(measures.pages(problems))
+    try:
+        port = await verbs.start(*listen, context)
+        _log.info("serving the verbs at %s:%d", listen[0], port)
+        if listening is not None:
+            listening(port)
+        if serve is not None:
+            port = await pages.start(*serve)
+            _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
+        lanes = {"ordinary": settings.client.bind_connections}
+        lanes["nominations"] = settings.client.bind_connections
+        credentials = credentials_of(settings)
+        connected = await connect_to(settings, credentials, **lanes) if api is None else api
+        try:
+            await replica.run(connected)
+        finally:
+            if api is None:
+                await connected.aclose()
+    finally:
+        await pages.stop()
+        await verbs.stop()
+
+
+def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
+    """Return the TLS context of the verbs.
+
+    Args:
+        certificate: The file with the certificate and its chain, as PEM.
+        key: The file with its key.
+        authority: The file with the authorities of client certificates. Every client then needs a
+            certificate. None to ask for none.
+
+    Raises:
+        InvalidValueError: A file is absent or malformed, or the key is not that of the certificate.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        expected = f"a certificate and its key: {error}"
+        raise InvalidValueError("tls", f"{certificate}, {key}", expected) from error
+    if authority is not None:
+        try:
+            context.load_verify_locations(authority)
+        except (OSError, ssl.SSLError) as error:
+            expected = f"certificates of authorities: {error}"
+            raise InvalidValueError("client-ca", str(authority), expected) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

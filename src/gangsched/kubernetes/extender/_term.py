@@ -1,0 +1,254 @@
+"""One term of the extender: the watches, the scheduler and the desk, put together.
+
+As ``gangsched.kubernetes._shell``, with these differences: only pods of groups are decided about;
+binds wait for kube-scheduler; kube-scheduler binds volumes, and writes events and conditions of
+pods. Nothing of the core differs.
+
+Rules:
+  R1  no request is answered before every listing is complete;
+  R2  at the end held members are withdrawn first, so that nothing waits for kube-scheduler; then
+      binds under way end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Final, final
+
+from attrs import define, frozen
+
+from gangsched.configuration import Settings, make_scheduler
+from gangsched.configuration.scheduler import releases_gangs
+from gangsched.errors import GangschedError
+from gangsched.events import Evict
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._api import Api
+from gangsched.kubernetes._bind import Binder
+from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._decode import PodDecoder
+from gangsched.kubernetes._demand import DemandMeter
+from gangsched.kubernetes._discovery import API_GROUPS
+from gangsched.kubernetes._echoes import WithoutEchoes
+from gangsched.kubernetes._effects import Effects
+from gangsched.kubernetes._evict import Evictor
+from gangsched.kubernetes._give_way import GiveWay
+from gangsched.kubernetes._group_status import GroupStatusWriter
+from gangsched.kubernetes._measure import Measures
+from gangsched.kubernetes._owner import Owner
+from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._recorder import EventRecorder
+from gangsched.kubernetes._requests import Requests
+from gangsched.kubernetes._shell import Shell, _Tasks
+from gangsched.kubernetes.extender._answers import Extender
+from gangsched.kubernetes.extender._desk import Desk
+from gangsched.kubernetes.extender._nominator import Nominator
+from gangsched.kubernetes.extender._ordinary import OrdinaryBinder
+from gangsched.model import GroupKey, Pod
+
+__all__ = ["ExtenderTerm", "Holding"]
+
+_LOOK: Final = 0.02
+_FLUSH: Final = 3.0
+"""Seconds that queued conditions and events of groups get at the end."""
+_NO_LIMIT: Final = 1_000_000
+"""Held binds count as under way for the driver; the desk limits those that are sent."""
+
+_log = logging.getLogger("gangsched.kubernetes.extender")
+
+
+@final
+@frozen(kw_only=True)
+class Holding:
+    """How long requests are held back.
+
+    Attributes:
+        timeout: For how many seconds a gang waits for the next of its members to be bound.
+        grace: For how many seconds ``filter`` waits for the scheduler at most, about a member of
+            which it has said nothing yet. kube-scheduler places no pod meanwhile.
+    """
+
+    timeout: float = 20.0
+    grace: float = 0.01
+
+
+@final
+@define(eq=False)
+class ExtenderTerm:
+    """Everything that works while this replica leads.
+
+    Attributes:
+        api: The API server.
+        settings: The configuration.
+        holding: How long requests are held back.
+        plugins: Further plugins of the scheduler.
+        factories: By the name of a plugin, what makes it.
+        measures: The metrics of the process.
+        clock: Seconds since 1970 that never go back.
+        may_write: Whether this replica leads at this moment.
+        first_settled: Called once, when nothing is left to decide for the first time.
+        desk: Answers the verbs; None before every listing is complete.
+    """
+
+    api: Api
+    settings: Settings
+    holding: Holding
+    plugins: Iterable[object]
+    factories: Mapping[str, Callable[..., object]]
+    measures: Measures
+    clock: Callable[[], float]
+    may_write: Callable[[], bool]
+    first_settled: Callable[[], object] | None = None
+    desk: Desk | None = None
+
+    def problems(self) -> list[str]:
+        """Return why it is not ready."""
+        return [] if self.desk is not None else ["not every resource is listed yet"]
+
+    async def run(self, stop: asyncio.Event, /) -> None:
+        """Answer until *stop* is set.
+
+        Raises:
+            GangschedError: The scheduler raised.
+        """
+        settings = self.settings
+        cache = Cache(settings.profile.scheduler_names, API_GROUPS, gangs_only=True)
+        owner = Owner(cache, self.clock)
+        self._scheduler(cache)  # a wrong profile fails before listing
+        watches = Shell(
+            self.api,
+            settings,
+            plugins=self.plugins,
+            factories=self.factories,
+            measures=self.measures,
+            clock=self.clock,
+            may_write=self.may_write,
+        )
+        tasks = _Tasks()
+        try:
+            if await watches.list_all(tasks, owner, stop):
+                await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
+        finally:
+            self.desk = None
+            await tasks.cancel()
+
+    def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
+        return make_scheduler(
+            self.settings,
+            cache.cluster,
+            plugins=self.plugins,
+            factories=self.factories,
+            membership=cache.membership,
+            preempts=preempts,
+        )
+
+    async def _decide(
+        self, tasks: _Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
+    ) -> None:
+        settings, cache = self.settings, owner.cache
+        connections = settings.client.event_connections
+        requests = Requests(self.api, seen=self.measures.request)
+        give_way = GiveWay(owner.binds)
+        status = StatusWriter(requests, cache, give_way, workers=connections)
+        events = EventRecorder(
+            requests,
+            give_way,
+            controller=settings.profile.scheduler_names[0],
+            clock=self.clock,
+            workers=connections,
+        )
+        self.measures.dropped(lambda: events.dropped)
+        scheduler = self._scheduler(cache, preempts=reads_budgets)
+
+        async def release(evict: Evict) -> None:
+            with suppress(GangschedError):  # looked at again within the bound
+                await evictor(evict)
+
+        partial = PartialGangs(cache, scheduler, release, self.clock, bound=settings.partial_bound)
+        effects = Effects(
+            cache, status, events, scheduler, partial, self.first_settled, of_pods=False
+        )
+        evictor = Evictor(
+            requests,
+            cache,
+            effects.is_victim,
+            effects.evicted,
+            respect_budgets=settings.respect_budgets,
+        )
+        nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
+        desk = self._desk(requests, owner, nominator)
+        driver = owner.begin(
+            WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
+            bind=desk,
+            evict=evictor,
+            effects=effects,
+            max_binds=_NO_LIMIT,
+            observers=(desk,),
+        )
+        for work in (status.run(), events.run(), nominator.run(), desk.run()):
+            tasks.start(work)
+        if settings.write_group_status:
+            groups = GroupStatusWriter(requests, cache, scheduler, events, workers=connections)
+            tasks.start(groups.run())
+        if settings.demand_interval:
+            meter = DemandMeter(
+                scheduler,
+                cache.cluster.nodes,
+                self.clock,
+                give_way,
+                self.measures.demand,
+                interval=settings.demand_interval,
+            )
+            tasks.start(meter.run())
+        if releases_gangs(settings):
+            tasks.start(partial.run())
+        self.measures.held(lambda: desk.held)
+        self.desk = desk
+        _log.info("answering: %r", cache.cluster)
+        running = asyncio.create_task(driver.run())
+        try:
+            await tasks.until(asyncio.shield(running), stop)
+            self.desk = None
+            desk.close()
+            if not running.done():
+                driver.stop()
+                await asyncio.wait((running,), timeout=settings.drain)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH):
+                    while len(status) or len(events) or len(nominator):
+                        await asyncio.sleep(_LOOK)
+        finally:
+            effects.close()
+            desk.close()
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+        if not running.cancelled():
+            running.result()
+
+    def _desk(self, requests: Requests, owner: Owner, nominator: Nominator) -> Desk:
+        cache = owner.cache
+
+        def group(pod: Pod) -> GroupKey | None:
+            claim = cache.membership(pod)
+            return None if claim is None else claim.group
+
+        extender = Extender(cache.cluster, group, timeout=self.holding.timeout)
+        for uid in cache.conditions:
+            extender.plans.refuse(uid)  # refused by an earlier process: the decision wakes it
+        binder = Binder(requests, cache, PodDecoder(), owner.tell, self.may_write)
+        return Desk(
+            extender,
+            cache,
+            self.settings.profile.scheduler_names,
+            binder,
+            OrdinaryBinder(requests),
+            nominator,
+            owner.tell,
+            self.clock,
+            max_binds=self.settings.client.bind_connections,
+            grace=self.holding.grace,
+        )

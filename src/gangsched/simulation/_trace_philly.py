@@ -1,0 +1,182 @@
+"""The job log of Microsoft's Philly cluster, ``cluster_job_log``, as it was published.
+
+A JSON list with one object for each job: ``jobid``, ``vc``, ``submitted_time`` and ``attempts``,
+which have a ``start_time``, an ``end_time`` and a ``detail`` of servers with their GPUs. Source:
+the README of msr-fiddle/philly-traces; Jeon et al., ATC'19.
+
+Rules:
+  R1  a job has one worker for each GPU of its first attempt, as in Gavel's version of the trace.
+      Where its attempts ran does not count;
+  R2  its run time is the sum of its attempts, since each held the GPUs. An attempt counts if it has
+      a start and, later, an end: the log lacks some;
+  R3  the virtual cluster is the tenant; time begins with the first submission;
+  R4  a job without GPUs, a submission or a run time is left out and counted in ``skipped``. It was
+      cancelled while it waited, or ran on at the end of the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, cast, final
+
+from gangsched.errors import TraceError
+from gangsched.resources import Resources
+from gangsched.simulation._json_list import objects_of
+from gangsched.simulation._trace_formats import MOST_WORKERS
+from gangsched.simulation._trace_jobs import TraceJob
+
+__all__ = ["PhillyReader"]
+
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
+_ABSENT: Final = (None, "", "None")
+"""How the log writes that a time is not known."""
+_LONGEST_SHOWN: Final = 80
+_REQUESTS: Final = Resources({"nvidia.com/gpu": 1})
+
+
+@final
+class PhillyReader:
+    """Reads a log once.
+
+    Args:
+        lines: The lines of the file.
+        file: Its name for errors.
+        origin: The instant of the first submission, as ``first`` of an earlier reader.
+
+    Attributes:
+        first: The earliest submission that was read, in seconds of its clock; 0 if there is none.
+        left_out: The number of jobs that were left out.
+        without_time: The number of attempts of other jobs that do not count.
+    """
+
+    def __init__(self, lines: Iterable[str], file: str, *, origin: float = 0.0) -> None:
+        self._lines = lines
+        self._file = file
+        self._origin = origin
+        self._first: float | None = None
+        self.left_out = 0
+        self.without_time = 0
+
+    @property
+    def first(self) -> float:
+        """The earliest submission of a job that was not left out."""
+        return 0.0 if self._first is None else self._first
+
+    def __iter__(self) -> Iterator[tuple[int, TraceJob]]:
+        """Yield the first line and the job of each object."""
+        for line, given in objects_of(self._lines, self._file):
+            job = self._job(_Fields(self._file, line, "", given))
+            if job is None:
+                self.left_out += 1
+            else:
+                yield line, job
+
+    def skipped(self) -> tuple[str, ...]:
+        """Return one sentence for each part that was not taken over."""
+        notes = ["a worker has one GPU; status, user and the servers of attempts do not count"]
+        if self.without_time:
+            count = f"{self.without_time} attempts have"
+            notes.append(f"{count} no start, or no end after it, and count as no time")
+        if self.left_out:
+            count = f"{self.left_out} jobs have"
+            notes.append(f"{count} no GPUs, no submission or no run time and were left out")
+        return tuple(f"{self._file}: {note}" for note in notes)
+
+    def _job(self, given: _Fields) -> TraceJob | None:
+        name, tenant = given.name("jobid"), given.name("vc")
+        submitted = given.instant("submitted_time")
+        attempts = list(given.objects("attempts"))
+        workers = _gpus(attempts[0]) if attempts else 0
+        if workers > MOST_WORKERS:
+            raise attempts[0].problem("detail", f"expected at most {MOST_WORKERS} GPUs")
+        ran, without_time = 0, 0
+        for attempt in attempts:
+            start, end = attempt.instant("start_time"), attempt.instant("end_time")
+            if start is None or end is None or end <= start:
+                without_time += 1
+            else:
+                ran += end - start
+        if submitted is None or not workers or not ran:
+            return None
+        self.without_time += without_time
+        self._first = submitted if self._first is None else min(self._first, submitted)
+        at = submitted - self._origin
+        return TraceJob(name, at, workers, _REQUESTS, str(ran), namespace=tenant)
+
+
+def _gpus(attempt: _Fields) -> int:
+    return sum(len(server.texts("gpus")) for server in attempt.objects("detail"))
+
+
+@final
+class _Fields:
+    """An object of the log, whose values are checked one by one."""
+
+    def __init__(self, file: str, line: int, path: str, given: Mapping[str, Any]) -> None:
+        self._file, self._line, self._path, self._given = file, line, path, given
+
+    def problem(self, field: str, problem: str) -> TraceError:
+        """Return an error about a field."""
+        return TraceError(self._file, self._line, f"{self._path}{field}", problem)
+
+    def name(self, field: str) -> str:
+        """Return a string that is a part of a key."""
+        value = self._value(field)
+        if not isinstance(value, str) or not value.strip() or "/" in value or _is_broken(value):
+            raise self._refuse(field, "a non-empty string without a slash", value)
+        return value
+
+    def instant(self, field: str) -> int | None:
+        """Return a time in seconds; None if it is not known."""
+        value = self._value(field)
+        if value in _ABSENT:
+            return None
+        if isinstance(value, str) and _TIME.fullmatch(value):
+            try:
+                return int(datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp())
+            except ValueError:
+                pass
+        raise self._refuse(field, "a time such as '2017-10-07 01:12:09', or null", value)
+
+    def objects(self, field: str) -> Iterator[_Fields]:
+        """Yield the objects of a list."""
+        for number, value in enumerate(self._list(field)):
+            place = f"{field}[{number}]"
+            if not isinstance(value, dict):
+                raise self._refuse(place, "an object", value)
+            path = f"{self._path}{place}."
+            yield _Fields(self._file, self._line, path, cast("dict[str, Any]", value))
+
+    def texts(self, field: str) -> list[str]:
+        """Return the strings of a list."""
+        values = self._list(field)
+        for number, value in enumerate(values):
+            if not isinstance(value, str):
+                raise self._refuse(f"{field}[{number}]", "a string", value)
+        return cast("list[str]", values)
+
+    def _list(self, field: str) -> list[object]:
+        value = self._value(field)
+        if not isinstance(value, list):
+            raise self._refuse(field, "a list", value)
+        return cast("list[object]", value)
+
+    def _value(self, field: str) -> Any:
+        if field not in self._given:
+            raise self.problem(field, "is missing")
+        return self._given[field]
+
+    def _refuse(self, field: str, expected: str, value: object) -> TraceError:
+        return self.problem(field, f"expected {expected}, got {_shown(value)}")
+
+
+def _is_broken(text: str) -> bool:
+    """Return whether a string has half of a surrogate pair, which cannot be printed."""
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:60]}..."

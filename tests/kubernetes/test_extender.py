@@ -1,0 +1,214 @@
+"""A stock kube-scheduler with the extender: gangs that are whole, and pods without a gang beside.
+
+The demonstration of the seeds is in ``test_demonstrations``; here is what may go wrong beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from attrs import define, field
+
+from support.control_plane import ControlPlane, Process
+from support.extended_cluster import extended_configuration, start_extender
+
+pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
+
+SCHEDULER: Final = "extended"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+_PATIENCE: Final = 90.0
+
+
+@define(eq=False)
+class Extended:
+    """A cluster of which the pods are placed by a stock kube-scheduler with the extender.
+
+    Attributes:
+        plane: The control plane.
+        namespace: Where the pods are.
+        folder: Where the extender logs.
+        extender: The extender, once it was started.
+        scheduler: kube-scheduler, once it was started.
+    """
+
+    plane: ControlPlane
+    namespace: str
+    folder: Path
+    extender: Process = field(init=False)
+    scheduler: Process = field(init=False)
+
+    def start(self, **args: Any) -> None:
+        """Start both programs, with the arguments of plugins of kube-scheduler."""
+        self.extender, url = start_extender(self.plane, self.folder, names=[SCHEDULER])
+        configuration = extended_configuration(url, [SCHEDULER])
+        (profile,) = configuration["profiles"]
+        profile["pluginConfig"] = [{"name": name, "args": each} for name, each in args.items()]
+        self.scheduler = self.plane.start_scheduler(configuration, features={})
+
+    def add_node(self, name: str, labels: Mapping[str, str] | None = None, **offered: str) -> None:
+        """Add a node."""
+        offers = {"cpu": "8", "memory": "32Gi", "pods": "110", **offered}
+        labels = {"kubernetes.io/hostname": name, **(labels or {})}
+        status = {"allocatable": offers, "capacity": offers}
+        body = {"metadata": {"name": name, "labels": labels}, "status": status}
+        self.plane.admin.create("/api/v1/nodes", body)
+
+    def add_group(self, name: str, size: int) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        body = {"metadata": {"name": name}, "spec": spec}
+        self.plane.admin.create(_GROUPS.format(self.namespace), body)
+
+    def add_pod(self, name: str, group: str | None = None, cpu: str = "1", **more: Any) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        spec: dict[str, Any] = {"schedulerName": SCHEDULER, "containers": [container], **more}
+        if group is not None:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        self.plane.admin.create(self._pods, {"metadata": {"name": name}, "spec": spec})
+
+    def add_gang(self, name: str, size: int, **more: Any) -> None:
+        self.add_group(name, size)
+        for number in range(size):
+            self.add_pod(f"{name}-{number}", name, **more)
+
+    def nodes(self, prefix: str = "") -> list[str | None]:
+        """Return the node of each pod whose name begins so."""
+        pods = self.plane.admin.items(self._pods)
+        found = [pod for pod in pods if pod["metadata"]["name"].startswith(prefix)]
+        return [pod["spec"].get("nodeName") for pod in found]
+
+    def until(self, what: str, true: Callable[[], object]) -> None:
+        until = time.monotonic() + _PATIENCE
+        while not true():
+            if time.monotonic() > until:
+                raise AssertionError(f"{what}\n{self.extender.log_tail()}{self.nodes()}")
+            time.sleep(0.05)
+
+    def until_bound(self, prefix: str = "") -> None:
+        self.until(f"{prefix} is bound", lambda: self.nodes(prefix) and all(self.nodes(prefix)))
+
+    def until_refused(self, name: str, text: str) -> None:
+        def says() -> bool:
+            pod = self.plane.admin.get(f"{self._pods}/{name}")
+            found = pod["status"].get("conditions", [])
+            return any(text in condition.get("message", "") for condition in found)
+
+        self.until(f"{name} says {text!r}", says)
+
+    @property
+    def _pods(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Extended]:
+    control_plane.admin.delete("/api/v1/nodes")
+    found = Extended(control_plane, namespace, tmp_path)
+    try:
+        yield found
+    finally:
+        for each in ("scheduler", "extender"):
+            running: Process | None = getattr(found, each, None)
+            if running is not None:
+                running.stop()
+
+
+def test_two_gangs_that_exclude_each_other_do_not_share_the_nodes(cluster: Extended) -> None:
+    """Pod by pod each would get a part, and none would start."""
+    cluster.start()
+    cluster.add_group("a", 4)
+    cluster.add_group("b", 4)
+    for number in range(4):  # interleaved, as controllers create them
+        cluster.add_pod(f"a-{number}", "a")
+        cluster.add_pod(f"b-{number}", "b")
+    for name in "mn":
+        cluster.add_node(name, cpu="3")
+    cluster.until("one is bound", lambda: any(None not in cluster.nodes(name) for name in "ab"))
+    time.sleep(1.0)
+    counts = sorted(sum(1 for node in cluster.nodes(name) if node) for name in "ab")
+    assert counts == [0, 4]
+    for name in "op":
+        cluster.add_node(name, cpu="3")
+    cluster.until_bound()
+
+
+def test_last_member_wakes_those_that_were_refused(cluster: Extended) -> None:
+    cluster.start()
+    cluster.add_node("n")
+    cluster.add_group("g", 3)
+    for number in range(2):
+        cluster.add_pod(f"g-{number}", "g")
+    cluster.until_refused("g-1", "incomplete")
+    time.sleep(3.0)  # nothing else happens in the cluster by now
+    cluster.add_pod("g-2", "g")
+    began = time.monotonic()
+    cluster.until_bound("g")
+    assert time.monotonic() - began < 30.0  # kube-scheduler alone would wake them after 5 minutes
+
+
+def test_ordinary_pods_and_gangs_share_nodes_without_oversubscription(cluster: Extended) -> None:
+    cluster.start()
+    for number in range(4):
+        cluster.add_node(f"n{number}", cpu="8")
+    for number in range(4):
+        cluster.add_gang(f"g{number}", 4)
+        for solo in range(4):
+            cluster.add_pod(f"solo-{number}-{solo}")
+    cluster.until_bound()
+    found = [node for node in cluster.nodes() if node is not None]
+    assert len(found) == 32
+    assert all(found.count(f"n{number}") == 8 for number in range(4))
+
+
+def test_gang_goes_elsewhere_when_kube_scheduler_refuses_the_decided_node(
+    cluster: Extended,
+) -> None:
+    """The filter is one of kube-scheduler's own configuration, which the extender does not know."""
+    term = {"matchExpressions": [{"key": "usable", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    cluster.start(NodeAffinity={"addedAffinity": required})
+    cluster.add_node("refused", cpu="16")
+    cluster.add_node("taken", {"usable": ""}, cpu="4")
+    cluster.add_gang("g", 2)
+    cluster.until_bound("g")
+    assert set(cluster.nodes("g")) == {"taken"}
+
+
+def test_gangs_start_after_the_extender_and_kube_scheduler_were_killed(
+    cluster: Extended,
+) -> None:
+    cluster.start()
+    cluster.add_node("n", cpu="2")
+    cluster.add_gang("g", 3)
+    cluster.until_refused("g-2", "cpu is short")
+    cluster.extender.kill()
+    cluster.scheduler.kill()
+    cluster.start()
+    cluster.add_node("m", cpu="2")
+    cluster.until_bound("g")
+
+
+def test_extender_that_is_away_lets_no_pod_be_bound(cluster: Extended) -> None:
+    cluster.start()
+    cluster.extender.kill()
+    cluster.add_node("n")
+    cluster.add_gang("g", 2)
+    cluster.add_pod("solo")
+    cluster.until_refused("solo", "connection refused")
+    time.sleep(1.0)
+    assert not any(cluster.nodes())
+
+
+def test_large_gang_is_bound_whole_on_more_nodes_than_kube_scheduler_looks_at(
+    cluster: Extended,
+) -> None:
+    """With 300 nodes, kube-scheduler sends a sample: the decided node may be missing in it."""
+    cluster.start()
+    for number in range(300):
+        cluster.add_node(f"n{number}", cpu="1")
+    cluster.add_gang("g", 60)
+    cluster.until_bound("g")
+    assert len(set(cluster.nodes("g"))) == 60
