@@ -73,7 +73,7 @@ def look(
     shown = settings.cluster.pod(uid)
     if shown is not None and shown.uid != uid:
         raise ClusterStateError(uid, f"is shown by the cluster state as the pod {shown.uid}")
-    seen = None if shown is None else ask(settings, pod_classes, shown)
+    seen = None if shown is None else ask(settings, pod_classes, shown, call.alike)
     call.seen[uid] = seen
     return seen
 
@@ -149,6 +149,7 @@ def everything(state: State) -> None:
 def close(nodes: Nodes, call: CurrentCall) -> None:
     """Forget what was read: it holds in this call only."""
     call.seen.clear()
+    call.alike.clear()
     call.seen_specs.clear()
     call.arrived.clear()
     nodes.forget_looks()
@@ -183,10 +184,22 @@ def _may_let_in(info: PodGroupInfo, member: Member, seen: Seen | None) -> bool:
     return (seen.claim.min_available, seen.pod.priority) != info.claims.get(uid)
 
 
-def ask(settings: Settings, pod_classes: PodClasses, shown: Pod) -> Seen:
+def ask(
+    settings: Settings,
+    pod_classes: PodClasses,
+    shown: Pod,
+    alike: dict[Hashable, Any] | None = None,
+) -> Seen:
     """Return a pod with what membership and plugins say of it.
 
     What plugins say of pods with equal signatures is equal, so they are asked once for a class.
+
+    Args:
+        settings: The settings.
+        pod_classes: The known classes.
+        shown: The pod.
+        alike: Pods of classes that are not known yet, which this call has read; one is added. A
+            listing reads every pod before it makes the first class.
 
     Raises:
         PluginError: ``membership`` or a plugin raised, or returned a value of a wrong type.
@@ -202,7 +215,11 @@ def ask(settings: Settings, pod_classes: PodClasses, shown: Pod) -> Seen:
     if claim is not None and not isinstance(claim, Membership):
         raise _misbehaved(shown, f"returned {claim!r}")
     signature = signatures.signature(settings, shown)
-    known = pod_classes.by_signature.get(signature) if settings.profile.signed else None
+    known: Any = None
+    if settings.profile.signed:
+        known = pod_classes.by_signature.get(signature)
+        if known is None and alike is not None:
+            known = alike.get(signature)
     if known is not None:
         return Seen(
             shown,
@@ -218,9 +235,12 @@ def ask(settings: Settings, pod_classes: PodClasses, shown: Pod) -> Seen:
     labels = signatures.labels_read(settings, shown)
     reads_pods, watches_pods, carried = signatures.pods_read(settings, shown)
     objects = signatures.objects_read(settings, shown)
-    return Seen(
+    seen = Seen(
         shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects
     )
+    if alike is not None and settings.profile.signed:
+        alike[signature] = seen
+    return seen
 
 
 def _misbehaved(shown: Pod, problem: str) -> PluginError:

@@ -103,7 +103,9 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Reservations: Held(kept="nominations overdue backfill"),
     CurrentCall: Held(
-        kept="out deferred", anew="touched", passing="seen seen_specs arrived refused complete"
+        kept="out deferred",
+        anew="touched",
+        passing="seen alike seen_specs arrived refused complete",
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",

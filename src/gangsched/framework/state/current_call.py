@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, final
 
 from attrs import define, field
@@ -30,6 +30,7 @@ class CurrentCall:
         deferred: What plugins raised in steps that cannot stop half-way; raised at the end of the
             call.
         seen: The pods that the call has read, with their claims and signatures.
+        alike: By signature, the first pod of each new equivalence class that the call has read.
         seen_specs: The specifications that the call has read.
         arrived: Pending pods that the call found on a node, by node.
         complete: A bundle that was found to be complete in this step, with the group that stands in
@@ -43,6 +44,7 @@ class CurrentCall:
     out: list[Effect] = field(factory=list[Effect])
     deferred: list[GangschedError] = field(factory=list[GangschedError])
     seen: dict[PodUID, Any] = field(factory=dict[PodUID, Any])
+    alike: dict[Hashable, Any] = field(factory=dict[Hashable, Any])
     seen_specs: dict[GroupKey, PodGroup | None] = field(factory=dict[GroupKey, PodGroup | None])
     arrived: dict[NodeName, dict[PodUID, None]] = field(factory=dict[NodeName, dict[PodUID, None]])
     complete: tuple[Bundle, GroupKey] | tuple[()] = ()
