@@ -158,8 +158,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 wakes[way].append(_wake_up(cluster, plane, way, 0.5))
                 process.stop()
                 print(f"{number} wake-up {way} {wakes[way][-1]:.3f}", flush=True)
-    print(f"\n{options.gangs} gangs of {options.size}, {options.nodes} nodes, {options.rounds}")
-    print(f"rounds, {options.runs} wake-ups; {os.cpu_count()} cores, load {load:.1f}\n")
+    print(
+        f"\n{options.gangs} gangs of {options.size}, {options.nodes} nodes,"
+        f" {options.rounds} rounds, {options.runs} wake-ups;"
+        f" {os.cpu_count()} cores, load {load:.1f}\n"
+    )
     print(_table(figures, wakes))
 
 

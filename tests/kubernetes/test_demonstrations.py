@@ -21,6 +21,8 @@ def test_demonstration_shows_what_it_says(job: str, tmp_path: Path) -> None:
     said: list[str] = []
     with OnACluster(tmp_path, say=said.append) as cluster:
         DEMONSTRATIONS[job](cluster)
+        for process in cluster.installed.started:
+            assert "forbidden" not in process.log.read_text(encoding="utf-8")
     text = "\n".join(said)
     if job == "stock":
         assert text.count("Pending ") == 2

@@ -138,6 +138,25 @@ def test_nominated_node_that_kube_scheduler_refuses_withdraws_the_gang_and_is_pa
     assert len(again) == 2
 
 
+def test_bound_member_ends_the_doubling_of_pauses_and_a_deleted_node_has_none() -> None:
+    a, node = member("a"), NodeName("m")
+    asked = extender(a)
+
+    def paused_until(now: float) -> float | None:
+        asked.observe([bind("a", "m")], now)
+        asked.filter(Asked(a, nominated="m"), ["n"], now)
+        return asked.next_deadline()
+
+    assert paused_until(0.0) == 2.0
+    asked.advance(2.0)
+    assert paused_until(2.0) == 6.0
+    asked.advance(6.0)
+    asked.ended(bind("a", "m"), is_bound=True)
+    assert paused_until(6.0) == 8.0
+    asked.node_is_gone(node)
+    assert asked.next_deadline() is None
+
+
 def test_member_that_is_here_and_is_refused_by_kube_scheduler_is_woken_again() -> None:
     """kube-scheduler has given up the first request, and this process has not seen that yet."""
     a, b = member("a"), member("b")

@@ -153,6 +153,21 @@ def test_decision_about_two_groups_joins_what_is_held_back_of_both() -> None:
     plans._check()
 
 
+def test_late_member_of_a_joined_group_is_waited_for_by_all() -> None:
+    third = GroupKey("default/k")
+    plans = Plans(timeout=10.0)
+    plans.decided({G: [bind("a")]}, 0.0)
+    plans.decided({H: [bind("b")], third: [bind("c")]}, 0.0)
+    plans.decided({G: [bind("d")], H: [bind("e")]}, 0.0)
+    plans.decided({third: [bind("f")]}, 0.0)
+    plans._check()
+    for name in "abcde":
+        assert plans.arrive(uid(name), "n", 0.0) == []
+    (released,) = plans.arrive(uid("f"), "n", 0.0)
+    assert isinstance(released, Release)
+    assert len(released.binds) == 6
+
+
 def test_late_member_of_a_released_gang_waits_for_no_other() -> None:
     a, late = bind("a"), bind("late")
     plans = decided(a)

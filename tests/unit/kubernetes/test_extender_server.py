@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 import trustme
+from attrs import evolve
 
 from gangsched.errors import InvalidValueError
 from gangsched.kubernetes.extender import Holding, run_extender, server_context
@@ -164,6 +165,19 @@ async def test_problem_of_an_ordinary_bind_is_passed_on() -> None:
 
 
 @on_a_loop
+async def test_member_whose_bind_was_refused_waits_for_another_decision() -> None:
+    api = cluster()
+    (name,) = gang(api, 1)
+    settings = evolve(ALONE, initial_backoff=60.0, maximum_backoff=60.0)
+    async with extending(api, settings) as asking:
+        node = await asking.decided(name, NAMES)
+        api.fault = lambda _method, path: refused(422) if path.endswith("/binding") else None
+        assert await asking.bind(name, node) != ""
+        async with asyncio.timeout(5.0):
+            assert "nothing is decided" in await asking.bind(name, node)
+
+
+@on_a_loop
 async def test_deleted_member_lets_the_others_be_told() -> None:
     api = cluster()
     names = gang(api, 2)
@@ -185,7 +199,8 @@ async def test_members_that_were_refused_before_a_restart_are_nominated() -> Non
         assert pod is not None
         pod["status"]["conditions"] = [{**condition, "message": "0/3 nodes are available"}]
         api.put(PODS, pod)
-    async with extending(api):
+    # a withdrawal would wake them, too, much later
+    async with extending(api, holding=Holding(timeout=60.0, grace=0.0)):
         api.put(NODES, node_json("late", gpu=1))
         await until(lambda: all(nominated(api, name) for name in names))
 

@@ -69,7 +69,7 @@ class View(Protocol):
         ...
 
     def pods_on(self, node: str, /) -> Iterable[Pod]:
-        """Return the pods of a node."""
+        """Return the pods that are assigned to a node and have not finished."""
         ...
 
 
@@ -303,7 +303,7 @@ class Extender:
         node = self._view.node(name)
         if node is None:
             return True
-        pods = {each.uid: each for each in self._view.pods_on(name) if not each.is_finished}
+        pods = {each.uid: each for each in self._view.pods_on(name)}
         for uid in self.plans.pods_for(name):
             decided = self._view.pod(uid)
             if decided is not None:

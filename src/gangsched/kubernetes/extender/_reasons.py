@@ -2,11 +2,11 @@
 
 Rules:
   R1  a reason that is about one pod alone, such as a malformed claim, comes before that of its
-      group. The reason why a pod found no node counts for members of started groups only: before,
-      that of the group is the same for all members;
-  R2  a reason stays the same from one attempt to the next, unless the scheduler says another one.
-      kube-scheduler writes it to the pod, and each change would wake the pod;
-  R3  what is kept is bounded: the oldest reasons are forgotten.
+      group;
+  R2  the reason why a pod found no node counts if its group has none: then the group has started;
+  R3  a reason changes only when the scheduler says another one. kube-scheduler writes it to the
+      pod, and that write wakes the pod;
+  R4  what is kept is bounded: the oldest reasons are forgotten.
 """
 
 from __future__ import annotations
