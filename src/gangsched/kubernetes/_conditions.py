@@ -28,6 +28,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
@@ -145,9 +146,7 @@ class StatusWriter:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _worker in range(self._workers):
-                group.create_task(self._work())
+        await run_workers(self._workers, self._work)
 
     async def _work(self) -> None:
         while True:

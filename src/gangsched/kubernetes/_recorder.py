@@ -27,6 +27,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._workers import run_workers
 
 __all__ = ["EventRecorder", "Regarding"]
 
@@ -175,9 +176,7 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Create Events until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _worker in range(self._workers):
-                group.create_task(self._work())
+        await run_workers(self._workers, self._work)
 
     async def _work(self) -> None:
         while True:

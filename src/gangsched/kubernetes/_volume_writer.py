@@ -27,6 +27,7 @@ from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._objects import WATCHED, ObjectDecoder
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.kubernetes._volume_patches import node_selection, volume_binding
+from gangsched.kubernetes._workers import run_workers
 
 __all__ = ["VolumeRefusedError", "VolumeWriter"]
 
@@ -80,9 +81,7 @@ class VolumeWriter:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _worker in range(self._workers):
-                group.create_task(self._work())
+        await run_workers(self._workers, self._work)
 
     async def _work(self) -> None:
         while True:

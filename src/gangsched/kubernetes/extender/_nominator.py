@@ -18,6 +18,7 @@ from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import status_patch
 from gangsched.kubernetes._requests import Requests, said
+from gangsched.kubernetes._workers import run_workers
 from gangsched.model import NodeName, Pod, PodUID
 
 __all__ = ["Nominator"]
@@ -65,9 +66,7 @@ class Nominator:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _worker in range(self._workers):
-                group.create_task(self._work())
+        await run_workers(self._workers, self._work)
 
     async def _work(self) -> None:
         while True:
