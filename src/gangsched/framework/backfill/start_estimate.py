@@ -216,7 +216,7 @@ def _plan_without(
             now=now,
         ):
             return None
-        found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now)
+        found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now, explains=False)
     return found if isinstance(found, Plan) else None
 
 

@@ -41,6 +41,7 @@ def plan_gang(
     now: float,
     budget: int | None = None,
     work: Work | None = None,
+    explains: bool = True,
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
     """Look for nodes for a gang, and assume none.
 
@@ -51,6 +52,7 @@ def plan_gang(
         budget: The number of steps that greedy plans and searches may take together; None for
             the scheduler's own.
         work: What the decision has taken before; None for nothing. The steps are added to it.
+        explains: Whether the reasons of a failure are wanted, or only that there is no plan.
 
     Returns:
         The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
@@ -81,7 +83,15 @@ def plan_gang(
         ):
             return kept, refused, cycles
         found = gang_placement.place(
-            state, groups, ready_members, cycles, asked, now=now, budget=budget, work=work
+            state,
+            groups,
+            ready_members,
+            cycles,
+            asked,
+            now=now,
+            budget=budget,
+            work=work,
+            explains=explains,
         )
     return found, refused, cycles
 

@@ -67,6 +67,7 @@ def place(
     now: float,
     budget: int | None = None,
     work: Work | None = None,
+    explains: bool = True,
 ) -> Plan | UnschedulableMember:
     """Return a plan for members of groups that start together, or a member that does not fit.
 
@@ -139,6 +140,7 @@ def place(
         work,
         work.steps,
         checks,
+        explains,
     )
     if checks:
         found = _place_by_node(task, groups)
@@ -369,6 +371,8 @@ def _unschedulable(
         diagnosis: Why no node took the member after its siblings were placed; None if the
             constraints among them were not looked at.
     """
+    if not task.explains:
+        return UnschedulableMember(member.pod.uid, member.pod.key, "no placement was found", None)
     after_siblings = diagnosis
     nowhere = _needed_and_nowhere(task)
     if nowhere is not None:

@@ -119,9 +119,9 @@ def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind
     """Look for how many members fit at most, if only one thing is asked for.
 
     Positions from which the number that is asked for cannot be reached were given up, so more may
-    fit than were met.
+    fit than were met. Nothing is looked for if the reasons of a failure are not wanted.
     """
-    if len(run.task.asks) > 1:
+    if len(run.task.asks) > 1 or not run.task.explains:
         return proof
     ask = next(iter(run.task.asks))
     most, fits, steps = run.most[0], proof.fits, proof.steps

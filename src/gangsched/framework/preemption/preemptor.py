@@ -231,7 +231,7 @@ class GangPreemptor:
             return None
         budget = left if self.budget is None else min(self.budget, left)
         found, refused, cycles = gang_layout.plan_gang(
-            state, self.entity, now=self.now, budget=budget, work=self._work
+            state, self.entity, now=self.now, budget=budget, work=self._work, explains=False
         )
         if refused is None:
             self._cycles = cycles

@@ -122,6 +122,7 @@ def pack(
     *,
     budget: int = 10_000,
     work: Work | None = None,
+    explains: bool = True,
 ) -> Packed[N, P] | Impossible[P] | BudgetExhausted:
     """Decide whether pods can be placed so that every quota is met at once.
 
@@ -139,6 +140,8 @@ def pack(
             included; see ``packing.budget``. With 0, only as many greedy passes and bounds are
             made as fit into the operations that are not counted.
         work: The operations that the decision has taken before; None for none.
+        explains: Whether to look for the reasons of an impossible placement. Otherwise the first
+            quota is named, with the bound that is known without a search.
 
     Raises:
         InvalidValueError: *budget* or a number of nodes is not an int >= 0, or a
@@ -164,7 +167,9 @@ def pack(
     found = _decide(problem, left)
     if isinstance(found, BudgetExhausted):
         return found
-    return _reason(problem, quotas, left) if found is None else _packed(problem, found, left)
+    if found is not None:
+        return _packed(problem, found, left)
+    return _reason(problem, quotas, left) if explains else _unexplained(problem, quotas, left)
 
 
 def _need(quota: Quota[P], demands: Iterable[Demand[P]]) -> Need:
@@ -229,6 +234,14 @@ def _necessary(problem: _AnyProblem, fills: _Fills) -> list[int]:
 
 
 # Reasons ----------------------------------------------------------------------------------
+
+
+def _unexplained(problem: _AnyProblem, quotas: Sequence[Quota[P]], budget: Budget) -> Impossible[P]:
+    """Return that the quotas cannot be met, without a search for the reason. O(kinds)."""
+    need = problem.needs[0]
+    pending = need.placed(problem.counts)
+    fits = min(pending, need.at_least - 1)
+    return Impossible(quotas[0], fits, False, True, pending, None, False, budget.steps)
 
 
 def _reason(problem: _AnyProblem, quotas: Sequence[Quota[P]], budget: Budget) -> Impossible[P]:
