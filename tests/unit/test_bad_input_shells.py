@@ -157,8 +157,8 @@ NO_PODS: dict[str, list[Any]] = {
     "deletionTimestamp": [5, NAN, "soon"],
 }
 CHANGES = [
-    *[says(f"the change {x!r}", x, "") for x in NO_CHANGES],
-    *[says(f"a change of type {x!r}", {"type": x, "object": pod()}, "") for x in NO_TYPES],
+    *[says(f"the change {x!r}", x, "type" if x == {} else "") for x in NO_CHANGES],
+    *[says(f"a change of type {x!r}", {"type": x, "object": pod()}, "type") for x in NO_TYPES],
     *[says(f"the object {x!r}", {"type": "ADDED", "object": x}, "") for x in NO_OBJECTS],
     says("no object", {"type": "ADDED"}, "apiVersion"),
     says("an error of nothing", {"type": "ERROR", "object": None}, ""),

@@ -457,13 +457,13 @@ def test_first_of_equally_close_combinations_is_reported() -> None:
     assert why_not.startswith("at most 1 of 2 members of pod group two/b fit within rack=r2")
 
 
-def test_first_member_is_reported_for_a_group_that_fits_within_no_value() -> None:
+def test_member_that_fits_nowhere_is_reported_for_a_group_that_fits_within_no_value() -> None:
     driver = racks(a=ZONE, b=RACK)
     driver.tell(node("n1", 1, zone="z1", rack="r1"), node("n2", 1, zone="z1", rack="r2"))
     driver.add(*pods("one/a", 1), *pods("one/a", 1, first=1, cpu=2), *pods("two/b"))
     driver.settle()
     who, why_not = told(driver)
-    assert who == "one/a-0"
+    assert who == "one/a-1"
     assert why_not.startswith("at most 1 of 2 members of pod group one/a fit within zone=z1")
 
 

@@ -188,8 +188,8 @@ def test_no_instant_with_too_little_or_fragmented_capacity_is_planned(
     laid_out: list[bool] = []
     inner = gang_layout.plan_gang
 
-    def counted(state: Any, entity: Any, *, now: float) -> Any:
-        found = inner(state, entity, now=now)
+    def counted(state: Any, entity: Any, **named: Any) -> Any:
+        found = inner(state, entity, **named)
         laid_out.append(isinstance(found[0], Plan))
         return found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from gangsched.model import Node, Pod, PodUID
+from gangsched.model import FrozenMap, Node, Pod, PodUID
 from gangsched.testing._asked import NOW, Asked, short
 from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
@@ -29,6 +29,7 @@ class _Unshown:
     node: Node
     free: dict[str, int]
     pod_count: int
+    defaulted: FrozenMap[int]
 
     @property
     def pods(self) -> Collection[Pod]:
@@ -84,7 +85,7 @@ class Siblings:
                 self.asked.expect(point, before == after, f"{details} {on}: {why}")
 
     def _on(self, point: str, pod: Pod, view: FakeNode, views: Sequence[FakeNode]) -> Any:
-        given = _Unshown(view.node, view.free, view.pod_count)
+        given = _Unshown(view.node, view.free, view.pod_count, view.defaulted)
         return self.asked.ask(point, cycle(self.group, *views), pod, given)
 
     def _keeps_counts(self, pod: Pod) -> None:
