@@ -76,6 +76,13 @@ def test_job_with_a_failing_member_is_restarted_up_to_its_limit() -> None:
     assert law.of(RestartLimitReached)[0] == (330.0, RestartLimitReached(KEY, 2))
 
 
+def test_run_of_a_job_that_always_fails_ends_at_the_limit_of_its_restarts() -> None:
+    """Its controller created a new pod for each that failed, for ever."""
+    simulator, law = run(job(ONCE_OR_TWICE, seconds="500", fails_after="100"), until=2000.0)
+    assert law.of(RestartLimitReached) == [(330.0, RestartLimitReached(KEY, 2))]
+    assert len([pod for pod in simulator.cluster.pods() if pod.phase is PodPhase.FAILED]) == 1
+
+
 def test_job_that_lost_a_node_starts_again_on_the_others() -> None:
     arrivals = job(ONCE_OR_TWICE, seconds="300")
     simulator, law = run([*arrivals, Arrival(50.0, NodeDeleted(NodeName("n0")))])

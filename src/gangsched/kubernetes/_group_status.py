@@ -224,10 +224,15 @@ class GroupStatusWriter:
         if holding >= group.min_available:
             self._whole.add(key)
             return
-        if key in self._whole and holding:
+        # members that are gone have ended with their job; those that failed are still there
+        if key in self._whole and (holding or any(map(_failed, members))):
             note = f"{holding} of {group.min_available} members hold a node or have succeeded"
             self._events.record(_regarding(facts), "Warning", "BelowMinimum", "Scheduling", note)
         self._whole.discard(key)
+
+
+def _failed(pod: Pod) -> bool:
+    return pod.phase is PodPhase.FAILED
 
 
 def _regarding(facts: GroupFacts) -> Regarding:

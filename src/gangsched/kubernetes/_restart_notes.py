@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, final
 from urllib.parse import quote
 
 from gangsched.errors import GangschedError
-from gangsched.events import GroupRestarted
+from gangsched.events import Evict, GroupRestarted
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
@@ -78,6 +79,19 @@ class RestartNotes:
                 await event.wait()
         except TimeoutError:
             _log.warning("%s: its restart is not written; its pods are evicted all the same", key)
+
+    def before(
+        self, evict: Callable[[Evict], Awaitable[None]]
+    ) -> Callable[[Evict], Awaitable[None]]:
+        """Return a function that evicts a pod once what is queued for its group is written."""
+
+        async def evict_after(effect: Evict) -> None:
+            pod = self._cache.cluster.pod(effect.uid)
+            claim = None if pod is None else self._cache.membership(pod)
+            await self.written(None if claim is None else claim.group)
+            await evict(effect)
+
+        return evict_after
 
     async def run(self) -> None:
         """Write until cancelled."""

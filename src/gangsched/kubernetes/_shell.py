@@ -263,11 +263,6 @@ class Shell:
             claim = owner.cache.membership(pod)
             return None if claim is None else claim.group
 
-        async def evict(effect: Evict) -> None:
-            pod = owner.cache.cluster.pod(effect.uid)
-            await restarts.written(None if pod is None else group(pod))
-            await evictor(effect)
-
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
             WithoutEchoes(
@@ -283,7 +278,7 @@ class Shell:
         driver = owner.begin(
             waits,
             bind=binder,
-            evict=evict,
+            evict=restarts.before(evictor),
             effects=effects,
             max_binds=self._settings.client.bind_connections,
         )

@@ -43,6 +43,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
     PodWaiting,
+    RestartLimitReached,
 )
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
@@ -107,6 +108,7 @@ class WorkloadRun:
         self._make = make
         self._calls = self._new_scheduler()
         self._generation = 0
+        self._given_up: set[GroupKey] = set()
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
         self._observers = observers
@@ -234,7 +236,9 @@ class WorkloadRun:
         if pod is None or pod.is_finished:
             return
         self._happen(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
-        self._recreate(uid)
+        job = self.usage.jobs.of(uid)
+        if job is None or job.spec is None or job.spec.key not in self._given_up:
+            self._recreate(uid)
 
     def _is_restarted(self, uid: PodUID) -> bool:
         """Return whether the group of a pod has a restart policy, and so a controller."""
@@ -266,6 +270,8 @@ class WorkloadRun:
                 self._keep_restart(effect.group, effect.restarts, effect.until)
             elif isinstance(effect, GroupBound):
                 self._keep_restart(effect.group, None, None)
+            elif isinstance(effect, RestartLimitReached):
+                self._given_up.add(effect.group)
 
     def _keep_restart(self, key: GroupKey, restarts: int | None, until: float | None) -> None:
         """Write the restarts of a group into its status, where a new scheduler finds them."""

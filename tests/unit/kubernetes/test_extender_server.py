@@ -356,3 +356,22 @@ async def test_replica_that_does_not_lead_answers_503_and_is_not_ready() -> None
         assert "does not lead" in await response.text()
     stop.set()
     await task
+
+
+@on_a_loop
+async def test_restart_of_a_gang_is_counted_on_its_group() -> None:
+    """The next leader counts on, as the second scheduler does."""
+    api = cluster()
+    names = gang(api, 2)
+    group = api.get(GROUPS, "default/g")
+    assert group is not None
+    group["metadata"]["annotations"] = {"gangsched.io/restart-policy": "BelowMinimum"}
+    api.put(GROUPS, group)
+    async with extending(api) as asking:
+        assert await asyncio.gather(*(bind(asking, name) for name in names)) == ["", ""]
+        await asyncio.sleep(0.3)  # the reports of the binds
+        api.remove(PODS, f"default/{names[0]}")
+        await until(lambda: f"default/{names[1]}" not in api.pods())
+        group = api.get(GROUPS, "default/g")
+        assert group is not None
+        assert group["metadata"]["annotations"]["gangsched.io/restarts"] == "1"

@@ -178,6 +178,18 @@ async def test_group_that_falls_below_its_minimum_is_reported_once_until_it_reco
 
 
 @on_a_loop
+async def test_group_of_which_all_members_fail_at_once_is_reported() -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n"))
+    put_gang(api, 2)
+    async with running(api):
+        await until(lambda: status(api).get("phase") == "Scheduled")
+        for n in range(2):
+            set_phase(api, n, "Failed")
+        await until(lambda: reasons(api).count("BelowMinimum") == 1)
+
+
+@on_a_loop
 async def test_gang_that_was_whole_is_not_released_by_a_restarted_scheduler() -> None:
     api = MemoryApi()
     api.put(NODES, node_json("n", gpu=2))

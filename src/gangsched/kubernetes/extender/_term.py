@@ -42,6 +42,7 @@ from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._requests import Requests
+from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._shell import Shell, _Tasks
 from gangsched.kubernetes.extender._answers import Extender
 from gangsched.kubernetes.extender._desk import Desk
@@ -168,8 +169,9 @@ class ExtenderTerm:
                 await evictor(evict)
 
         partial = PartialGangs(cache, scheduler, release, self.clock, bound=settings.partial_bound)
+        restarts = RestartNotes(requests, cache)
         effects = Effects(
-            cache, status, events, scheduler, partial, self.first_settled, of_pods=False
+            cache, status, events, scheduler, partial, self.first_settled, restarts, of_pods=False
         )
         evictor = Evictor(
             requests,
@@ -183,12 +185,12 @@ class ExtenderTerm:
         driver = owner.begin(
             WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
             bind=desk,
-            evict=evictor,
+            evict=restarts.before(evictor),
             effects=effects,
             max_binds=_NO_LIMIT,
             observers=(desk,),
         )
-        for work in (status.run(), events.run(), nominator.run(), desk.run()):
+        for work in (status.run(), events.run(), restarts.run(), nominator.run(), desk.run()):
             tasks.start(work)
         if settings.write_group_status:
             groups = GroupStatusWriter(requests, cache, scheduler, events, workers=connections)
