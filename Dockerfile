@@ -5,6 +5,8 @@
 #
 # Both stages are of Debian 12, so the interpreter that a virtual environment points to is the same in both.
 FROM debian:12-slim AS build
+# versions are those of Debian 12, and nothing of this stage but the environment is in the image
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --no-install-recommends --yes gcc libc6-dev python3-dev python3-venv \
     && rm -rf /var/lib/apt/lists/*
