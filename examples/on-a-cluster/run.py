@@ -10,6 +10,7 @@ runs. The parts are built with Go, once, which takes some minutes.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Show a gang on a cluster that is too small.")
     parser.add_argument("job", nargs="?", choices=sorted(DEMONSTRATIONS), default="tfjob")
     job = parser.parse_args().job
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # all parts are stopped on the way out
     with (
         tempfile.TemporaryDirectory(prefix="on-a-cluster-") as folder,
         OnACluster(Path(folder), say=print) as cluster,
