@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gangsched.errors import InvalidPodGroupError
@@ -38,13 +40,13 @@ def group(pod: Pod) -> GroupKey | None:
     return None if claim is None else claim.group
 
 
-def member(name: str, **named: object) -> Pod:
-    given: dict[str, object] = {"requests": {"cpu": 1}, "pod_group": "g", **named}
-    return Pod(name=name, uid=PodUID(name), **given)  # type: ignore[arg-type]
+def member(name: str, **named: Any) -> Pod:
+    given: dict[str, Any] = {"requests": {"cpu": 1}, "pod_group": "g", **named}
+    return Pod(name=name, uid=PodUID(name), **given)
 
 
-def ordinary(name: str, cpu: int = 1, **named: object) -> Pod:
-    return Pod(name=name, uid=PodUID(name), requests={"cpu": cpu}, **named)  # type: ignore[arg-type]
+def ordinary(name: str, cpu: int = 1, **named: Any) -> Pod:
+    return Pod(name=name, uid=PodUID(name), requests={"cpu": cpu}, **named)
 
 
 def extender(*pods: Pod, cpu: int = 2) -> Extender:
