@@ -21,25 +21,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar, final
+from typing import Final, final
 
-from gangsched.drivers._contract import DrivenScheduler, allow_evictions, ask_scheduler
+from gangsched.drivers._contract import DrivenScheduler
 from gangsched.events import (
     Bind,
     Effect,
-    Event,
     GroupRejected,
     GroupScheduled,
     PodUnschedulable,
     PodWaiting,
 )
-from gangsched.framework import Scheduler
+from gangsched.kubernetes._forwarded import ForwardedCalls
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["LOGGER", "LoggedDecisions", "logged"]
 
-T = TypeVar("T")
 
 LOGGER: Final = "gangsched.kubernetes.decisions"
 _log = logging.getLogger(LOGGER)
@@ -57,7 +55,7 @@ def logged(
 
 
 @final
-class LoggedDecisions:
+class LoggedDecisions(ForwardedCalls):
     """The calls of a scheduler, with a record of each decision.
 
     Args:
@@ -67,7 +65,7 @@ class LoggedDecisions:
         clock: Seconds, to measure the duration of a decision.
     """
 
-    __slots__ = ("_clock", "_cluster", "_driven", "_group")
+    __slots__ = ("_clock", "_cluster", "_group")
 
     def __init__(
         self,
@@ -77,18 +75,10 @@ class LoggedDecisions:
         *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._driven = driven
+        super().__init__(driven)
         self._cluster = cluster
         self._group = group
         self._clock = clock
-
-    def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-        """See ``Scheduler.handle``."""
-        return self._driven.handle(event, now=now)
-
-    def advance(self, *, now: float) -> tuple[Effect, ...]:
-        """See ``Scheduler.advance``."""
-        return self._driven.advance(now=now)
 
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """See ``Scheduler.schedule_one``."""
@@ -99,22 +89,6 @@ class LoggedDecisions:
             for effect in effects:
                 self._record(effect, seconds)
         return effects
-
-    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
-        """See ``Scheduler.rebuild``."""
-        return self._driven.rebuild(now=now)
-
-    def next_deadline(self) -> float | None:
-        """See ``Scheduler.next_deadline``."""
-        return self._driven.next_deadline()
-
-    def allow_evictions(self) -> None:
-        """See ``Scheduler.allow_evictions``."""
-        allow_evictions(self._driven)
-
-    def ask(self, question: Callable[[Scheduler], T]) -> T:
-        """Return what a question about the scheduler returns."""
-        return ask_scheduler(self._driven, question)
 
     def _record(self, effect: Effect, seconds: float) -> None:
         match effect:

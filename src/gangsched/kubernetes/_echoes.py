@@ -12,24 +12,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar, final
+from typing import Final, final
 
-from gangsched.drivers._contract import DrivenScheduler, allow_evictions, ask_scheduler
+from gangsched.drivers._contract import DrivenScheduler
 from gangsched.events import Bound, Effect, Event, PodDeleted, PodScheduled, PodUpdated
-from gangsched.framework import Scheduler
+from gangsched.kubernetes._forwarded import ForwardedCalls
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["WithoutEchoes"]
 
-T = TypeVar("T")
 
 _MOST: Final = 4096
 
 
 @final
-class WithoutEchoes:
+class WithoutEchoes(ForwardedCalls):
     """The calls of a scheduler, without those that change nothing after a bind.
 
     Args:
@@ -40,10 +38,10 @@ class WithoutEchoes:
         left_out: How many calls were left out.
     """
 
-    __slots__ = ("_cluster", "_confirmed", "_driven", "left_out")
+    __slots__ = ("_cluster", "_confirmed", "left_out")
 
     def __init__(self, driven: DrivenScheduler, cluster: ClusterState) -> None:
-        self._driven = driven
+        super().__init__(driven)
         self._cluster = cluster
         self._confirmed: dict[PodUID, Pod] = {}
         self.left_out = 0
@@ -62,26 +60,6 @@ class WithoutEchoes:
     def advance(self, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.advance``."""
         return self._seen(self._driven.advance(now=now))
-
-    def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
-        """See ``Scheduler.schedule_one``."""
-        return self._driven.schedule_one(now=now)
-
-    def rebuild(self, *, now: float) -> tuple[Effect, ...]:
-        """See ``Scheduler.rebuild``."""
-        return self._driven.rebuild(now=now)
-
-    def next_deadline(self) -> float | None:
-        """See ``Scheduler.next_deadline``."""
-        return self._driven.next_deadline()
-
-    def allow_evictions(self) -> None:
-        """See ``Scheduler.allow_evictions``."""
-        allow_evictions(self._driven)
-
-    def ask(self, question: Callable[[Scheduler], T]) -> T:
-        """Return what a question about the scheduler returns."""
-        return ask_scheduler(self._driven, question)
 
     def _seen(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         for effect in effects:

@@ -25,13 +25,13 @@ Source: ``BindPodVolumes`` and ``checkBindings`` of kube-scheduler 1.36, which d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, final
+from typing import final
 
 from attrs import define, field
 
 from gangsched._seconds import format_duration
 from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim
-from gangsched.drivers._contract import DrivenScheduler, ask_scheduler
+from gangsched.drivers._contract import DrivenScheduler
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -43,13 +43,11 @@ from gangsched.events import (
     PodDeleted,
     VolumeChoice,
 )
-from gangsched.framework import Scheduler
+from gangsched.kubernetes._forwarded import ForwardedCalls
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Pod, PodUID
 
 __all__ = ["WaitsForVolumes"]
-
-T = TypeVar("T")
 
 
 class _Failed(Exception):
@@ -83,7 +81,7 @@ class _Gang:
 
 
 @final
-class WaitsForVolumes:
+class WaitsForVolumes(ForwardedCalls):
     """The calls of a scheduler, with binds that come when their volumes are bound.
 
     Args:
@@ -94,7 +92,7 @@ class WaitsForVolumes:
         timeout: For how many seconds a bind waits for its volumes.
     """
 
-    __slots__ = ("_cluster", "_driven", "_gangs", "_group", "_refused", "_timeout", "_write")
+    __slots__ = ("_cluster", "_gangs", "_group", "_refused", "_timeout", "_write")
 
     def __init__(
         self,
@@ -105,7 +103,7 @@ class WaitsForVolumes:
         *,
         timeout: float,
     ) -> None:
-        self._driven = driven
+        super().__init__(driven)
         self._cluster = cluster
         self._group = group
         self._write = write
@@ -178,10 +176,6 @@ class WaitsForVolumes:
         deadlines = [gang.until for gang in self._gangs.values()]
         other = self._driven.next_deadline()
         return min(deadlines if other is None else [*deadlines, other], default=None)
-
-    def ask(self, question: Callable[[Scheduler], T]) -> T:
-        """Return what a question about the scheduler returns."""
-        return ask_scheduler(self._driven, question)
 
     # Waiting --------------------------------------------------------------------------------
 
