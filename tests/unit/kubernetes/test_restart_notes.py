@@ -12,7 +12,7 @@ from gangsched.kubernetes.convert import read_event
 from gangsched.model import RestartPolicy
 from gangsched.objects.restarts import restart_annotations
 from support.cluster_objects import NODES, PODS, node_json, pod_json
-from support.memory_api import MemoryApi
+from support.memory_api import Fault, MemoryApi, refused
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -129,6 +129,33 @@ async def test_restart_is_written_before_the_other_members_are_evicted() -> None
         await until(lambda: "restarting-until" not in notes_of(api))
         await until(lambda: "Restarted" in reasons(api))
     assert notes_of(api)["restarts"] == "1"
+
+
+@on_a_loop
+async def test_eviction_waits_until_the_restart_is_written() -> None:
+    """The API server refuses the first write, so that the eviction could overtake it."""
+    api = MemoryApi()
+    api.served.add("scheduling.x-k8s.io/v1alpha1")
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json(restart_policy="BelowMinimum", restart_backoff_seconds="1"))
+    refusals, at_deletion = [refused(503, **{"Retry-After": "1"})], list[dict[str, str]]()
+
+    def fault(method: str, path: str) -> Fault | None:
+        if method == "DELETE":
+            at_deletion.append(notes_of(api))
+        is_count = method == "PATCH" and path.endswith("/podgroups/g")
+        return refusals.pop() if is_count and refusals else None
+
+    api.fault = fault
+    for n in range(2):
+        put_pod(api, f"a-{n}")
+    async with running(api):
+        await until(lambda: set(api.pods().values()) == {"n"})
+        await asyncio.sleep(0.3)  # the reports of the binds
+        api.remove(PODS, "default/a-0")
+        await until(lambda: "default/a-1" not in api.pods())
+    assert not refusals
+    assert [notes["restarts"] for notes in at_deletion] == ["1"]
 
 
 @on_a_loop
