@@ -25,7 +25,7 @@ from gangsched.errors import ProfileError
 from gangsched.model import Pod
 from gangsched.protocols import NodeSignature, PodSignature
 
-__all__ = ["Signing", "signers_of_capacity"]
+__all__ = ["Signing", "evaluates_nodes", "signers_of_capacity"]
 
 _PLAIN: Final = Pod(name="plain")
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -101,6 +101,14 @@ def _signs_node_alone(plugin: Any) -> bool:
         problem = f"{plugin.name!r} has {given!r}, expected True or False"
         raise ProfileError("signs_node_alone", problem)
     return given and _is_about(plugin, "signs_node_alone", "node_signature")
+
+
+def evaluates_nodes(plugin: Any) -> bool:
+    """Return whether a plugin has a ``node_evaluator`` for its filter, headroom and score."""
+    return callable(getattr(plugin, "node_evaluator", None)) and all(
+        callable(getattr(plugin, method, None)) and _is_about(plugin, "node_evaluator", method)
+        for method in ("filter", "headroom", "score")
+    )
 
 
 def _is_about(plugin: object, declaration: str, method: str) -> bool:

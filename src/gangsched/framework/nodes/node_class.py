@@ -38,6 +38,7 @@ __all__ = [
     "Move",
     "NodeClass",
     "NodeClasses",
+    "NodeKind",
     "Sign",
     "SignAfter",
     "Snapshot",
@@ -169,6 +170,17 @@ def _frozen(view: NodeView) -> Snapshot:
 
 
 @final
+class NodeKind:
+    """Nodes that are alike but for what pods change, such as their free capacity.
+
+    Plugins that sign the node alone give one answer for all of them; see
+    ``gangsched.protocols.SignsNodeAlone``.
+    """
+
+    __slots__ = ()
+
+
+@final
 class NodeClass:
     """Nodes with equal signatures.
 
@@ -179,18 +191,27 @@ class NodeClass:
         sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
+        kind: What the class has in common with others whose nodes differ only in what pods change;
+            None if that is not known.
         after: The class of a node after it has taken a pod, by the requests of the pod, with what
             is defaulted if anything is.
         before: The class of a node after it has released a pod, in the same way.
         endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
     """
 
-    __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample", "scarce")
+    __slots__ = ("after", "before", "endless", "key", "kind", "nodes", "number", "sample", "scarce")
 
-    def __init__(self, key: tuple[Hashable, ...] | None, number: int, sample: Snapshot) -> None:
+    def __init__(
+        self,
+        key: tuple[Hashable, ...] | None,
+        number: int,
+        sample: Snapshot,
+        kind: NodeKind | None = None,
+    ) -> None:
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
         self.sample: Snapshot = sample
+        self.kind: NodeKind | None = kind
         self.scarce: frozenset[str] = frozenset(
             [name for name, amount in sample.free.items() if "/" in name and amount > 0]
         )
@@ -220,6 +241,11 @@ Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
 class NodeClasses:
     """All classes of nodes, and the log of moves between them.
 
+    Args:
+        sign: Signs a node; None if each node is a class of its own.
+        sign_after: Signs a node after a pod; None to ask *sign* again.
+        changing: The positions of the parts of a signature that pods change; None if any may.
+
     Attributes:
         version: The number of moves so far.
         epoch: How many times empty classes were dropped.
@@ -227,6 +253,8 @@ class NodeClasses:
 
     __slots__ = (
         "_base",
+        "_changing",
+        "_kinds",
         "_known",
         "_made",
         "_moves",
@@ -238,9 +266,16 @@ class NodeClasses:
         "epoch",
     )
 
-    def __init__(self, sign: Sign | None = None, sign_after: SignAfter | None = None) -> None:
+    def __init__(
+        self,
+        sign: Sign | None = None,
+        sign_after: SignAfter | None = None,
+        changing: tuple[int, ...] | None = None,
+    ) -> None:
         self._sign = sign
         self._sign_after = sign_after
+        self._changing = changing
+        self._kinds: dict[Hashable, NodeKind] = {}
         self._of: dict[int, NodeClass] = {}
         self._known: dict[Hashable, NodeClass] = {}
         self._occupied: dict[NodeClass, None] = {}
@@ -320,7 +355,7 @@ class NodeClasses:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
             endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
-            found = self._classify(endless, given.key)
+            found = self._classify(endless, given)
             given.endless[resource] = found.endless[resource] = found
         return found
 
@@ -342,22 +377,40 @@ class NodeClasses:
             free[name] = free.get(name, 0) - sign * amount
         defaulted = shifted(sample.defaulted, requests.defaulted, sign)
         sample = Snapshot(sample.node, free, sample.pod_count + sign, defaulted)
-        return self._classify(sample, given.key)
+        return self._classify(sample, given)
 
-    def _classify(self, sample: Snapshot, before: tuple[Hashable, ...] | None = None) -> NodeClass:
-        """Return the class of a node; *before* is its signature before a change of capacity."""
-        if before is not None and self._sign_after is not None:
-            key = self._sign_after(sample, before)
+    def _classify(self, sample: Snapshot, before: NodeClass | None = None) -> NodeClass:
+        """Return the class of a node; *before* is its class before a change of capacity."""
+        if before is not None and before.key is not None and self._sign_after is not None:
+            key = self._sign_after(sample, before.key)
         else:
             key = None if self._sign is None else self._sign(sample)
         found = None if key is None else self._known.get(key)
         if found is None:
             self._numbers += 1
             self._made += 1
-            found = NodeClass(key, self._numbers, sample)
+            found = NodeClass(key, self._numbers, sample, self._kind_of(key, before))
             if key is not None:
                 self._known[key] = found
         return found
+
+    def _kind_of(
+        self, key: tuple[Hashable, ...] | None, before: NodeClass | None
+    ) -> NodeKind | None:
+        """Return the kind of nodes with a signature."""
+        if key is None or self._changing is None:
+            return None
+        # the labels are the last part, and may be others than before
+        if before is not None and before.key is not None and before.key[-1] == key[-1]:
+            return before.kind
+        parts = list(key)
+        for n in self._changing:
+            parts[n] = None
+        alike = tuple(parts)
+        kind = self._kinds.get(alike)
+        if kind is None:
+            kind = self._kinds[alike] = NodeKind()
+        return kind
 
     def _move(self, index: int, old: NodeClass | None, new: NodeClass | None) -> None:
         if old is new:
@@ -382,6 +435,9 @@ class NodeClasses:
         self._known = {key: found for key, found in self._known.items() if found.nodes}
         for found in self.occupied():
             found.forget_others()
+        # kinds that no node has are forgotten when most of the kinds are such
+        if len(self._kinds) > 2 * len(self._occupied) + _SPARE:
+            self._kinds.clear()
         self._made = len(self._occupied)
         self.epoch += 1
 

@@ -40,10 +40,17 @@ from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
-from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
+from gangsched.framework.nodes.node_class import (
+    LabelsRead,
+    NodeClass,
+    NodeClasses,
+    NodeKind,
+    Snapshot,
+)
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.nodes.ranking import Ranking
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
@@ -139,9 +146,12 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
     NodeClasses: Held(
-        anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign _sign_after"
+        anew="_of _known _kinds _occupied _made _numbers _moves _base epoch",
+        given="_sign _sign_after _changing",
     ),
-    NodeClass: Held(anew="number sample scarce nodes key after before endless"),
+    NodeKind: Held(),
+    Ranking: Held(anew="_levels _ranks _unread"),
+    NodeClass: Held(anew="number sample scarce nodes key kind after before endless"),
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
