@@ -76,6 +76,7 @@ __all__ = [
     "ScorePlugin",
     "SkipsPods",
     "ShowsObjects",
+    "SignsAllocatable",
     "SignsAttributes",
     "SignsNodeAlone",
     "StateKey",
@@ -590,17 +591,31 @@ class SignsNodeAlone(Protocol):
         ...
 
 
+class SignsAllocatable(Protocol):
+    """Optional for a plugin with ``node_signature``: whether that contains what the node offers.
+
+    A node that offers what no other node offers is never like another node, whatever pods it has.
+    If a plugin declares so much, such a node is not signed again with each pod. A subclass that
+    overrides ``node_signature`` has to override this attribute, too; otherwise it does not count.
+    """
+
+    @property
+    def signs_allocatable(self) -> bool:
+        """Whether nodes with different ``node.allocatable`` never have equal signatures."""
+        ...
+
+
 NodeEvaluator: TypeAlias = Callable[["NodeView"], "tuple[int, int] | None"]
 """Returns the headroom and the score of a node, or None if it is refused."""
 
 
 class EvaluatesNodes(Protocol):
-    """Optional for a plugin with ``filter``, ``headroom`` and ``score``: one function for all three.
+    """Optional for a plugin with ``filter``, ``headroom`` and ``score``: one function for these.
 
     Where no two nodes are alike, a plugin that reads free capacity is asked about each node. One
     call of a function that was made for the pod costs a fraction of three calls. It is used if no
     other filter or score plugin reads what pods change of a node. A subclass that overrides
-    ``filter``, ``headroom`` or ``score`` has to override this method, too; otherwise it is not used.
+    ``filter``, ``headroom`` or ``score`` has to override this method, too; else it is not used.
     """
 
     def node_evaluator(self, pod: Pod) -> NodeEvaluator | None:

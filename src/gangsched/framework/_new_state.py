@@ -39,6 +39,7 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
             callbacks.sign_after,
             carried=carried,
             changing=changing,
+            signs_allocatable=settings.profile.signs_allocatable,
         ),
         queue=SchedulingQueue(callbacks.sort_key),
         pods=Pods(

@@ -60,6 +60,11 @@ class NodeResources:
         """Return the requests."""
         return pod.requests
 
+    @property
+    def signs_allocatable(self) -> bool:
+        """True: nodes that offer different amounts have different signatures."""
+        return True
+
     def node_signature(self, node: NodeView) -> Hashable:
         """Return allocatable and free resources, and the number of pods if that is limited.
 
@@ -111,7 +116,6 @@ class NodeResources:
                 count += 1
         share = total // count if count else 0
         return share if self.strategy is Strategy.LEAST_ALLOCATED else 100 - share
-
 
     def node_evaluator(self, pod: Pod) -> NodeEvaluator | None:
         """Return a function that does what ``filter``, ``headroom`` and ``score`` do, in one pass.
@@ -239,6 +243,11 @@ class NodeResourcesFit(NodeResources):
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the requests, and what is defaulted."""
         return (pod.requests, pod.requests.defaulted)
+
+    @property
+    def signs_allocatable(self) -> bool:
+        """True: nodes that offer different amounts have different signatures."""
+        return True
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return what ``NodeResources`` reads, and what the pods on the node count for."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from gangsched.events import Bind
+from gangsched.framework.config.signing import evaluates_nodes
 from gangsched.framework.runtime import sort_keys
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
@@ -147,7 +148,7 @@ class _Tried:
         for pod, view in self._pairs() if self.asked.has("filter") else ():
             if self.asked.has("headroom"):
                 self._bounds_headroom(pod, view)
-            if all(map(self.asked.has, ("node_evaluator", "headroom", "score"))):
+            if evaluates_nodes(self.asked.plugin):
                 self._is_evaluated(pod, view)
             if self.asked.has("fitted"):
                 for resource in self.asked.twice("fitted", pod, of=tuple):

@@ -16,7 +16,12 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
-from gangsched.framework.config.signing import Signing, evaluates_nodes, signers_of_capacity
+from gangsched.framework.config.signing import (
+    Signing,
+    evaluates_nodes,
+    signers_of_capacity,
+    signs_allocatable,
+)
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
@@ -129,6 +134,7 @@ are: 'NodeResourcesFit'
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
         signers_of_capacity: Those of them that read what pods change of a node, with their index.
+        signs_allocatable: Whether one of these tells nodes apart that offer different amounts.
         label_readers: The node signers that read node labels.
         parts: By identity of a node signer, the index of its part in the key of a node class, and
             whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
@@ -222,6 +228,9 @@ are: 'NodeResourcesFit'
         self.node_signers: Final[tuple[NodeSignature, ...]] = sighted if all_sighted else ()
         self.signers_of_capacity: Final[tuple[tuple[int, NodeSignature], ...]] = (
             signers_of_capacity(self.node_signers)
+        )
+        self.signs_allocatable: Final = any(
+            signs_allocatable(plugin) for _n, plugin in self.signers_of_capacity
         )
         self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(
             self.node_signers, "labels_read"

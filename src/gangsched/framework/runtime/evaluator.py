@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, TypeGuard, cast, final
 
 from gangsched.framework.nodes.judgements import Judgement
 from gangsched.framework.nodes.node_class import NodeKind
@@ -20,12 +20,12 @@ from gangsched.framework.runtime import calls
 from gangsched.model import Pod
 from gangsched.protocols import EvaluatesNodes, NodeEvaluator
 
-__all__ = ["Evaluator"]
+__all__ = ["Accepted", "Evaluator"]
 
 _BEST: Final = 100
 _EXPECTED: Final = "None, or a tuple of two ints: a headroom >= 0 and a score from 0 to 100"
-_Accepted: TypeAlias = tuple[int, dict[Any, Judgement]]
-# the scores of the other plugins in sum, and judgements by what the function returned
+Accepted: TypeAlias = tuple[int, dict[object, Judgement]]
+"""See ``Evaluator.accepted``."""
 
 
 @final
@@ -39,28 +39,30 @@ class Evaluator:
 
     Attributes:
         function: The function; None if the plugin has none for such pods.
-        kinds: What is known of each kind of nodes: that another plugin refuses it, or the judgements
-            of its classes so far.
+        refused: The judgement of each kind of nodes that another plugin refuses.
+        accepted: By kind that no other plugin refuses, the scores of the others in sum, and the
+            judgements so far by what the function returned.
     """
 
-    __slots__ = ("_by_score", "_weight", "function", "kinds")
+    __slots__ = ("_by_score", "_weight", "accepted", "function", "refused")
 
     def __init__(self, plugin: EvaluatesNodes, weight: int, pod: Pod) -> None:
-        found: Any = calls.call(plugin, "node_evaluator", pod, object, pod)
+        found: object = calls.call(plugin, "node_evaluator", pod, object, pod)
         if found is not None and not callable(found):
             raise calls.returned(plugin, "node_evaluator", pod, found)
-        self.function: NodeEvaluator | None = found
-        self.kinds: dict[NodeKind, _Accepted | Judgement] = {}
+        self.function: NodeEvaluator | None = cast("NodeEvaluator | None", found)
+        self.refused: dict[NodeKind, Judgement] = {}
+        self.accepted: dict[NodeKind, Accepted] = {}
         self._weight = weight
         # kinds of which the other plugins have one score share their judgements
-        self._by_score: dict[int, _Accepted] = {}
+        self._by_score: dict[int, Accepted] = {}
 
     def accept(self, kind: NodeKind, score: int) -> None:
         """Note that the other plugins accept a kind of nodes, with these scores in sum. O(1)."""
-        self.kinds[kind] = self._by_score.setdefault(score, (score, {}))
+        self.accepted[kind] = self._by_score.setdefault(score, (score, {}))
 
     def note(
-        self, plugin: EvaluatesNodes, of_kind: _Accepted, found: Any, pod: Pod, *, is_real: bool
+        self, plugin: EvaluatesNodes, of_kind: Accepted, found: object, pod: Pod, *, is_real: bool
     ) -> Judgement | None:
         """Keep and return the judgement for what the function returned. O(1).
 
@@ -78,16 +80,16 @@ class Evaluator:
         Raises:
             PluginError: The function may not return that.
         """
-        if type(found) is not tuple or len(found) != 2:
-            raise calls.returned(plugin, "node_evaluator", pod, found, _EXPECTED)
-        headroom, score = found
-        if type(headroom) is not int or type(score) is not int or headroom < 0:
+        headroom, score = found if _are_two_ints(found) else (-1, -1)
+        if headroom < 0 or (is_real and not 0 <= score <= _BEST):
             raise calls.returned(plugin, "node_evaluator", pod, found, _EXPECTED)
         if not 0 <= score <= _BEST:
-            if is_real:
-                raise calls.returned(plugin, "node_evaluator", pod, found, _EXPECTED)
             return None
         others, judgements = of_kind
         made = Judgement(others + self._weight * score, headroom, ())
         judgements[found] = made
         return made
+
+
+def _are_two_ints(found: Any) -> TypeGuard[tuple[int, int]]:
+    return type(found) is tuple and [type(part) for part in found] == [int, int]

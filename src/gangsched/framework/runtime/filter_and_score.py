@@ -100,15 +100,14 @@ class _Judge:
         evaluator, kind = self._evaluator, given.kind
         if evaluator is None or evaluator.function is None or kind is None:
             return None
-        of_kind = evaluator.kinds.get(kind)
-        if of_kind is None:
-            return self._first_of_kind(evaluator, kind, given)
-        if type(of_kind) is Judgement:
-            return of_kind
+        accepted = evaluator.accepted.get(kind)
+        if accepted is None:
+            known = evaluator.refused.get(kind)
+            return self._first_of_kind(evaluator, kind, given) if known is None else known
         plugin: Any = self._profile.evaluating
         try:
             found = evaluator.function(given.sample)
-            known = of_kind[1].get(found)
+            known = accepted[1].get(found)
         except Exception as error:
             raise calls.raised(plugin, "node_evaluator", self._pod, error) from error
         if known is not None:
@@ -116,7 +115,7 @@ class _Judge:
         if found is None:
             refusal = self._call(plugin, "filter", given)
             return Judgement(0, 0, refusal.reasons) if type(refusal) is Unschedulable else None
-        return evaluator.note(plugin, of_kind, found, self._pod, is_real=bool(given.nodes))
+        return evaluator.note(plugin, accepted, found, self._pod, is_real=bool(given.nodes))
 
     def _first_of_kind(
         self, evaluator: Evaluator, kind: NodeKind, given: NodeClass
@@ -129,7 +128,7 @@ class _Judge:
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 refused = Judgement(0, 0, answer.reasons)
                 if before:
-                    evaluator.kinds[kind] = refused
+                    evaluator.refused[kind] = refused
                 return refused
         others = total = 0
         for plugin, weight in self._weighted:
