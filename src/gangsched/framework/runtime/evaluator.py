@@ -92,4 +92,6 @@ class Evaluator:
 
 
 def _are_two_ints(found: Any) -> TypeGuard[tuple[int, int]]:
-    return type(found) is tuple and [type(part) for part in found] == [int, int]
+    if type(found) is not tuple:
+        return False
+    return [type(part) for part in cast("tuple[object, ...]", found)] == [int, int]
