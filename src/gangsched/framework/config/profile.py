@@ -136,9 +136,9 @@ are: 'NodeResourcesFit'
         signers_of_capacity: Those of them that read what pods change of a node, with their index.
         signs_allocatable: Whether one of these tells nodes apart that offer different amounts.
         label_readers: The node signers that read node labels.
-        parts: By identity of a node signer, the index of its part in the key of a node class, and
-            whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
-            here.
+        parts: By identity of a node signer, the index of its part in the key of a node class,
+            whether it reads labels, and whether pods change the part. A plugin with ``headroom``
+            distinguishes too many nodes to be here.
         evaluating: The filter and score plugin that evaluates nodes in one call, if it is the only
             one that reads what pods change of a node; else None.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
@@ -236,8 +236,9 @@ are: 'NodeResourcesFit'
             self.node_signers, "labels_read"
         )
         readers = {id(reader) for reader in self.label_readers}
-        self.parts: Final[dict[int, tuple[int, bool]]] = {
-            id(plugin): (number, id(plugin) in readers)
+        changing = {n for n, _plugin in self.signers_of_capacity}
+        self.parts: Final[dict[int, tuple[int, bool, bool]]] = {
+            id(plugin): (number, id(plugin) in readers, number in changing)
             for number, plugin in enumerate(self.node_signers)
             if not callable(getattr(plugin, "headroom", None))
         }

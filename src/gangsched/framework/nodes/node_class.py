@@ -214,8 +214,8 @@ class NodeClass:
     Attributes:
         key: The signature: the part that each plugin reads, and last the labels. None for a node
             that is a class of its own, because a plugin has no ``node_signature``.
-        is_signed: Whether *key* has the parts that pods change. They may be left out for a node
-            that is the only one of its shape; then they are the number of the class.
+        is_signed: Whether *key* is the signature of the nodes as they are. If not, the node is the
+            only one of its shape, and the parts that pods change are those that it had before.
         number: The number of the class, ascending in the order of creation.
         sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
@@ -249,8 +249,6 @@ class NodeClass:
         sample: Snapshot,
         kind: NodeKind | None = None,
         shape: NodeShape | None = None,
-        *,
-        is_signed: bool = True,
         scarce: frozenset[str] | None = None,
     ) -> None:
         self.key: tuple[Hashable, ...] | None = key
@@ -258,7 +256,7 @@ class NodeClass:
         self.sample: Snapshot = sample
         self.kind: NodeKind | None = kind
         self.shape: NodeShape | None = shape
-        self.is_signed: bool = is_signed
+        self.is_signed: bool = True
         if scarce is None:
             free = sample.free.items()
             scarce = frozenset([name for name, amount in free if "/" in name and amount > 0])
@@ -444,18 +442,9 @@ class NodeClasses:
             return self._classify(sample, given)
         self._numbers += 1
         self._made += 1
-        number = self._numbers
-        key = self._unsigned(given, number)
-        return NodeClass(key, number, sample, given.kind, shape, is_signed=False, scarce=scarce)
-
-    def _unsigned(self, given: NodeClass, number: int) -> tuple[Hashable, ...] | None:
-        """Return the key of a class of a node that no other is like; see ``is_signed``."""
-        key = given.key
-        if key is None or self._changing is None:
-            return None
-        for n in self._changing:
-            key = (*key[:n], number, *key[n + 1 :])
-        return key
+        made = NodeClass(given.key, self._numbers, sample, given.kind, shape, scarce=scarce)
+        made.is_signed = False
+        return made
 
     def _classify(self, sample: Snapshot, before: NodeClass | None = None) -> NodeClass:
         """Return the class of a node; *before* is its class before a change of capacity."""
@@ -565,7 +554,7 @@ class NodeClasses:
         now, sample = self._sign(view), found.sample
         if now is not None and not found.is_signed:
             for n in self._changing or ():
-                now = (*now[:n], found.number, *now[n + 1 :])
+                now = (*now[:n], found.key[n], *now[n + 1 :])
         if now != found.key:
             raise InternalError(f"node {index} is not what its class is")
         shown = {name: amount for name, amount in view.free.items() if amount}
