@@ -143,6 +143,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "score": lambda value: is_count(value) and value <= 100,
     "normalize_score": lambda _value: False,
     "headroom": is_count,
+    "node_evaluator": lambda value: value is None or callable(value),
     "bind": lambda value: type(value) is Skip,
     "unreserve": lambda value: value is None or type(value) in (RejectGroup, EvictGroup),
     "post_bind": lambda value: value is None,

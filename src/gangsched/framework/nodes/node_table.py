@@ -90,6 +90,8 @@ class Nodes:
         sign_after: SignAfter | None = None,
         *,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]] | None = None,
+        changing: tuple[int, ...] | None = None,
+        signs_allocatable: bool = False,
     ) -> None:
         self._cluster = cluster
         self.watches_pods: bool = False
@@ -97,7 +99,9 @@ class Nodes:
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
-        self.classes: NodeClasses = NodeClasses(sign, sign_after)
+        self.classes: NodeClasses = NodeClasses(
+            sign, sign_after, changing, signs_allocatable=signs_allocatable
+        )
         self.counts: PodCounts = PodCounts(self.by_index, carried)
         self.version: int = 0
         self.altered: int = 0
