@@ -12,8 +12,8 @@ Theory of operation
     2. A node in none of these domains is accepted at once.
     3. For any other node the start is carried out on a view of the nodes: without the pods that
        will have left, with the pod, and with one member after another on its planned node. The
-       plugins that read pods are asked before each of them. A member that is refused is tried again
-       after the others, since some orders are valid and others are not.
+       plugins that read pods are asked before each of them. Some orders of the members are valid
+       and others are not: one that is refused is tried after the others, and then before them.
 
 Rules:
   R1  if the members were accepted in some order that was tried, the plan is valid: the gang can
@@ -27,7 +27,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final, final
+from typing import Any, Final, TypeAlias, final
 
 from attrs import define, field, frozen
 
@@ -49,6 +49,8 @@ from gangsched.protocols import NodeView
 
 __all__ = ["ReservedPlan"]
 
+_Planned: TypeAlias = tuple[Member, int, NodeCheck]
+"""A member with the index of its node, and the plugins that are asked about it."""
 _NODE: Final = ""
 """Stands for the node itself, among the keys of labels."""
 
@@ -251,7 +253,7 @@ class ReservedPlan:
         members = [member for member, _name in placed]
         _own, *by_terms = pod_readers.affected_among(nodes, [candidate, *members])
         checks: dict[Hashable, NodeCheck] = {}
-        asked: list[tuple[Member, int, NodeCheck]] = []
+        asked: list[_Planned] = []
         for (member, name), terms in zip(placed, by_terms, strict=True):
             kind = (member.pod_class, member.group and member.group.key, terms)
             if kind not in checks:
@@ -263,15 +265,32 @@ class ReservedPlan:
                     settings, nodes, cycle, member.pod, is_affected=bool(terms)
                 )
             asked.append((member, nodes.infos[name].index, checks[kind]))
-        with Tentative(nodes, checks.values()) as tentative:
-            tentative.put(candidate, index)
-            while asked:
-                left = [each for each in asked if not _put(tentative, nodes, *each)]
-                check.asked += len(asked)
-                if len(left) == len(asked):
-                    return False
-                asked = left
-        return True
+        begun = check.asked
+        while check.asked - begun <= settings.search_budget:
+            with Tentative(nodes, checks.values()) as tentative:
+                tentative.put(candidate, index)
+                left = _place(tentative, nodes, asked, check)
+            if not left:
+                return True
+            if asked[: len(left)] == left:
+                return False
+            # another member may have filled the domain of one with a constraint
+            chosen = {member.seq for member, _index, _check in left}
+            asked = [*left, *(each for each in asked if each[0].seq not in chosen)]
+        return False
+
+
+def _place(
+    tentative: Tentative, nodes: Nodes, members: list[_Planned], check: _Check
+) -> list[_Planned]:
+    """Place members on their nodes, until none is accepted; return those that are left."""
+    while members:
+        left = [each for each in members if not _put(tentative, nodes, *each)]
+        check.asked += len(members)
+        if len(left) == len(members):
+            break
+        members = left
+    return members
 
 
 def _put(tentative: Tentative, nodes: Nodes, member: Member, index: int, check: NodeCheck) -> bool:
