@@ -85,23 +85,25 @@ class ReservedPlan:
         has_refused: Whether a node was refused to a pod.
     """
 
-    _settings: Settings
-    _nodes: Nodes
-    _pods: Pods
-    _call: CurrentCall
-    reservation: ActiveReservation
+    _settings: Settings = field(repr=False)
+    _nodes: Nodes = field(repr=False)
+    _pods: Pods = field(repr=False)
+    _call: CurrentCall = field(repr=False)
+    reservation: ActiveReservation = field(repr=False)
     now: float
     has_refused: bool = False
     # the members with their nodes; None until they are needed, since most plans are not asked
-    _placed: list[tuple[Member, NodeName]] | None = field(default=None, init=False)
+    _placed: list[tuple[Member, NodeName]] | None = field(default=None, init=False, repr=False)
     # by number: the position of a plugin that reads pods, a member, and a cycle of it
     _readers: list[tuple[int, Member, CycleState]] = field(
-        factory=list[tuple[int, Member, CycleState]], init=False
+        factory=list[tuple[int, Member, CycleState]], init=False, repr=False
     )
-    _labels: tuple[tuple[str, FrozenMap[str]], ...] = field(default=(), init=False)
-    _values: dict[str, frozenset[str]] = field(factory=dict[str, frozenset[str]], init=False)
+    _labels: tuple[tuple[str, FrozenMap[str]], ...] = field(default=(), init=False, repr=False)
+    _values: dict[str, frozenset[str]] = field(
+        factory=dict[str, frozenset[str]], init=False, repr=False
+    )
     # the pods that will have left and would be in the way, with their nodes; None until needed
-    _leaving: dict[PodUID, NodeName] | None = field(default=None, init=False)
+    _leaving: dict[PodUID, NodeName] | None = field(default=None, init=False, repr=False)
 
     def concern(self, pod: Pod) -> Concern | None:
         """See ``PlanGuard``. O(plugins x classes of members)."""
@@ -321,7 +323,7 @@ class _Check:
     _member: Member
     _domains: _Domains
     asked: int = 0
-    _answers: dict[Hashable, bool] = field(factory=dict[Hashable, bool], init=False)
+    _answers: dict[Hashable, bool] = field(factory=dict[Hashable, bool], init=False, repr=False)
 
     def refusal(self, node: NodeView) -> tuple[str, ...]:
         """See ``PlanCheck``."""
