@@ -40,6 +40,7 @@ __all__ = [
     "GroupView",
     "GroupWide",
     "Headroom",
+    "HinderedBy",
     "IgnoresPods",
     "KeepsScratch",
     "KeepsState",
@@ -695,6 +696,28 @@ class ChoosesVolumes(Protocol):
 
     def volume_choices(self, pod: Pod, node: NodeName) -> Iterable[VolumeChoice]:
         """Return the choices for the claims of a pod that is about to be bound to its node."""
+        ...
+
+
+class HinderedBy(Protocol):
+    """Optional for a plugin with ``filter`` and ``reads_pods``: where other pods are in the way.
+
+    While a gang has a reservation, a pod is not placed where a member of the gang could not go to
+    its reserved node any more. This says which pods may be in the way, so that the others cost
+    nothing. Without it, any other pod is assumed to be in the way of a pod for which ``reads_pods``
+    returns True. The terms of ``pods_affected`` need not be repeated here.
+    """
+
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        """Return the node labels within whose values *other* may make ``filter`` refuse *pod*.
+
+        Others with equal namespaces, labels and ``pod_signature`` get equal answers while the
+        objects in *state* do not change.
+
+        Returns:
+            The keys of the labels, where the empty string stands for the node itself; empty if
+            *other* is never in the way. None if it may be in the way on any node.
+        """
         ...
 
 

@@ -161,6 +161,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "pods_affected": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "topology_keys": lambda value: value is None or are_names(value),
     "node_group": is_hashable,
+    "hindered_within": lambda value: value is None or are_names(value),
     "nodes_named": lambda value: value is None or are_names(value),
     "add_pod": lambda value: value is None,
     "remove_pod": lambda value: value is None,

@@ -90,6 +90,8 @@ _PAIRS: Final = (
     ("topology_keys", "reads_pods"),
     ("topology_keys", "node_group"),
     ("node_group", "topology_keys"),
+    ("hindered_within", "reads_pods"),
+    ("hindered_within", "filter"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
     ("ignores", "pod_signature"),

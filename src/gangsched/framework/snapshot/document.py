@@ -38,6 +38,7 @@ from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
+from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.node_class import (
@@ -124,7 +125,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Nodes: Held(
         kept="infos assumed _indices altered departed unread",
-        anew="by_index classes counts ledger version pods_version watches_pods _total",
+        anew="by_index classes counts guard ledger version pods_version watches_pods _total",
         given="_cluster",
         passing="_looked _pods_only",
     ),
@@ -145,7 +146,13 @@ HELD: Final[Mapping[type, Held]] = {
         " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
     ),
-    ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
+    ActiveReservation: Held(
+        kept="entity since starts_at deadline ends capacity planned drained guard", anew="key"
+    ),
+    ReservedPlan: Held(
+        kept="has_refused reservation",
+        anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
+    ),
     NodeClasses: Held(
         anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch",
         given="_sign _sign_after _changing _signs_allocatable",
