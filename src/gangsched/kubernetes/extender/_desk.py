@@ -264,7 +264,7 @@ class Desk:
     def _read(self, pod: bytes) -> Asked:
         try:
             return self._asked(pod)
-        except GangschedError as error:
+        except (GangschedError, UnicodeDecodeError, RecursionError) as error:
             start = pod[:100].decode("utf-8", "replace")
             raise InvalidValueError("Pod", start, f"a pod: {error}") from error
 
