@@ -47,7 +47,11 @@ MALFORMED = {
     "a list": b"[]",
     "brackets without end": b"[" * DEEP,
     "a deep pod": b'{"NodeNames":[],"Pod":' + b"[" * DEEP + b"]" * DEEP + b"}",
-    "a deep pod of objects": b'{"NodeNames":[],"Pod":' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}",
+    "a deep pod of objects": b'{"NodeNames":[],"Pod":'
+    + b'{"a":' * DEEP
+    + b"1"
+    + b"}" * DEEP
+    + b"}",
     "a deep unknown field": b'{"X":' + b"[" * DEEP + b"]" * DEEP + b',"Pod":{},"NodeNames":[]}',
     "a node that is not UTF-8": request_of(NodeNames=["?"]).replace(b'["?"]', b'["\xff"]'),
     "a pod that is not UTF-8": request_of().replace(b"uid-of-solo", b"\xff"),

@@ -12,12 +12,10 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
-from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
@@ -27,7 +25,7 @@ from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._http import VerbServer
 from gangsched.kubernetes.extender._term import ExtenderTerm, Holding
 
-__all__ = ["run_extender", "server_context"]
+__all__ = ["run_extender"]
 
 _log = logging.getLogger("gangsched.kubernetes.extender")
 
@@ -112,31 +110,3 @@ async def run_extender(
     finally:
         await pages.stop()
         await verbs.stop()
-
-
-def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
-    """Return the TLS context of the verbs.
-
-    Args:
-        certificate: The file with the certificate and its chain, as PEM.
-        key: The file with its key.
-        authority: The file with the authorities of client certificates. Every client then needs a
-            certificate. None to ask for none.
-
-    Raises:
-        InvalidValueError: A file is absent or malformed, or the key is not that of the certificate.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        expected = f"a certificate and its key: {error}"
-        raise InvalidValueError("tls", f"{certificate}, {key}", expected) from error
-    if authority is not None:
-        try:
-            context.load_verify_locations(authority)
-        except (OSError, ssl.SSLError) as error:
-            expected = f"certificates of authorities: {error}"
-            raise InvalidValueError("client-ca", str(authority), expected) from error
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
