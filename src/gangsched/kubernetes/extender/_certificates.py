@@ -17,12 +17,12 @@ import logging
 import os
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from gangsched.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["ServerContext", "server_context"]
 
