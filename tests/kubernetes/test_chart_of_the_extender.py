@@ -122,8 +122,9 @@ def test_service_selects_the_leader_and_has_the_address_that_is_wanted(helm: Hel
     given = {**VALUES["extender"], "service": {"clusterIP": "10.0.0.9", "port": 443}}
     objects = helm.template(values={**VALUES, "extender": given})
     (service,) = (
-        each["spec"] for each in objects if each["metadata"]["name"] == "gangsched-extender"
-        and each["kind"] == "Service"
+        each["spec"]
+        for each in objects
+        if each["metadata"]["name"] == "gangsched-extender" and each["kind"] == "Service"
     )
     (deployment,) = (each["spec"] for each in objects if each["kind"] == "Deployment")
     labels = deployment["template"]["metadata"]["labels"]

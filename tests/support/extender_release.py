@@ -116,9 +116,7 @@ def start(installed: Installed, name: str, folder: Path) -> Replica:
         environment={**os.environ, "KUBECONFIG": str(kubeconfig)},
     )
     installed.started.append(process)
-    found = Replica(
-        process, f"https://127.0.0.1:{verbs}", Client(f"http://127.0.0.1:{pages}"), pod
-    )
+    found = Replica(process, f"https://127.0.0.1:{verbs}", Client(f"http://127.0.0.1:{pages}"), pod)
     process.wait_until(lambda: found.is_ready)
     return found
 
