@@ -111,7 +111,7 @@ def test_gang_without_its_last_member_evicts_nothing(cluster: Extended) -> None:
 
 
 def test_ordinary_pod_evicts_where_no_gang_runs(cluster: Extended) -> None:
-    """kube-scheduler alone would choose the node of the member: its victim has the lower priority."""
+    """kube-scheduler alone would evict the member, which has the lowest priority."""
     cluster.start()
     cluster.add_class("lowest", 0)
     cluster.add_node("of-the-gang", cpu="1")

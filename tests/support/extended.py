@@ -74,13 +74,19 @@ class Extended:
         )
 
     def start_scheduler(
-        self, *, tls: Mapping[str, str] | None = None, timeout: str | None = None, **args: Any
+        self,
+        *,
+        tls: Mapping[str, str] | None = None,
+        timeout: str | None = None,
+        election: Mapping[str, Any] | None = None,
+        **args: Any,
     ) -> None:
         """Start kube-scheduler.
 
         Args:
             tls: Its ``tlsConfig``; None for that which fits the extender.
             timeout: Its ``httpTimeout``; None for that of the example.
+            election: Its ``leaderElection``; None for none.
             args: By name, the arguments of its plugins.
         """
         if tls is None and self.tls is not None:
@@ -90,6 +96,8 @@ class Extended:
         profile["pluginConfig"] = [{"name": name, "args": each} for name, each in args.items()]
         if timeout is not None:
             configuration["extenders"][0]["httpTimeout"] = timeout
+        if election is not None:
+            configuration["leaderElection"] = dict(election)
         self.scheduler = self.plane.start_scheduler(configuration, features={})
 
     def stop(self) -> None:

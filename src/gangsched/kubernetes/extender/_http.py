@@ -38,6 +38,8 @@ _READING: Final = 30.0
 _CLOSING: Final = 5.0
 _LINGERING: Final = 1.0
 """For how many seconds the rest of a request is read that is answered already."""
+_LEFT: Final = 499
+"""What is counted if the client does not wait for the answer; no answer has this status."""
 _LAST_OF_A_CONNECTION: Final = frozenset({408, 413, 503})
 
 _log = logging.getLogger("gangsched.kubernetes.extender.http")
@@ -91,7 +93,11 @@ class VerbServer:
 
     def _handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            status, body = await self._read(verb, request)
+            try:
+                status, body = await self._read(verb, request)
+            except asyncio.CancelledError:
+                self._seen(verb, _LEFT)
+                raise
             self._seen(verb, status)
             kind = "application/json" if status == 200 else "text/plain"
             response = web.Response(status=status, body=body, content_type=kind)
