@@ -38,7 +38,7 @@ from gangsched.simulation import (
 from gangsched.simulation.faults import FaultPlan
 from gangsched.simulation.workload import JOB, JOB_PODS
 from gangsched.testing import make_node, make_pod
-from support.restart_law import RestartLaw
+from support.restart_law import RecordedRestarts
 
 TEAM = Quota(name="team", namespaces=["default"], hard={"cpu": 4})
 RESTARTED = RestartPolicy(max_restarts=3, backoff=10.0)
@@ -78,17 +78,17 @@ def deleted(name: str, at: float) -> Arrival:
 
 def run(
     arrivals: list[Arrival], *, until: float = 2000.0, plan: FaultPlan | None = None
-) -> tuple[Simulator, RestartLaw]:
-    law = RestartLaw()
+) -> tuple[Simulator, RecordedRestarts]:
+    law = RecordedRestarts(with_faults=plan is not None)
     simulator = Simulator(Workload(tuple(arrivals)), make, faults=plan, observers=[law])
-    law.cluster = simulator.cluster
+    law.watch(simulator)
     simulator.run(until=until)
     simulator.scheduler._check()
     simulator.jobs._check()
     return simulator, law
 
 
-def starts(law: RestartLaw) -> dict[str, float]:
+def starts(law: RecordedRestarts) -> dict[str, float]:
     """Return when each gang was bound for the first time."""
     found: dict[str, float] = {}
     for at, bound in law.of(GroupBound):
