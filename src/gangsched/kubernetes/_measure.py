@@ -43,6 +43,7 @@ class Measures:
         self._master: Any = None
         self._dropped: Any = None
         self._demand: Any = None
+        self._demand_of: Any = None
         self._verbs: Any = None
         self._held: Any = None
         try:
@@ -76,6 +77,12 @@ class Measures:
             "gangsched_pending_demand",
             "Number of further nodes of a shape that would start pending gangs.",
             labelnames=("profile", "shape", "like"),
+            registry=registry,
+        )
+        self._demand_of = client.Gauge(
+            "gangsched_pending_demand_by_group",
+            "Number of further nodes of a shape that a gang needs beside those of gangs before it.",
+            labelnames=("profile", "shape", "like", "group"),
             registry=registry,
         )
         self._master.labels(self._name).set(0)
@@ -134,12 +141,19 @@ class Measures:
             self._held.set_function(read)
 
     def demand(self, found: Sequence[Demand]) -> None:
-        """Show how many nodes would start the pending gangs; shapes without demand are left out."""
-        if self._demand is not None:
-            self._demand.clear()
-            for each in found:
-                like = each.like.name.removesuffix("-more")
-                self._demand.labels(self._profile, each.shape, like).set(each.nodes)
+        """Show how many nodes would start which gangs; shapes without demand are left out.
+
+        The number of series is bounded, because the number of gangs in *found* is.
+        """
+        if self._demand is None:
+            return
+        self._demand.clear()
+        self._demand_of.clear()
+        for each in found:
+            like = each.like.name.removesuffix("-more")
+            self._demand.labels(self._profile, each.shape, like).set(each.nodes)
+            for key, nodes in each.gangs:
+                self._demand_of.labels(self._profile, each.shape, like, key).set(nodes)
 
     def pages(self, problems: Callable[[], list[str]]) -> Mapping[str, Callable[[], Page]]:
         """Return the pages of the process.

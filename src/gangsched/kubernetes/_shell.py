@@ -241,7 +241,6 @@ class Shell:
                 requests,
                 owner.cache,
                 scheduler,
-                events,
                 workers=self._settings.client.event_connections,
             )
             tasks.start(groups.run())
