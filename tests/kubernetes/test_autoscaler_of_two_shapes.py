@@ -36,7 +36,7 @@ SHAPES: Final[dict[str, dict[str, int]]] = {
     "cpu-node": {"cpu": 32, "gpu": 0},
 }
 """The nodes by what their names begin with. A member of a CPU-only gang fits on no GPU node."""
-GANGS: Final[dict[str, tuple[int, dict[str, int]]]] = {
+GANGS: Final[dict[str, tuple[int, dict[str, Any]]]] = {
     "train": (8, {"cpu": 1, "gpu": 1}),
     "tune": (6, {"cpu": 1, "gpu": 1}),
     "encode": (6, {"cpu": 15, "gpu": 0}),

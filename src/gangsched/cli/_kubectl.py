@@ -298,7 +298,7 @@ def _everywhere(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _what_if(survey: Survey, options: argparse.Namespace) -> None:
-    from gangsched.explain import Running
+    from gangsched.explain import Running, in_utc
 
     if options.add_nodes < 0:
         raise InvalidValueError("--add-nodes", options.add_nodes, "an int >= 0")
@@ -317,7 +317,7 @@ def _what_if(survey: Survey, options: argparse.Namespace) -> None:
         if isinstance(effect, Bind):
             pod = survey.cache.cluster.pod(effect.uid)
             places[effect.uid if pod is None else pod.key] = effect.node
-    waiting = {key: str(why) for key, why in after.why.items() if not isinstance(why, Running)}
+    waiting = {key: in_utc(why) for key, why in after.why.items() if not isinstance(why, Running)}
     if options.output in ("json", "yaml"):
         item = {
             "added": [event.node.name for event in events],

@@ -29,6 +29,7 @@ from attrs import define, field, frozen
 from gangsched._version import __version__
 from gangsched.configuration import Settings
 from gangsched.errors import UnknownPodError
+from gangsched.explain import in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._gang_rows import GangRow, gang_row
@@ -210,7 +211,7 @@ class Answers:
             raise UnknownPodError(key)
         why, now = scheduler.why(key), self.clock()
         row = gang_row(_Running(owner.cache, scheduler, now), key, {key: why})
-        return self._document("GangList", now, [{**self._item(row), "why": str(why)}], 1)
+        return self._document("GangList", now, [{**self._item(row), "why": in_utc(why)}], 1)
 
     def _list(self, owner: Owner, scheduler: Scheduler) -> _Listings:
         """Return the listings of this second."""

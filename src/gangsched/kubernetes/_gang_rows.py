@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, final
 from attrs import fields, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.explain import Running, Why
+from gangsched.explain import Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
@@ -195,7 +195,7 @@ def reason_of(why: Why | None, *, held: int, needed: int | None) -> str:
         return ""
     if why is None:
         return ""
-    return FITS_NOW if isinstance(why, Running) else str(why)
+    return FITS_NOW if isinstance(why, Running) else in_utc(why)
 
 
 def _keys(survey: Survey) -> Iterable[GroupKey]:

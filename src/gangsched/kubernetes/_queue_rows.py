@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gangsched.explain import in_utc
 from gangsched.listings import PendingRow
 
 __all__ = ["queue_item"]
@@ -19,5 +20,5 @@ def queue_item(row: PendingRow) -> dict[str, Any]:
         "pods": row.pods,
         "needed": row.needed,
         "age": round(row.age),
-        "state": str(row.why),
+        "state": in_utc(row.why),
     }
