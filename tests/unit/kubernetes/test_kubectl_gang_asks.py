@@ -416,7 +416,7 @@ def url() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(json.dumps(said("GangList", row())).encode() if known else b"no")
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Pages) as server:
