@@ -23,7 +23,7 @@ from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.control_plane.training_operator import kwok_stages
-from support.running import ALONE, on_a_loop, running
+from support.running import ALONE, on_a_patient_loop, running
 from support.scheduled_cluster import GROUPS, documented_rights, eventually
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -116,7 +116,7 @@ def is_served(port: int) -> bool:
     return True
 
 
-@on_a_loop
+@on_a_patient_loop
 async def test_nodes_of_two_shapes_are_added_until_all_members_run(scaled: Scaled) -> None:
     size = sum(count for count, _request in GANGS.values())
     (port,) = free_ports(1)

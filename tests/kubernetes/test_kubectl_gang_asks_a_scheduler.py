@@ -21,7 +21,7 @@ from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.documents import ROOT
 from support.kubectl_program import Kubectl, Printed, plugin_folder
-from support.running import on_a_loop, running
+from support.running import on_a_patient_loop, running
 from support.scheduled_cluster import Cluster, cluster, documented_rights, eventually
 
 __all__ = ["cluster"]
@@ -95,7 +95,7 @@ async def says(kubectl: Kubectl, cluster: Cluster, text: str, *arguments: str) -
             await asyncio.sleep(0.2)
 
 
-@on_a_loop
+@on_a_patient_loop
 async def test_scheduler_at_an_address_says_why_gangs_wait(cluster: Cluster, plugins: Path) -> None:
     cluster.add_nodes(1, gpu=4)
     cluster.add_gang("large", 5)
@@ -120,7 +120,7 @@ async def test_scheduler_at_an_address_says_why_gangs_wait(cluster: Cluster, plu
     ]
 
 
-@on_a_loop
+@on_a_patient_loop
 async def test_scheduler_is_asked_through_the_api_server_with_two_rights(
     cluster: Cluster, plugins: Path
 ) -> None:

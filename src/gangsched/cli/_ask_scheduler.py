@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gangsched.kubernetes._ask import Document, RunningScheduler
     from gangsched.kubernetes._gang_rows import GangRow
 
-__all__ = ["Said", "add_ask_options", "scheduler_says"]
+__all__ = ["Said", "Show", "add_ask_options", "scheduler_says"]
 
 _PORT: Final = 10259
 _PATIENCE: Final = 5.0

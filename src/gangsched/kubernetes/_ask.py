@@ -1,9 +1,9 @@
 """The running scheduler, found from outside and asked by HTTP.
 
 Theory of operation. The replica that leads is the holder of a Lease. In a pod, the first part of
-the holder's identity is the name of the pod. The API server passes a GET on to a port of that pod
-(``pods/proxy``), so a user needs no route to the pod network, and the API server decides whether
-the user may ask. A scheduler that runs outside of the cluster is asked at an address instead.
+the holder's identity is the name of the pod. The API server passes a GET on to a port of that pod,
+by ``pods/proxy``. So a user needs no route to the pod network, and RBAC says which users may ask. A
+scheduler that runs outside of the cluster is asked at an address instead.
 
 Rules:
   R1  only GET requests are sent;
@@ -31,8 +31,8 @@ from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._requests import said
 
 __all__ = [
+    "API_VERSION",
     "LEASE",
-    "PORT",
     "AtUrl",
     "Document",
     "InPod",
@@ -44,7 +44,6 @@ __all__ = [
 
 LEASE: Final = "gangsched"
 """The name of the Lease that is looked for in all namespaces if none is named."""
-PORT: Final = 10259
 API_VERSION: Final = "gangsched.kubectl/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1"
 _MOST_BYTES: Final = 32 * 1024 * 1024

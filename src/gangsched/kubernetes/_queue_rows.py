@@ -10,8 +10,14 @@ from gangsched.listings import PendingRow
 __all__ = ["queue_item"]
 
 
-def queue_item(row: PendingRow) -> dict[str, Any]:
-    """Return a pod or a group that waits as plain data."""
+def queue_item(row: PendingRow, *, age: float | None = None) -> dict[str, Any]:
+    """Return a pod or a group that waits as plain data.
+
+    Args:
+        row: The row.
+        age: Its age in seconds; None for that of the row, which is that of the scheduler's last
+            call.
+    """
     return {
         "name": row.name,
         "gang": row.group is not None,
@@ -19,6 +25,6 @@ def queue_item(row: PendingRow) -> dict[str, Any]:
         "priority": row.priority,
         "pods": row.pods,
         "needed": row.needed,
-        "age": round(row.age),
+        "age": round(row.age if age is None else age),
         "state": in_utc(row.why),
     }
