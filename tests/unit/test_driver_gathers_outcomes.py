@@ -84,64 +84,82 @@ async def test_outcome_is_taken_in_at_once_by_default() -> None:
     async with running(2) as (_shell, binds):
         await binds.end("p0")
         assert binds.reported == ["default/p0"]
+        await binds.end("p1")
+        assert binds.reported == ["default/p0", "default/p1"]
 
 
 @on_a_loop
-async def test_outcomes_wait_for_each_other_for_as_long_as_gather_says() -> None:
-    async with running(3, gather=0.05) as (_shell, binds):
+async def test_lone_outcome_is_taken_in_at_once() -> None:
+    async with running(2, gather=0.02) as (_shell, binds):
+        await binds.end("p0")
+        assert binds.reported == ["default/p0"]
+        await asyncio.sleep(0.05)
+        await binds.end("p1")
+        assert binds.reported == ["default/p0", "default/p1"]
+
+
+@on_a_loop
+async def test_outcomes_of_a_stream_wait_for_each_other() -> None:
+    async with running(4, gather=0.2) as (_shell, binds):
         await binds.end("p0")
         await binds.end("p1")
-        assert binds.reported == []
-        await until(lambda: binds.reported)
-        assert binds.reported == ["default/p0", "default/p1"]
         await binds.end("p2")
-        await until(lambda: len(binds.reported) == 3)
+        assert binds.reported == ["default/p0"]
+        await until(lambda: len(binds.reported) > 1)
+        assert binds.reported == ["default/p0", "default/p1", "default/p2"]
+        await binds.end("p3")
+        await until(lambda: len(binds.reported) == 4)
 
 
 @on_a_loop
 async def test_event_takes_in_the_outcomes_that_wait() -> None:
     async with running(2, gather=FOR_EVER) as (shell, binds):
         await binds.end("p0")
-        assert binds.reported == []
+        await binds.end("p1")
+        assert binds.reported == ["default/p0"]
         shell.tell(PodAdded(make_pod("p9", cpu=1)))
-        await until(lambda: binds.reported == ["default/p0"])
+        await until(lambda: binds.reported == ["default/p0", "default/p1"])
 
 
 @on_a_loop
 async def test_outcome_is_taken_in_at_once_if_an_operation_waits_for_its_place() -> None:
-    async with running(3, max_binds=2, gather=FOR_EVER) as (_shell, binds):
+    async with running(4, max_binds=2, gather=FOR_EVER) as (_shell, binds):
         await binds.end("p0")
-        assert binds.reported == ["default/p0"]
-        assert binds.started == ["default/p0", "default/p1", "default/p2"]
+        await binds.end("p1")
+        assert binds.reported == ["default/p0", "default/p1"]
+        assert binds.started == [f"default/p{number}" for number in range(4)]
 
 
 @on_a_loop
 async def test_driver_that_binds_one_by_one_gathers_nothing() -> None:
-    async with running(2, max_binds=1, gather=FOR_EVER) as (_shell, binds):
-        await binds.end("p0")
-        assert binds.started == ["default/p0", "default/p1"]
+    async with running(3, max_binds=1, gather=FOR_EVER) as (_shell, binds):
+        for name in ("p0", "p1"):
+            await binds.end(name)
+        assert binds.started == ["default/p0", "default/p1", "default/p2"]
 
 
 @on_a_loop
 async def test_end_of_the_run_waits_for_no_gathering() -> None:
-    async with running(1, gather=FOR_EVER) as (shell, binds):
+    async with running(2, gather=FOR_EVER) as (shell, binds):
         shell.driver.stop()
         await binds.end("p0")
-        assert binds.reported == ["default/p0"]
-        assert shell.placed() == {"default/p0": "n"}
+        await binds.end("p1")
+        assert shell.placed() == {"default/p0": "n", "default/p1": "n"}
 
 
 @on_a_loop
 async def test_run_that_was_cancelled_while_it_gathered_gathers_again() -> None:
-    async with running(2, gather=FOR_EVER) as (shell, binds):
+    async with running(3, gather=0.1) as (shell, binds):
         await binds.end("p0")
+        await binds.end("p1")
+        assert binds.reported == ["default/p0"]
     again = asyncio.create_task(shell.driver.run())
-    shell.tell(PodAdded(make_pod("p9", cpu=1)))
-    await until(lambda: "default/p9" in binds.started)
-    assert binds.reported[:1] == ["default/p0"]
-    await binds.end("p9")
-    assert "default/p9" not in binds.reported
-    assert shell.driver._gathering is not None
+    shell.tell(*(PodAdded(make_pod(f"q{number}", cpu=1)) for number in range(2)))
+    await until(lambda: "default/q1" in binds.started)
+    assert binds.reported[:2] == ["default/p0", "default/p1"]
+    await binds.end("q0")
+    await binds.end("q1")
+    await until(lambda: binds.reported[-2:] == ["default/q0", "default/q1"])
     again.cancel()
     await asyncio.gather(again, return_exceptions=True)
 

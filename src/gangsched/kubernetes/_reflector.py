@@ -17,13 +17,14 @@ Rules:
   R2  ``synced`` closes each listing, when all that vanished has been told;
   R3  an object that cannot be read is told as ``refused``, never left out;
   R4  each watch has a timer of its own: a connection that is silently dead ends with it;
-  R5  after the events that came together, a watch is not read for *pace* seconds. A lone event is
-      told at once, and a stream of events comes in batches.
+  R5  a watch that had events within twice *pace* seconds is not read for *pace* seconds after the
+      next ones. So a lone event is told at once, and a stream of events comes in batches.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final
@@ -171,7 +172,7 @@ class Reflector(Generic[T]):
         streaming: Whether WatchList is tried.
         page: The most objects of one page of a list.
         first_event: The seconds without a line after which a stream of initial events is given up.
-        pace: The seconds between two batches of a watch at least.
+        pace: The seconds for which a watch is not read after events of a stream.
         sleep: Waits, for a number of seconds.
 
     Attributes:
@@ -321,6 +322,7 @@ class Reflector(Generic[T]):
         """Follow one watch to its end."""
         now = asyncio.get_running_loop().time
         began, limit, told = now(), self._seconds + _SLACK, False
+        last = -math.inf
         if not self._known.is_listing:
             self._enter(ReflectorState("watching"))
         batches = self._api.watch(path, timeout=limit)
@@ -332,7 +334,9 @@ class Reflector(Generic[T]):
                     told = True
                     self._set(timer, began + limit)
                     if self._pace and not self._known.is_listing:
-                        await self._sleep(self._pace)
+                        if now() - last < 2 * self._pace:
+                            await self._sleep(self._pace)
+                        last = now()
         except TimeoutError as error:
             raise _Silent("GET", path, "nothing came for too long", sent=True) from error
         finally:
