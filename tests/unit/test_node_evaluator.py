@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -250,6 +251,16 @@ def test_like_node_that_arrives_later_meets_the_first_in_one_class() -> None:
     assert {len(info.holders) for info in scheduler._state.nodes.infos.values()} == {2}
     assert len(list(classes.occupied())) == 2
     scheduler._check()
+
+
+def test_pickled_scheduler_makes_its_evaluator_anew() -> None:
+    cluster, scheduler = scheduler_with(NodeResources(), unlike(3), SchedulingUnit.GROUP)
+    for name in ("p", "q"):
+        tell(cluster, scheduler, PodAdded(make_pod(name, cpu=1)), now=0.0)
+    assert scheduler.schedule_one(now=0.0)
+    twin = pickle.loads(pickle.dumps(scheduler))
+    assert twin.schedule_one(now=0.0) == scheduler.schedule_one(now=0.0)
+    twin._check()
 
 
 class AnotherScore(NodeResources):
