@@ -154,6 +154,13 @@ class SchedulingQueue:
         """Return the open equivalence queues whose entities are all in backoff. O(open queues)."""
         return [each for _number, each in sorted(self._open.items()) if each.leader is None]
 
+    def unclassed_in_backoff(self) -> tuple[QueuedEntity, ...]:
+        """Return the entities in backoff whose class is to be computed anew; see ``hasten``.
+
+        Every node has refused a member of each, and an event about the entity came since. O(n).
+        """
+        return self._early.unclassed
+
     def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
         """Return the leader that *entity* waits for; None if its queue is blocked or absent."""
         queue = self._queues.get(entity.equivalence_class)
@@ -468,7 +475,7 @@ class SchedulingQueue:
         for heap in (self._active, *(each.queued for each in queues)):
             _check_order(list(heap))
         self._blocked._check(queues)
-        self._early._check(queues)
+        self._early._check(queues, self._backoff.values())
 
 
 def _check_order(entities: Sequence[QueuedEntity]) -> None:

@@ -39,7 +39,7 @@ from typing import Any, cast
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import bundles
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.framework.state.attempts import Attempts
@@ -114,6 +114,8 @@ def _open(
     for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
+    if ends_backoff:
+        _classify(state, now=now)
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
@@ -130,6 +132,18 @@ def _open(
         # entities whose failure has proven nothing, or that an earlier event has helped
         if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, change=change):
             state.queue.help(line, step=step)
+
+
+def _classify(state: State, *, now: float) -> None:
+    """Park the entities that changed in backoff with their new classes. O(members of these).
+
+    A class that is not known to fail is open, so such an entity stays in backoff.
+    """
+    for entity in state.queue.unclassed_in_backoff():
+        equivalence_class = equivalence.class_of(
+            state.settings, state.nodes, state.pods, state.call, entity
+        )
+        state.queue.park(entity, equivalence_class=equivalence_class, step=-1, now=now)
 
 
 def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:

@@ -168,7 +168,7 @@ HELD: Final[Mapping[type, Held]] = {
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),
     AlikeNeeds: Held(anew="names by_item by_amount"),
-    EarlyReturn: Held(anew="_heap"),
+    EarlyReturn: Held(anew="_heap _unclassed"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
         anew="hopeful late candidate number proof",
