@@ -10,9 +10,9 @@ does the same when its active queue is empty (``PopFromBackoffQ``).
 Of each equivalence queue that such an event has opened, the best entity in backoff is the
 *candidate*. The candidates of all queues are in one heap.
 
-An entity that an event about itself puts into backoff anew has no equivalence class: what it asks
-for may have changed, and is computed only when an event comes that may help. Until then it is
-*unclassed*. The queue then parks it in the equivalence queue of its new class.
+An entity that an event about itself puts into backoff anew has no equivalence class, since what it
+asks for may have changed. It is *unclassed* until an event comes that may help others. Only then
+its new class is computed.
 
 Invariants (checked by ``_check``):
   I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,

@@ -235,6 +235,13 @@ class SchedulingQueue:
         self._mark_failed(queue, step)
         self._promote(queue, now=now)
 
+    def classify(self, entity: QueuedEntity, equivalence_class: Hashable, *, now: float) -> None:
+        """Give an entity in backoff the class that it has since it changed. O(log n).
+
+        If the class is not known to fail, the entity stays in backoff.
+        """
+        self.park(entity, equivalence_class=equivalence_class, step=-1, now=now)
+
     def gate(self, entity: QueuedEntity, *, now: float) -> None:
         """Move an entity out of the order until ``activate`` is called for it. O(log n)."""
         self.remove(entity, now=now)

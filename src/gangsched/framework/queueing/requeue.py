@@ -38,14 +38,18 @@ from typing import Any, cast
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
 __all__ = [
@@ -115,7 +119,7 @@ def _open(
         if since is None or entity.tried_step >= since:
             entity.event_step = step
     if ends_backoff:
-        _classify(state, now=now)
+        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
@@ -134,16 +138,18 @@ def _open(
             state.queue.help(line, step=step)
 
 
-def _classify(state: State, *, now: float) -> None:
-    """Park the entities that changed in backoff with their new classes. O(members of these).
-
-    A class that is not known to fail is open, so such an entity stays in backoff.
-    """
-    for entity in state.queue.unclassed_in_backoff():
-        equivalence_class = equivalence.class_of(
-            state.settings, state.nodes, state.pods, state.call, entity
-        )
-        state.queue.park(entity, equivalence_class=equivalence_class, step=-1, now=now)
+def _classify(
+    settings: Settings,
+    nodes: Nodes,
+    pods: Pods,
+    call: CurrentCall,
+    queue: SchedulingQueue,
+    *,
+    now: float,
+) -> None:
+    """Note the classes of the entities that changed in backoff. O(members of these)."""
+    for entity in queue.unclassed_in_backoff():
+        queue.classify(entity, equivalence.class_of(settings, nodes, pods, call, entity), now=now)
 
 
 def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:

@@ -105,7 +105,7 @@ HELD: Final[Mapping[type, Held]] = {
     CurrentCall: Held(
         kept="out deferred",
         anew="touched",
-        passing="seen alike seen_specs arrived refused complete",
+        passing="seen alike seen_specs arrived refused complete steps",
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
