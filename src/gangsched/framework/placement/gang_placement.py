@@ -64,7 +64,7 @@ def place(
     asks: Sequence[RoleCount],
     *,
     now: float,
-    budget: int | None = None,
+    budget: int,
     work: Work | None = None,
     explains: bool = True,
 ) -> Plan | UnschedulableMember:
@@ -124,7 +124,6 @@ def place(
             )
             for kind, first in cycle_of.items()
         }
-    steps = state.settings.search_budget if budget is None else budget
     shared = len(groups) > 1
     work = Work() if work is None else work
     task = Task(
@@ -135,7 +134,7 @@ def place(
         judges,
         tuple(asks),
         shared,
-        steps,
+        budget,
         work,
         work.steps,
         checks,
@@ -147,7 +146,9 @@ def place(
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], _empty(task))
-    state.attempts.search_steps += work.steps - task.begun
+    taken = work.steps - task.begun
+    state.attempts.search_steps += taken
+    state.call.steps += taken
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
@@ -371,7 +372,11 @@ def _unschedulable(
             constraints among them were not looked at.
     """
     if not task.explains:
-        return UnschedulableMember(member.pod.uid, member.pod.key, "no placement was found", None)
+        spent: SearchBudgetExhausted | None = None
+        if isinstance(found, BudgetExhausted):
+            spent = SearchBudgetExhausted(task.needed, found.placed, found.steps)
+        reason = "no placement was found"
+        return UnschedulableMember(member.pod.uid, member.pod.key, reason, None, spent)
     after_siblings = diagnosis
     nowhere = _needed_and_nowhere(task)
     if nowhere is not None:

@@ -38,14 +38,18 @@ from typing import Any, cast
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
 __all__ = [
@@ -115,6 +119,8 @@ def _open(
     for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
+    if ends_backoff:
+        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
@@ -131,6 +137,20 @@ def _open(
         # entities whose failure has proven nothing, or that an earlier event has helped
         if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, change=change):
             state.queue.help(line, step=step)
+
+
+def _classify(
+    settings: Settings,
+    nodes: Nodes,
+    pods: Pods,
+    call: CurrentCall,
+    queue: SchedulingQueue,
+    *,
+    now: float,
+) -> None:
+    """Note the classes of the entities that changed in backoff. O(members of these)."""
+    for entity in queue.unclassed_in_backoff():
+        queue.classify(entity, equivalence.class_of(settings, nodes, pods, call, entity), now=now)
 
 
 def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:

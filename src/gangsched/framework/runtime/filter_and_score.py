@@ -37,7 +37,14 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["evaluate_ahead", "evaluate_nodes", "is_resolvable", "judged", "note_fitted"]
+__all__ = [
+    "evaluate_ahead",
+    "evaluate_nodes",
+    "is_resolvable",
+    "judged",
+    "note_fitted",
+    "share_judgements",
+]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _UNBOUNDED: Final = 1 << 40
@@ -315,18 +322,28 @@ def evaluate_ahead(
     if not settings.profile.signed:
         return
     with suppress(GangschedError):
-        pod = pod_class.sample
         if pod_class.fitted is None:  # a class with running pods only may get pending ones again
             note_fitted(settings, pod_class)
-        if settings.profile.pod_readers and pod_class.reads_pods:
-            apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
-            signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
-            # the position of a plugin tells classes apart for which other plugins are asked
-            parts = tuple(
-                (n, part) for n, (plugin, part) in enumerate(signers) if id(plugin) not in apart
-            )
-            pod_classes.share(pod_class, (pod.requests, parts))
+        share_judgements(settings, pod_classes, pod_class)
         judged(settings, nodes, pod_class, now)
+
+
+def share_judgements(settings: Settings, pod_classes: PodClasses, pod_class: PodClass) -> None:
+    """Let a class share the judgements of classes that differ in terms about other pods only.
+
+    Nothing changes if it does already. O(plugins).
+
+    Raises:
+        PluginError: A plugin raised.
+    """
+    if not (settings.profile.pod_readers and pod_class.reads_pods):
+        return
+    pod = pod_class.sample
+    apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
+    signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
+    # the position of a plugin tells classes apart for which other plugins are asked
+    parts = tuple((n, part) for n, (plugin, part) in enumerate(signers) if id(plugin) not in apart)
+    pod_classes.share(pod_class, (pod.requests, parts))
 
 
 def note_fitted(settings: Settings, pod_class: PodClass) -> None:

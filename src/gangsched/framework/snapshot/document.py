@@ -114,7 +114,7 @@ HELD: Final[Mapping[type, Held]] = {
     CurrentCall: Held(
         kept="out deferred",
         anew="touched",
-        passing="seen alike seen_specs arrived refused complete",
+        passing="seen alike seen_specs arrived refused complete steps",
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
@@ -189,7 +189,7 @@ HELD: Final[Mapping[type, Held]] = {
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),
     AlikeNeeds: Held(anew="names by_item by_amount"),
-    EarlyReturn: Held(anew="_heap"),
+    EarlyReturn: Held(anew="_heap _unclassed"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
         anew="hopeful late candidate number proof",

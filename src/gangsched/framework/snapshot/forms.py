@@ -118,6 +118,7 @@ _UNSCHEDULABLE: Final = Record(
     reason=STR,
     diagnosis=optional(_DIAGNOSIS.form),
     proof=optional(union(_SHORTAGE, _EXHAUSTED)),
+    victim_steps=_COUNT,
 )
 _NODE_ROW: Final = Record(
     NodeRow, node=NODE.form, index=_POSITIVE, pods=_STRS, others=many(POD.form)
