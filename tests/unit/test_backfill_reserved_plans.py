@@ -51,12 +51,16 @@ _REASON = "node(s) where the pod would delay the reserved start of pod group def
 
 
 def _zones(*zones: str, policy: Backfill | None = None, host: Host | None = None) -> Host:
-    """Return nodes of size 2 in zones, each full until 100."""
+    """Return nodes of size 2 in zones, each full until 100.
+
+    Two pods leave each node then, so that no capacity is withheld for a gang of two.
+    """
     host = Host(policy) if host is None else host
     for n, zone in enumerate(zones):
         labels = {HOST: f"n{n}", ZONE: zone}
         host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
         _run(host, _full(f"full-{n}", f"n{n}"), 100)
+        _run(host, Pod(name=f"more-{n}", node_selector={HOST: f"n{n}"}), 100)
     return host
 
 
@@ -152,10 +156,10 @@ def test_pods_that_will_have_left_do_not_count_against_a_pod() -> None:
 def test_pod_that_is_backfilled_does_not_count_against_the_next_one() -> None:
     host = _zones("a", policy=Backfill(EXACT, least_members=1))
     spread = TopologySpreadConstraint(
-        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+        max_skew=3, topology_key=ZONE, label_selector=_WEB, min_domains=5
     )
     _gang(host, count=1, topology_spread_constraints=[spread])
-    assert _run(host, _plain("asks", "web", node_selector={ZONE: "z"}), 500) is None
+    assert _run(host, _plain("asks", "web"), 500) == "n0"
     assert [_run(host, _plain(f"short-{n}", "web"), 50) for n in range(3)] == ["n0"] * 3
     assert _run(host, _plain("long", "web"), 500) == "n0"
     assert _run(host, _plain("more", "web"), 500) is None
@@ -350,6 +354,33 @@ def test_drained_nodes_are_kept_free_of_pods_in_the_way_elsewhere_in_the_zone() 
     assert host.reservation.starts_at is None
     assert _run(host, _plain("db", "db", node_selector={HOST: "n1"}), None) is None
     assert _run(host, _plain("any", "any", node_selector={HOST: "n1"}), None) == "n1"
+
+
+def test_pods_on_drained_nodes_do_not_count_against_a_pod() -> None:
+    host = Host(Backfill(least_members=1))
+    for name, cpu in (("n0", 2), ("n1", 1)):
+        labels = {HOST: name, ZONE: "a"}
+        host.tell(NodeAdded(Node(name=name, allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, evolve(_full("full", "n0"), labels={"app": "web"}), None)
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    pod = make_pod("big-0", cpu=2, group="big", min_available=1)
+    pod = evolve(pod, labels={**pod.labels, "app": "web"}, topology_spread_constraints=[spread])
+    _run(host, pod, None)
+    assert host.reservation.nodes == ("n0",)
+    assert _run(host, _plain("long", "web", node_selector={HOST: "n1"}), None) == "n1"
+    assert _run(host, _plain("more", "web", node_selector={HOST: "n1"}), None) is None
+
+
+def test_pod_of_a_higher_priority_in_the_way_moves_the_reservation_from_any_node() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    _gang(host, count=1, pod_anti_affinity=[_APART])
+    urgent = _plain("urgent", "web", priority=9, node_selector={HOST: "n9"})
+    assert _run(host, urgent, 500) == "n9"
+    assert host.reservation.starts_at == 500
 
 
 def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
