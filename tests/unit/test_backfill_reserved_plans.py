@@ -16,6 +16,8 @@ from gangsched import (
     LabelSelector,
     Node,
     NodeAdded,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     ObjectChanged,
     Pod,
     PodAdded,
@@ -49,12 +51,16 @@ _REASON = "node(s) where the pod would delay the reserved start of pod group def
 
 
 def _zones(*zones: str, policy: Backfill | None = None, host: Host | None = None) -> Host:
-    """Return nodes of size 2 in zones, each full until 100."""
+    """Return nodes of size 2 in zones, each full until 100.
+
+    Two pods leave each node then, so that no capacity is withheld for a gang of two.
+    """
     host = Host(policy) if host is None else host
     for n, zone in enumerate(zones):
         labels = {HOST: f"n{n}", ZONE: zone}
         host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
         _run(host, _full(f"full-{n}", f"n{n}"), 100)
+        _run(host, Pod(name=f"more-{n}", node_selector={HOST: f"n{n}"}), 100)
     return host
 
 
@@ -128,6 +134,90 @@ def test_pod_that_would_fill_a_domain_of_the_spread_waits_until_the_gang_has_sta
     host.end("full-0", "full-1")
     host.at(100)
     assert _node_of(host, "big-0") is not None
+
+
+def test_pods_that_will_have_left_do_not_count_against_a_pod() -> None:
+    host = _zones("a", "b")
+    _run(host, _plain("old", "web", node_selector={ZONE: "a"}), 100)
+    # with five zones as a minimum, the smallest count is 0, so a zone takes two pods
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=3, topology_spread_constraints=[spread])
+    found = [
+        _run(host, _plain(f"{n}-in-{zone}", "web", node_selector={ZONE: zone}), 500)
+        for zone in "ab"
+        for n in range(2)
+    ]
+    # three of the four places are planned, whatever runs until then
+    assert found.count(None) == 3
+
+
+def test_pod_that_is_backfilled_does_not_count_against_the_next_one() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    spread = TopologySpreadConstraint(
+        max_skew=3, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=1, topology_spread_constraints=[spread])
+    assert _run(host, _plain("asks", "web"), 500) == "n0"
+    assert [_run(host, _plain(f"short-{n}", "web"), 50) for n in range(3)] == ["n0"] * 3
+    assert _run(host, _plain("long", "web"), 500) == "n0"
+    assert _run(host, _plain("more", "web"), 500) is None
+
+
+def _side(host: Host, count: int) -> list[str | None]:
+    """Add a gang of pods with the label that lasts too long; return their nodes."""
+    for n in range(count):
+        pod = make_pod(f"side-{n}", group="side", min_available=count)
+        pod = evolve(pod, labels={**pod.labels, "app": "web"}, requests={})
+        host.tell(PodAdded(running(pod, "500")))
+    host.decide()
+    return [_node_of(host, f"side-{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(("zones", "found"), [("ab", [None, None]), ("abc", ["n2", "n2"])])
+def test_plain_gang_is_placed_only_where_no_member_of_the_reserved_gang_is_planned(
+    zones: str, found: list[str | None]
+) -> None:
+    host = _zones(*zones)
+    only = [NodeSelectorTerm([NodeSelectorRequirement(ZONE, "In", ["a", "b"])])]
+    _gang(host, pod_anti_affinity=[_APART], affinity=only)
+    assert _side(host, 2) == found
+
+
+def test_members_that_are_in_the_way_only_together_are_not_placed_together() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=1, topology_spread_constraints=[spread])
+    assert _side(host, 2) == [None, None]
+    assert _run(host, _plain("alone", "web"), 500) == "n0"
+
+
+def test_pods_that_differ_in_labels_only_are_asked_about_one_by_one() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    by_host = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "db"}))
+    _gang(host, count=1, pod_anti_affinity=[_APART, by_host])
+    host.tell(PodAdded(running(_plain("web", "web"), "500")))
+    assert _run(host, _plain("db", "db"), 500) == "n9"
+    assert _node_of(host, "web") is None
+
+
+def test_member_with_a_constraint_may_start_before_a_member_without() -> None:
+    """The plan has the plain member first; the other order is valid with one more pod."""
+    host = _zones("a")
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    for n, constraints in enumerate(([], [spread])):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=2)
+        labels = {**pod.labels, "app": "web"}
+        _run(host, evolve(pod, labels=labels, topology_spread_constraints=constraints), 10)
+    assert _run(host, _plain("long", "web"), 500) == "n0"
+    assert _run(host, _plain("more", "web"), 500) is None
 
 
 def test_first_pod_of_an_affinity_group_may_not_pin_a_gang_to_another_zone() -> None:
@@ -264,6 +354,33 @@ def test_drained_nodes_are_kept_free_of_pods_in_the_way_elsewhere_in_the_zone() 
     assert host.reservation.starts_at is None
     assert _run(host, _plain("db", "db", node_selector={HOST: "n1"}), None) is None
     assert _run(host, _plain("any", "any", node_selector={HOST: "n1"}), None) == "n1"
+
+
+def test_pods_on_drained_nodes_do_not_count_against_a_pod() -> None:
+    host = Host(Backfill(least_members=1))
+    for name, cpu in (("n0", 2), ("n1", 1)):
+        labels = {HOST: name, ZONE: "a"}
+        host.tell(NodeAdded(Node(name=name, allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, evolve(_full("full", "n0"), labels={"app": "web"}), None)
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    pod = make_pod("big-0", cpu=2, group="big", min_available=1)
+    pod = evolve(pod, labels={**pod.labels, "app": "web"}, topology_spread_constraints=[spread])
+    _run(host, pod, None)
+    assert host.reservation.nodes == ("n0",)
+    assert _run(host, _plain("long", "web", node_selector={HOST: "n1"}), None) == "n1"
+    assert _run(host, _plain("more", "web", node_selector={HOST: "n1"}), None) is None
+
+
+def test_pod_of_a_higher_priority_in_the_way_moves_the_reservation_from_any_node() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    _gang(host, count=1, pod_anti_affinity=[_APART])
+    urgent = _plain("urgent", "web", priority=9, node_selector={HOST: "n9"})
+    assert _run(host, urgent, 500) == "n9"
+    assert host.reservation.starts_at == 500
 
 
 def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
