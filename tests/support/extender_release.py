@@ -162,7 +162,7 @@ class Workload:
         for node in ("lost", "failed", "full", "small"):
             self._add_node(node)
         for number in range(2):
-            full = {"scheduler": "other", "nodeName": f"{self.name}-full"}
+            full: dict[str, Any] = {"scheduler": "other", "nodeName": f"{self.name}-full"}
             self._add_pod(f"victim-{number}", "full", **full, terminationGracePeriodSeconds=0)
         self._add_gang("lost", "lost")
         self._add_gang("failed", "failed", terminationGracePeriodSeconds=0)
@@ -233,7 +233,8 @@ class Workload:
             if group == _VOLCANO
             else {"labels": {_LABELS[group]: name}}
         )
-        self._add_pod(f"{name}-0", "small", gpu=0, **pod)
+        pod["gpu"] = 0
+        self._add_pod(f"{name}-0", "small", **pod)
 
     def _add_pod(
         self,
