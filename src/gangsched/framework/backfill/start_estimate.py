@@ -42,10 +42,14 @@ class StartEstimate:
     Attributes:
         starts_at: The expected start; infinite if it is unknown, as nodes are drained for it.
         capacity: The capacity to reserve, by node.
+        planned: The members that it is reserved for, each with its node.
+        drained: If nodes are drained, the pods on them.
     """
 
     starts_at: float
     capacity: dict[NodeName, ReservedCapacity]
+    planned: tuple[tuple[PodUID, NodeName], ...]
+    drained: frozenset[PodUID] = frozenset()
 
 
 def look_ahead(
@@ -91,7 +95,8 @@ def _by_run_times(
     if plan is None:
         return None
     gone = {uid for instant in instants[: number + 1] for _name, uid in leaving[instant]}
-    return StartEstimate(instants[number], _capacity(state, entity, plan, gone))
+    capacity, planned = _reserved(state, entity, plan, gone)
+    return StartEstimate(instants[number], capacity, planned)
 
 
 def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimate | None:
@@ -125,7 +130,9 @@ def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimat
             least = middle + 1
         else:
             most, plan = middle, found
-    return StartEstimate(math.inf, _capacity(state, entity, plan, ()))
+    capacity, planned = _reserved(state, entity, plan, ())
+    drained = frozenset(uid for name in in_order[:most] for uid in on_node.get(name, ()))
+    return StartEstimate(math.inf, capacity, planned, drained)
 
 
 def _first(
@@ -220,11 +227,12 @@ def _plan_without(
     return found if isinstance(found, Plan) else None
 
 
-def _capacity(
+def _reserved(
     state: State, entity: QueuedEntity, plan: Plan, gone: Collection[PodUID]
-) -> dict[NodeName, ReservedCapacity]:
-    """Return the capacity to reserve for the members of a plan that are needed, by node."""
+) -> tuple[dict[NodeName, ReservedCapacity], tuple[tuple[PodUID, NodeName], ...]]:
+    """Return the capacity to reserve for the members of a plan that are needed, and these."""
     found: dict[NodeName, ReservedCapacity] = {}
+    planned: list[tuple[PodUID, NodeName]] = []
     for member, index in _needed(state.settings, state.pods, state.call, entity, plan):
         info = state.nodes.by_index[index]
         name = info.node.name
@@ -232,7 +240,8 @@ def _capacity(
             returning = (uid for uid in info.holders if uid in gone)
             found[name] = ReservedCapacity.expecting(entity.seq, name, entity.priority, returning)
         found[name].add(member.requests)
-    return found
+        planned.append((member.pod.uid, name))
+    return found, tuple(planned)
 
 
 def _needed(

@@ -30,7 +30,6 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
@@ -41,7 +40,7 @@ from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, pod_readers
-from gangsched.framework.runtime.pod_readers import NodeCheck
+from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
@@ -80,10 +79,10 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
-    by_terms: Sequence[frozenset[PodMatcher]] = [pod_readers.NO_TERMS] * len(members)
+    by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
-    terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
+    terms: frozenset[Affecting] = pod_readers.NO_TERMS
     for member, affected in zip(members, by_terms, strict=True):
         if (
             state.settings.profile.signed

@@ -253,6 +253,9 @@ _RESERVATION: Final = Record(
     deadline=_EVER_OR_NEVER,
     ends=many(row(STR, _INSTANT)),
     nodes=many(_RESERVED.form),
+    planned=many(row(STR, STR)),
+    drained=_STRS,
+    has_refused=BOOL,
 )
 _BACKFILL: Final = Record(
     BackfillRow,

@@ -1,0 +1,38 @@
+"""Every object of a cluster, by listing every resource type that the API server has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from support.control_plane.client import ApiError, Client
+
+__all__ = ["every_object"]
+
+
+def every_object(admin: Client) -> set[str]:
+    """Return the path and UID of every object; an object of two API groups is there twice."""
+    return {found for base in _versions(admin) for found in _of_version(admin, base)}
+
+
+def _versions(admin: Client) -> Iterator[str]:
+    for version in admin.get("/api")["versions"]:
+        yield f"/api/{version}"
+    for group in admin.get("/apis")["groups"]:
+        for version in group["versions"]:
+            yield f"/apis/{version['groupVersion']}"
+
+
+def _of_version(admin: Client, base: str) -> Iterator[str]:
+    for resource in admin.get(base)["resources"]:
+        if "list" not in resource["verbs"]:
+            continue
+        try:
+            items = admin.items(f"{base}/{resource['name']}")
+        except ApiError as error:
+            if error.status not in (404, 405):  # the definition was deleted in between
+                raise
+            continue
+        for item in items:
+            meta = item["metadata"]
+            where = f"{meta.get('namespace', '')}/{meta['name']}"
+            yield f"{base}/{resource['name']} {where} {meta.get('uid', '')}"
