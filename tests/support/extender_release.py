@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from attrs import define, field
@@ -24,7 +24,9 @@ from support.cluster_objects import group_json, node_json, pod_json
 from support.control_plane import ApiError, Process
 from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
-from support.extender_tls import TlsFiles
+
+if TYPE_CHECKING:
+    from support.extender_tls import TlsFiles
 
 __all__ = ["SECRET", "VALUES", "Replica", "Workload", "create_pod", "create_secret", "start"]
 
@@ -116,7 +118,9 @@ def start(installed: Installed, name: str, folder: Path) -> Replica:
         environment={**os.environ, "KUBECONFIG": str(kubeconfig)},
     )
     installed.started.append(process)
-    found = Replica(process, f"https://127.0.0.1:{verbs}", Client(f"http://127.0.0.1:{pages}"), pod)
+    scheme = "https" if any(each.startswith("--tls-cert") for each in arguments) else "http"
+    pages_of = Client(f"http://127.0.0.1:{pages}")
+    found = Replica(process, f"{scheme}://127.0.0.1:{verbs}", pages_of, pod)
     process.wait_until(lambda: found.is_ready)
     return found
 
@@ -131,7 +135,10 @@ def _mounted(installed: Installed, folder: Path) -> Iterator[tuple[str, str]]:
     """Write the Secret that the Deployment mounts; yield the arguments that name its files."""
     template = _deployment(installed)["spec"]["template"]["spec"]
     (container,) = template["containers"]
-    (volume,) = (each for each in template["volumes"] if each["name"] == "tls")
+    volumes = [each for each in template["volumes"] if each["name"] == "tls"]
+    if not volumes:
+        return
+    (volume,) = volumes
     (mount,) = (each for each in container["volumeMounts"] if each["name"] == "tls")
     path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{volume['secret']['secretName']}"
     data = installed.plane.admin.get(path)["data"]
@@ -162,7 +169,7 @@ class Workload:
         for node in ("lost", "failed", "full", "small"):
             self._add_node(node)
         for number in range(2):
-            full = {"scheduler": "other", "nodeName": f"{self.name}-full"}
+            full: dict[str, Any] = {"scheduler": "other", "nodeName": f"{self.name}-full"}
             self._add_pod(f"victim-{number}", "full", **full, terminationGracePeriodSeconds=0)
         self._add_gang("lost", "lost")
         self._add_gang("failed", "failed", terminationGracePeriodSeconds=0)
@@ -233,7 +240,8 @@ class Workload:
             if group == _VOLCANO
             else {"labels": {_LABELS[group]: name}}
         )
-        self._add_pod(f"{name}-0", "small", gpu=0, **pod)
+        pod["gpu"] = 0
+        self._add_pod(f"{name}-0", "small", **pod)
 
     def _add_pod(
         self,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from support.chart import CHART, NAMESPACE, Helm, Installed
 from support.control_plane import ControlPlane, programs
@@ -28,8 +28,10 @@ from support.control_plane.training_operator import (
 )
 from support.documents import ROOT
 from support.extended_cluster import extended_configuration
-from support.extender_release import SECRET, VALUES, create_secret, start
-from support.extender_tls import TlsFiles
+from support.extender_release import SECRET, create_secret, start
+
+if TYPE_CHECKING:
+    from support.extender_tls import TlsFiles
 
 __all__ = ["DEMONSTRATIONS", "OnACluster"]
 
@@ -146,23 +148,37 @@ class OnACluster:
     def extend(self) -> None:
         """Install the extender with Helm, start what its pod would run, and a stock kube-scheduler.
 
-        Both sides have certificates, and verify the other one's.
+        Both sides have certificates and verify the other one's, if trustme is installed, which
+        issues them. Else they speak plain HTTP.
         """
         names = ["default-scheduler", SCHEDULER]
-        values = {**VALUES, "extender": {**VALUES["extender"], "schedulerNames": names}}
+        tls = self._certificates()
+        secure = {"enabled": True, "secretName": SECRET} if tls else {"enabled": False}
+        given = ",".join(
+            f"extender.tls.{key}={str(value).lower()}" for key, value in secure.items()
+        )
         self._say(
             f"$ helm install gangsched charts/{CHART.name} --namespace {NAMESPACE}"
-            f" --create-namespace --set mode=extender,extender.tls.secretName={SECRET}"
+            f" --create-namespace --set mode=extender,{given}"
             f" --set 'extender.schedulerNames={{{','.join(names)}}}'\n"
         )
-        self._helm.install(values=values)
-        tls = TlsFiles(self._folder / "tls")
-        create_secret(self.installed, tls)
+        extender = {"schedulerNames": names, "tls": secure}
+        self._helm.install(values={"mode": "extender", "extender": extender})
+        if tls is not None:
+            create_secret(self.installed, tls)
         replica = start(self.installed, "replica-0", self._folder)
-        self.comment("the extender runs, with the token of its ServiceAccount")
-        configuration = extended_configuration(replica.url, names, tls.of_scheduler())
+        self.comment(f"the extender runs at {replica.url}, with the token of its ServiceAccount")
+        of_scheduler = None if tls is None else tls.of_scheduler()
+        configuration = extended_configuration(replica.url, names, of_scheduler)
         self.plane.start_scheduler(configuration, features={})
         self.comment("kube-scheduler runs as it is, with extenders: in its configuration")
+
+    def _certificates(self) -> TlsFiles | None:
+        try:
+            from support.extender_tls import TlsFiles
+        except ModuleNotFoundError:
+            return None
+        return TlsFiles(self._folder / "tls")
 
     def operator(self) -> None:
         """Start the training operator, which creates pods and PodGroups of jobs."""

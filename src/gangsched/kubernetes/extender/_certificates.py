@@ -3,8 +3,8 @@
 Rules:
   R1  the files are looked at for each new connection, and read if they have changed. So a rotated
       certificate, as of cert-manager, needs no restart. Connections that are open stay;
-  R2  files that cannot be used, such as a certificate without its new key, change nothing: the ones
-      before stay in use, the log has an error, and the next connection looks again;
+  R2  files that cannot be used, such as a certificate without its new key, change nothing. The ones
+      before stay in use, the log has an error, and the files are read again when they change;
   R3  each set of files has a context of its own. So an authority that was removed is forgotten, and
       no session is resumed that began with the files before;
   R4  a certificate of a client is verified as Go verifies it. Python's additional strictness (from

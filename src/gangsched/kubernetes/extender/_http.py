@@ -3,8 +3,8 @@
 Rules:
   R1  a malformed request is answered with 400, and with the field and the value;
   R2  a replica answers 503 if it does not lead, or has not listed the cluster, and closes the
-      connection. kube-scheduler tries the pod again, and then connects to the replica that leads:
-      a connection that stays open goes to the same replica for ever, whatever the Service says;
+      connection. The next try of kube-scheduler connects anew, and so to the replica that leads.
+      A connection that stays open goes to the same replica for ever, whatever the Service says;
   R3  the handler of a client that has left is cancelled, so that a member does not count as
       arrived when kube-scheduler has given up waiting for it;
   R4  an error of a handler is answered with 500 and logged, and the server goes on;

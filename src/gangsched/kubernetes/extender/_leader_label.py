@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Final, final
 
@@ -64,7 +64,7 @@ class LeaderLabel:
         self._changed.set()
 
     @asynccontextmanager
-    async def written(self, requests: Requests) -> AsyncIterator[None]:
+    async def written(self, requests: Requests) -> AsyncGenerator[None]:
         """Write the label while the block runs; at its end the replica leads no more."""
         self._changed.set()
         work = asyncio.create_task(self._work(requests))
