@@ -208,6 +208,6 @@ def kubectl(plane: ControlPlane, *arguments: str) -> str:
     """Run kubectl in the namespace of the release; return what it prints."""
     (program,) = programs(["kubectl"]).values()
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("kubectl"))}
-    command = [program, *arguments, "--namespace", NAMESPACE]
+    command = [str(program), *arguments, "--namespace", NAMESPACE]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return ran.stdout
