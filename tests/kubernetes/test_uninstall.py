@@ -211,3 +211,12 @@ def kubectl(plane: ControlPlane, *arguments: str) -> str:
     command = [str(program), *arguments, "--namespace", NAMESPACE]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return ran.stdout
+
+
+def test_two_releases_have_no_object_in_common(helm: Helm) -> None:
+    values = ("--namespace", NAMESPACE, "--kube-version", "1.36.3", "--set", "schedulerName=ml")
+    other = yaml.safe_load_all(helm("template", "ml", str(CHART), *values))
+    theirs = {path_of(each) for each in other if each}
+    ours = {path_of(each) for each in helm.template()}
+    assert len(theirs) == len(ours) > 5
+    assert not theirs & ours
