@@ -5,6 +5,8 @@ Every resource type is listed before and after. Nothing may be left but the defi
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import pytest
 from support.chart import CHART, MANIFEST, NAMESPACE, Helm, Installed, path_of
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.fixtures import need_control_plane
+from support.control_plane.programs import programs
 from support.every_object import every_object
 
 yaml = pytest.importorskip("yaml")
@@ -25,13 +28,14 @@ pytestmark = pytest.mark.once("decides about no pod")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
 OWN = "podgroups.scheduling.x-k8s.io"
+GROUP = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
 RENEWED = 2.5
 """Seconds within which a leader renews its Lease."""
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    need_control_plane("helm")
+    need_control_plane("helm", "kubectl")
     with ControlPlane(tmp_path_factory.mktemp("uninstall")) as started:
         started.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         yield started
@@ -179,3 +183,40 @@ def test_lease_is_the_one_that_the_configuration_names(helm: Helm) -> None:
     assert named == [("kube-system", "other")]
     assert leases(leaderElect=False) == []
     assert [each for each in helm.template() if each["kind"] == "Lease" and "spec" in each] == []
+
+
+def test_definition_shows_the_restarts_of_a_group_in_a_wide_table(
+    plane: ControlPlane, installed: Installed
+) -> None:
+    (definitions,) = (CHART / "crds").glob("*.yaml")
+    plane.admin.create(CRDS, yaml.safe_load(definitions.read_text("utf-8")))
+    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+    eventually(lambda: plane.admin.raw("GET", path)[0] == 200)
+    for name, notes in (("never", {}), ("restarted", {"gangsched.io/restarts": "3"})):
+        metadata = {"name": name, "annotations": notes}
+        plane.admin.create(path, {"metadata": metadata, "spec": {"minMember": 1}, **GROUP})
+    wide = kubectl(plane, "get", "podgroups.v1alpha1.scheduling.x-k8s.io", "-o", "wide")
+    header, *lines = wide.splitlines()
+    place = header.index("RESTARTS")
+    shown = {line.split()[0]: (line[place:].split() or [""])[0] for line in lines}
+    assert shown["restarted"] == "3"
+    assert shown["never"] != "3"
+    assert "RESTARTS" not in kubectl(plane, "get", "podgroups.v1alpha1.scheduling.x-k8s.io")
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> str:
+    """Run kubectl in the namespace of the release; return what it prints."""
+    (program,) = programs(["kubectl"]).values()
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("kubectl"))}
+    command = [str(program), *arguments, "--namespace", NAMESPACE]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return ran.stdout
+
+
+def test_two_releases_have_no_object_in_common(helm: Helm) -> None:
+    values = ("--namespace", NAMESPACE, "--kube-version", "1.36.3", "--set", "schedulerName=ml")
+    other = yaml.safe_load_all(helm("template", "ml", str(CHART), *values))
+    theirs = {path_of(each) for each in other if each}
+    ours = {path_of(each) for each in helm.template()}
+    assert len(theirs) == len(ours) > 5
+    assert not theirs & ours
