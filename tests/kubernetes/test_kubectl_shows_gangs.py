@@ -189,7 +189,7 @@ async def test_describe_group_says_why_a_gang_waits(plane: ControlPlane, cluster
         group = await shown(
             cluster, all_of("FailedScheduling", "PodGroupScheduled"), "describe", NATIVE, "large"
         )
-        rows = table(await asyncio.to_thread(cluster, "get", NATIVE))
+        rows = table(await asyncio.to_thread(cluster, "get", NATIVE, "large"))
     why = "at most 4 of 5 members fit: nvidia.com/gpu is short"
     assert [line.split(" gangsched ")[1] for line in events_of(group)] == [why]
     assert re.search(rf"Message: +{re.escape(why)}\n +Reason: +Unschedulable\n", group)
