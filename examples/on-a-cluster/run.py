@@ -1,6 +1,8 @@
 """The demonstration: a job of five pods on a cluster that is too small, until nodes are added.
 
-    python examples/on-a-cluster/run.py [tfjob|pytorchjob|mpijob|job|volcano|extender|stock]
+    bash examples/on-a-cluster/run [DEMONSTRATION]
+
+makes an environment for it, runs this program there, and removes it. ``--help`` has the names.
 
 All parts are real: etcd, kube-apiserver, kube-controller-manager, Kubeflow's training operator, and
 the scheduler of this library, installed by its chart. Only the kubelets are kwok's, so no container

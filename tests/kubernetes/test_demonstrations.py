@@ -11,7 +11,7 @@ from support.on_a_cluster import DEMONSTRATIONS, OnACluster
 
 pytestmark = pytest.mark.once("the gangs are those of job controllers")
 
-OPERATED = ("tfjob", "pytorchjob", "mpijob", "extender", "stock")
+OPERATED = ("tfjob", "pytorchjob", "mpijob", "extender", "stock", "stock-pytorchjob")
 
 
 @pytest.mark.parametrize("job", sorted(DEMONSTRATIONS))
@@ -24,8 +24,10 @@ def test_demonstration_shows_what_it_says(job: str, tmp_path: Path) -> None:
         for process in cluster.installed.started:
             assert "forbidden" not in process.log.read_text(encoding="utf-8")
     text = "\n".join(said)
-    if job == "stock":
+    if job.startswith("stock"):
         assert text.count("Pending ") == 2
+        assert text.count("Running ") == (3 if job == "stock" else 2)
+        assert "holds all four GPUs" in text
     else:
         pending, _, running = text.partition("gpu-node-2, gpu-node-3")
         assert "Running " not in pending

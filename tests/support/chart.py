@@ -24,7 +24,7 @@ from support.control_plane.client import ApiError, Client
 from support.control_plane.cluster import ControlPlane
 from support.control_plane.processes import Process, free_ports
 from support.control_plane.programs import programs
-from support.documents import ROOT
+from support.root import ROOT
 
 __all__ = [
     "CHART",

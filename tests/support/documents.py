@@ -39,9 +39,9 @@ import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-__all__ = ["ROOT", "fails", "pytest_collect_file", "run_command", "run_program"]
+from support.root import ROOT
 
-ROOT = Path(__file__).parents[2]
+__all__ = ["ROOT", "fails", "pytest_collect_file", "run_command", "run_program"]
 
 _FLAGS = doctest.ELLIPSIS
 _FILE = re.compile(

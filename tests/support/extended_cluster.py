@@ -18,7 +18,7 @@ import yaml
 from support.control_plane import ControlPlane, Process
 from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
-from support.documents import ROOT
+from support.root import ROOT
 
 __all__ = ["EXAMPLE", "extended_configuration", "start_extender"]
 

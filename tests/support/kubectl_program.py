@@ -11,7 +11,7 @@ from typing import Final, final
 from attrs import frozen
 
 from support.control_plane.programs import programs
-from support.documents import ROOT
+from support.root import ROOT
 
 __all__ = ["Kubectl", "Printed", "plugin_folder"]
 

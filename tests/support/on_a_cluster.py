@@ -26,9 +26,10 @@ from support.control_plane.training_operator import (
     one_operator,
     start_training_operator,
 )
-from support.documents import ROOT
 from support.extended_cluster import extended_configuration
 from support.extender_release import SECRET, create_secret, start
+from support.kubectl_program import plugin_folder
+from support.root import ROOT
 
 if TYPE_CHECKING:
     from support.extender_tls import TlsFiles
@@ -39,6 +40,20 @@ EXAMPLES: Final = ROOT / "examples" / "on-a-cluster"
 SCHEDULER: Final = "scheduler-plugins"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PATIENCE: Final = 120.0
+_OF_THE_CHART: Final = (
+    *("/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts", "/api/v1/services"),
+    *("/apis/apps/v1/deployments", "/apis/policy/v1/poddisruptionbudgets"),
+    *(
+        f"/apis/rbac.authorization.k8s.io/v1/{kind}"
+        for kind in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+    ),
+)
+_OF_THE_JOBS: Final = (
+    *("/apis/batch/v1", "/apis/kubeflow.org/v1", "/apis/kubeflow.org/v2beta1"),
+    *("/apis/scheduling.k8s.io/v1alpha2", "/apis/scheduling.x-k8s.io/v1alpha1"),
+    "/apis/scheduling.volcano.sh/v1beta1",
+)
+_JOBS: Final = ("pods", "podgroups", "jobs", "tfjobs", "pytorchjobs", "mpijobs")
 
 
 class OnACluster:
@@ -87,20 +102,16 @@ class OnACluster:
         self.plane.start()
         self._helm = Helm(self._folder, self.plane.kubeconfig("person"))
         self._environment = self._make_environment()
-        self.plane.start_controller_manager()
+        # it takes the finalizer off Kubernetes' own PodGroups, which nothing else does
+        self.plane.start_controller_manager(
+            "*,-nodelifecycle,-nodeipam", "--feature-gates=GenericWorkload=true"
+        )
         self.plane.start_kwok(kwok_stages(self.plane))
         self.comment("etcd, kube-apiserver, kube-controller-manager and kwok run; no nodes yet")
 
     def _make_environment(self) -> dict[str, str]:
         """Return an environment in which kubectl finds its command ``gang``."""
-        tools = self._folder / "bin"
-        tools.mkdir()
-        plugin = tools / "kubectl-gang"
-        code = "import sys; from gangsched.cli._kubectl import main; sys.exit(main())"
-        plugin.write_text(
-            f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8"
-        )
-        plugin.chmod(0o755)
+        tools = plugin_folder(self._folder / "bin")
         path = os.pathsep.join((str(tools), os.environ.get("PATH", "")))
         kubeconfig = str(self.plane.kubeconfig("person"))
         source = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
@@ -119,11 +130,12 @@ class OnACluster:
             [self._kubectl, *arguments],
             env=self._environment,
             cwd=EXAMPLES,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        assert ran.returncode == 0, f"kubectl {' '.join(arguments)}: {ran.stderr}"
+        assert ran.returncode == 0, f"kubectl {' '.join(arguments)}: {ran.stdout}"
         self._say(ran.stdout.rstrip() + "\n")
         return ran.stdout
 
@@ -144,6 +156,23 @@ class OnACluster:
         for process in self.installed.started:
             process.stop()
         self._helm.uninstall()
+
+    def left_behind(self) -> list[str]:
+        """Return what the demonstration has made and not removed, but definitions and the Lease."""
+        found: list[str] = []
+        for kind in _OF_THE_CHART:
+            for each in self.plane.admin.items(kind):
+                name, labels = each["metadata"]["name"], each["metadata"].get("labels", {})
+                if labels.get("app.kubernetes.io/instance") == "gangsched":
+                    found.append(f"{kind}/{name}")
+        for path in ("/api/v1", *_OF_THE_JOBS):
+            status, body = self.plane.admin.raw("GET", path)
+            for each in json.loads(body)["resources"] if status == 200 else ():
+                if each["name"] in _JOBS:
+                    kind = f"{path}/namespaces/default/{each['name']}"
+                    items = self.plane.admin.items(kind)
+                    found += [f"{kind}/{item['metadata']['name']}" for item in items]
+        return found
 
     def extend(self) -> None:
         """Install the extender with Helm, start what its pod would run, and a stock kube-scheduler.
@@ -263,7 +292,13 @@ class OnACluster:
 def _gang(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
     """Show a gang that waits for two nodes, and starts as a whole; then uninstall."""
     _waits_and_starts(cluster, manifest, count, delete)
+    _uninstall(cluster)
+
+
+def _uninstall(cluster: OnACluster) -> None:
+    cluster.until("nothing is left of the job", lambda: cluster.phases() == [])
     cluster.uninstall()
+    cluster.until("nothing is left", lambda: not cluster.left_behind())
 
 
 def _waits_and_starts(cluster: OnACluster, manifest: str, count: int, delete: str) -> None:
@@ -309,26 +344,31 @@ def _extender(cluster: OnACluster) -> None:
     cluster.extend()
     cluster.operator()
     _waits_and_starts(cluster, "tfjob.yaml", 5, "tfjob mnist")
-    cluster.uninstall()
+    _uninstall(cluster)
 
 
-def _stock(cluster: OnACluster) -> None:
+def _stock(
+    manifest: str, running: int, waiting: int, delete: str, *, operated: bool = True
+) -> Callable[[OnACluster], None]:
     """Show the stock scheduler, which starts a part of the job."""
-    cluster.install()
-    cluster.operator()
-    cluster.plane.start_scheduler(features={})
-    cluster.comment("kube-scheduler runs, without gangs")
-    cluster.add_nodes("gpu-node-0", "gpu-node-1")
-    cluster.kubectl("apply", "-f", "tfjob-stock.yaml")
-    cluster.until(
-        "three pods run and two wait",
-        lambda: cluster.phases() == ["Pending", "Pending", "Running", "Running", "Running"],
-    )
-    cluster.kubectl("get", "pods", "-o", "wide")
-    cluster.comment("the job holds all four GPUs, and cannot train")
-    cluster.kubectl("delete", "tfjob", "mnist-stock", "--wait=false")
-    cluster.until("the pods are gone", lambda: not cluster.pods())
-    cluster.uninstall()
+
+    def show(cluster: OnACluster) -> None:
+        cluster.install()
+        if operated:
+            cluster.operator()
+        cluster.plane.start_scheduler(features={})
+        cluster.comment("kube-scheduler runs, without gangs")
+        cluster.add_nodes("gpu-node-0", "gpu-node-1")
+        cluster.kubectl("apply", "-f", manifest)
+        partial = ["Pending"] * waiting + ["Running"] * running
+        cluster.until(f"{running} run and {waiting} wait", lambda: cluster.phases() == partial)
+        cluster.kubectl("get", "pods", "-o", "wide")
+        cluster.comment("the job holds all four GPUs, and cannot train")
+        cluster.kubectl("delete", *delete.split(), "--wait=false")
+        cluster.until("the pods are gone", lambda: not cluster.pods())
+        _uninstall(cluster)
+
+    return show
 
 
 DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
@@ -338,6 +378,8 @@ DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
     "job": _native,
     "volcano": _volcano,
     "extender": _extender,
-    "stock": _stock,
+    "stock": _stock("tfjob-stock.yaml", 3, 2, "tfjob mnist-stock"),
+    "stock-pytorchjob": _stock("pytorchjob-stock.yaml", 2, 2, "pytorchjob bert-stock"),
+    "stock-job": _stock("job-stock.yaml", 2, 2, "-f job-stock.yaml", operated=False),
 }
 """By the name of the job, what is shown."""

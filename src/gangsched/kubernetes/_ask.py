@@ -253,7 +253,7 @@ def _document(where: str, response: Response) -> Document:
         raise NotAnsweredError(f"{where}: status {response.status}: {printable(said(response))}")
     try:
         document = json.loads(response.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotAnsweredError(f"{where}: expected JSON: {error}") from error
     if not isinstance(document, dict):
         raise NotAnsweredError(f"{where}: expected a JSON object")

@@ -334,6 +334,7 @@ def lacks(name: str) -> Document:
     "answer",
     [
         b"<html>",
+        b"[" * 100_000,
         b"[]",
         {},
         said("QueueList"),
