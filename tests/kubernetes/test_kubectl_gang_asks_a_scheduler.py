@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +64,7 @@ def host_address() -> str:
 
 
 @asynccontextmanager
-async def leading(cluster: Cluster, host: str) -> AsyncIterator[int]:
+async def leading(cluster: Cluster, host: str) -> AsyncGenerator[int, None]:
     """Run a scheduler that holds a Lease of the test's namespace; yields its port."""
     (port,) = free_ports(1)
     election = LeaderElection(resource_namespace=cluster.namespace)

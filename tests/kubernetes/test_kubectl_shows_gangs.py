@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,7 @@ def older_gang(name: str, size: int) -> list[Object]:
 
 
 @asynccontextmanager
-async def scheduling(plane: ControlPlane) -> AsyncIterator[None]:
+async def scheduling(plane: ControlPlane) -> AsyncGenerator[None, None]:
     account = Account.create(plane.admin, "documented", documented_rights())
     api = await connect(kubeconfig=str(plane.kubeconfig("scheduler", account.token)))
     try:
