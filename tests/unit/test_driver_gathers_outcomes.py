@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ class Binds:
 
 
 @asynccontextmanager
-async def running(count: int, **given: Any) -> AsyncIterator[tuple[Aio, Binds]]:
+async def running(count: int, **given: Any) -> AsyncGenerator[tuple[Aio, Binds]]:
     """Run a driver, with the binds of some pods under way."""
     binds = Binds()
     shell = Aio(bind=binds.bind, observers=(binds,), **given)

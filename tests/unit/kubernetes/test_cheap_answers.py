@@ -81,7 +81,8 @@ def bound(document: Document) -> Document:
 
 
 def test_echo_of_a_bind_shares_all_values_with_the_pod_before() -> None:
-    decode, asked = PodDecoder(), {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "k"}]}
+    decode = PodDecoder()
+    asked: Document = {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "k"}]}
     for name in ("first", "second"):
         pending, echo = decode(raw(pod(name, **asked))), decode(raw(bound(pod(name, **asked))))
         assert echo.pod.node_name == "n1"
