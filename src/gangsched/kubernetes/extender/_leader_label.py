@@ -66,7 +66,6 @@ class LeaderLabel:
     @asynccontextmanager
     async def written(self, requests: Requests) -> AsyncGenerator[None]:
         """Write the label while the block runs; at its end the replica leads no more."""
-        self._changed.set()
         work = asyncio.create_task(self._work(requests))
         try:
             yield
