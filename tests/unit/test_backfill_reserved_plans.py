@@ -197,13 +197,16 @@ def test_members_that_are_in_the_way_only_together_are_not_placed_together() -> 
 
 def test_pods_that_differ_in_labels_only_are_asked_about_one_by_one() -> None:
     host = _zones("a", policy=Backfill(EXACT, least_members=1))
-    labels = {HOST: "n9", ZONE: "a"}
-    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
     by_host = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "db"}))
     _gang(host, count=1, pod_anti_affinity=[_APART, by_host])
-    host.tell(PodAdded(running(_plain("web", "web"), "500")))
-    assert _run(host, _plain("db", "db"), 500) == "n9"
+    assert _run(host, _plain("web", "web"), 500) is None
+    assert _run(host, _plain("db", "db"), 500) is None
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    host.decide()
+    host.at(60)  # after their backoff
     assert _node_of(host, "web") is None
+    assert _node_of(host, "db") == "n9"
 
 
 def test_member_with_a_constraint_may_start_before_a_member_without() -> None:
@@ -322,6 +325,17 @@ def test_restored_scheduler_holds_the_pod_and_wakes_it() -> None:
     assert _run(host, _plain("short", host_ports=[HostPort(80)]), 50) == "n0"
     host.end("big-0", "short")
     host.decide()
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_woken_by_a_restored_scheduler() -> None:
+    host = _with_port()
+    data = json.loads(json.dumps(host.scheduler.snapshot()))
+    host.scheduler = host.make()
+    host.scheduler.restore(data)
+    host.end("big-0")
+    host.decide()
+    host.at(1)
     assert _node_of(host, "long") == "n0"
 
 
