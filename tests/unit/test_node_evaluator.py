@@ -34,6 +34,7 @@ from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.plugins import (
     DefaultBinder,
     NodeResources,
+    NodeResourcesBalancedAllocation,
     NodeResourcesFit,
     NodeUnschedulable,
     PrioritySort,
@@ -91,10 +92,11 @@ class WithoutEvaluator(NodeResources):
 
 
 def scheduler_with(
-    resources: object, nodes: Iterable[Node], unit: SchedulingUnit
+    resources: object, nodes: Iterable[Node], unit: SchedulingUnit, *more: object
 ) -> tuple[InMemoryCluster, Scheduler]:
     cluster = InMemoryCluster()
-    plugins = (Coscheduling(), NodeUnschedulable(), TaintToleration(), resources, DefaultBinder())
+    first = (Coscheduling(), NodeUnschedulable(), TaintToleration())
+    plugins = (*first, resources, *more, DefaultBinder())
     scheduler = Scheduler(cluster, Profile(*plugins), unit=unit)
     for node in nodes:
         scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
@@ -102,10 +104,14 @@ def scheduler_with(
 
 
 def placed(
-    resources: object, nodes: list[Node], steps: list[tuple[str, int]], unit: SchedulingUnit
+    resources: object,
+    nodes: list[Node],
+    steps: list[tuple[str, int]],
+    unit: SchedulingUnit,
+    *more: object,
 ) -> list[tuple[str, str]]:
     """Let pods and gangs come and go; return all binds."""
-    cluster, scheduler = scheduler_with(resources, nodes, unit)
+    cluster, scheduler = scheduler_with(resources, nodes, unit, *more)
     binds: list[tuple[str, str]] = []
     running: list[Bind] = []
     for n, (what, size) in enumerate(steps):
@@ -157,6 +163,15 @@ def test_pods_are_placed_as_if_each_node_were_asked_by_three_methods(
 ) -> None:
     slow = placed(WithoutEvaluator(strategy), nodes, steps, unit)
     assert placed(NodeResources(strategy), nodes, steps, unit) == slow
+
+
+@given(NODES, STEPS, st.sampled_from(SchedulingUnit))
+def test_second_plugin_that_reads_capacity_is_asked_about_each_node_as_it_is(
+    nodes: list[Node], steps: list[tuple[str, int]], unit: SchedulingUnit
+) -> None:
+    balanced = NodeResourcesBalancedAllocation()
+    slow = placed(WithoutEvaluator(), nodes, steps, unit, balanced)
+    assert placed(NodeResources(), nodes, steps, unit, balanced) == slow
 
 
 # What is asked ------------------------------------------------------------------------------------
@@ -297,6 +312,34 @@ def test_evaluator_is_not_used_beside_another_plugin_that_reads_what_pods_change
     assert Profile(PrioritySort(), NodeResources(), DefaultBinder()).evaluating is not None
     with_two = Profile(PrioritySort(), NodeResources(), Signing(), DefaultBinder())
     assert with_two.evaluating is None
+
+
+@frozen
+class Reading:
+    """Scores a node by its free cpu, and notes what it was shown."""
+
+    shown: list[int] = field(factory=list[int])
+    name = "Reading"
+
+    def pod_signature(self, pod: Pod) -> None:
+        return None
+
+    def node_signature(self, node: NodeView) -> int:
+        return node.free["cpu"]
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        self.shown.append(node.free["cpu"])
+        return 0
+
+
+def test_second_plugin_is_shown_each_state_of_a_node_that_is_not_signed_again() -> None:
+    reading = Reading()
+    nodes = unlike(1)
+    cluster, scheduler = scheduler_with(NodeResources(), nodes, SchedulingUnit.GROUP, reading)
+    for n in range(3):
+        tell(cluster, scheduler, PodAdded(make_pod(f"p{n}", cpu=1)), now=0.0)
+        assert scheduler.schedule_one(now=0.0)
+    assert reading.shown == [8000, 7000, 6000]
 
 
 # What is refused ----------------------------------------------------------------------------------
