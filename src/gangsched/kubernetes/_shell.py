@@ -67,8 +67,8 @@ _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
 
 _PACE: Final = 0.01
-"""Seconds between two batches of a stream of events of pods: to wake up for each of them costs as
-much processor time as the rest of the work for a pod."""
+"""Seconds between two batches of a stream of events of pods. To wake up for each of them would cost
+as much processor time as the rest of the work for a pod."""
 
 _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
