@@ -64,6 +64,7 @@ RESTARTED = {
 }
 VOLCANO = ("scheduling.volcano.sh",)
 SHIPPED = "podgroups.scheduling.x-k8s.io"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
 Object = dict[str, Any]
 
 
@@ -88,7 +89,6 @@ def installed(plane: ControlPlane, helm: Helm) -> Iterator[Installed]:
     for process in found.started:
         process.stop()
     helm.uninstall()
-    gone(plane, "/apis/coordination.k8s.io/v1", f"/namespaces/{NAMESPACE}/leases/gangsched")
 
 
 def gone(plane: ControlPlane, base: str, path: str) -> None:
@@ -286,6 +286,8 @@ class Story:
 
     def begin(self) -> None:
         """Create everything: three gangs and a node for each, and victims."""
+        # a Lease that was deleted by hand is created again, which needs a right
+        gone(self.installed.plane, "", LEASE)
         self.admin.create("/api/v1/namespaces", {"metadata": {"name": self.name}})
         for kind in NODES_OF_A_STORY:
             node = node_json(f"{self.name}-{kind}", gpu=2)

@@ -23,7 +23,7 @@ from gangsched.simulation import FAIL_SECONDS, RUN_SECONDS, Arrival, Simulator, 
 from gangsched.simulation.faults import FaultPlan
 from gangsched.testing import make_node, make_pod
 from support.examples import one_in
-from support.restart_law import RestartLaw
+from support.restart_law import RecordedRestarts
 from support.units import coscheduling
 
 _seconds = st.sampled_from(["3", "7", "20", "40"])
@@ -73,9 +73,9 @@ def workloads(draw: st.DrawFn) -> Workload:
 def test_restarted_gang_is_never_mixed_and_restarted_at_most_as_often_as_its_limit(
     workload: Workload, faults: FaultPlan | None
 ) -> None:
-    law = RestartLaw()
+    law = RecordedRestarts(with_faults=faults is not None)
     simulator = Simulator(workload, coscheduling, faults=faults, observers=[law])
-    law.cluster = simulator.cluster
+    law.watch(simulator)
     for _instant in range(400):
         if simulator.step() is None:
             break

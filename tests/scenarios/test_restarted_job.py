@@ -26,7 +26,7 @@ from gangsched import (
 from gangsched.simulation import FAIL_SECONDS, RUN_SECONDS, Arrival, EventLog, Simulator, Workload
 from gangsched.simulation.faults import Fault, FaultPlan, SchedulerRestarts
 from gangsched.testing import make_node, make_pod
-from support.restart_law import RestartLaw
+from support.restart_law import RecordedRestarts
 
 KEY = GroupKey("default/train")
 ONCE_OR_TWICE = RestartPolicy(max_restarts=2, backoff=10.0)
@@ -48,15 +48,15 @@ def job(policy: RestartPolicy | None, *, seconds: str, fails_after: str = "") ->
 
 def run(
     arrivals: list[Arrival], *faults: Fault, until: float = 1000.0
-) -> tuple[Simulator, RestartLaw]:
-    law = RestartLaw()
+) -> tuple[Simulator, RecordedRestarts]:
+    law = RecordedRestarts(with_faults=bool(faults))
     simulator = Simulator(
         Workload(tuple(arrivals)),
         presets.gang,
         faults=FaultPlan(faults) if faults else None,
         observers=[law],
     )
-    law.cluster = simulator.cluster
+    law.watch(simulator)
     simulator.run(until=until)
     simulator.scheduler._check()
     return simulator, law

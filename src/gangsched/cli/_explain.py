@@ -18,7 +18,7 @@ from gangsched.errors import InvalidValueError, UnknownPodError
 from gangsched.events import Event, NodeAdded
 from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node, NodeName, Resources
-from gangsched.simulation import EventLog, Simulator, parse_nodes_shape
+from gangsched.simulation import EventLog, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
 
 __all__ = ["add_explain"]
@@ -150,7 +150,7 @@ def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
             events.append(NodeAdded(evolve(node, name=name)))
     for name in options.apply:
         applied = load_manifests(read(name), file=name, at=simulator.now)
-        events += [arrival.event for arrival in applied.arrivals]
+        events += [a.event for a in applied.arrivals if not isinstance(a.event, OwnerDeleted)]
     return events
 
 

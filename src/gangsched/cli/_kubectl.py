@@ -51,7 +51,10 @@ _Answer: TypeAlias = Callable[["Survey", argparse.Namespace], None]
 _GANGS: Final = (
     *("NAMESPACE", "NAME", "PHASE", "NEEDED", "HAVE", "HELD", "RUNNING", "AGE", "REASON"),
 )
-_WIDE: Final = (*_GANGS[:-1], "PRIORITY", "API", "NODES", "REASON", "SCHEDULER SAYS")
+_WIDE: Final = (
+    *_GANGS[:-1],
+    *("RESTARTS", "PRIORITY", "API", "NODES", "REASON", "SCHEDULER SAYS"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -201,7 +204,8 @@ def _cells(row: GangRow, *, wide: bool) -> tuple[str, ...]:
     first = (row.namespace, row.name, row.phase, needed, *map(str, counts), age_of(row.age))
     if not wide:
         return (*first, row.reason)
-    return (*first, str(row.priority), row.api, ",".join(row.nodes), row.reason, row.message)
+    wider = (str(row.restarts), str(row.priority), row.api, ",".join(row.nodes))
+    return (*first, *wider, row.reason, row.message)
 
 
 async def _watch(now: Callable[[], Survey], options: argparse.Namespace) -> None:

@@ -27,6 +27,7 @@ from gangsched.events import NodeAdded, PodAdded
 from gangsched.model import Node
 from gangsched.simulation import (
     Arrival,
+    OwnerDeleted,
     Trace,
     Workload,
     load_nodes,
@@ -108,6 +109,15 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         help="apply these files at that instant; may be repeated",
     )
     source.add_argument(
+        "--delete",
+        nargs="+",
+        action="append",
+        default=[],
+        metavar=("DURATION", "JOB"),
+        help="delete the owners of these jobs at that instant, as in default/train; their pods and"
+        " groups go with them; may be repeated",
+    )
+    source.add_argument(
         "--trace",
         metavar="FILE",
         help="a trace: a CSV with one job a row, a trace of Alibaba, the job log of Philly, or an"
@@ -123,14 +133,8 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 def read_source(options: argparse.Namespace) -> Source:
     """Read every input."""
     timed = [(0.0, name) for name in options.manifests]
-    for when, *names in options.at:
-        try:
-            at = seconds(when)
-        except argparse.ArgumentTypeError as error:
-            raise BadInputError(f"--at: {error}") from None
-        if not names:
-            raise BadInputError(f"--at {when}: expected a manifest after the instant")
-        timed += [(at, name) for name in names]
+    timed += _timed("--at", options.at, "a manifest")
+    deleted = _timed("--delete", options.delete, "a job")
     if not timed and options.trace is None:
         raise BadInputError("expected manifests or --trace; `gangsched demo` shows an example")
     trace = None if options.trace is None else _trace(options.trace)
@@ -149,7 +153,22 @@ def read_source(options: argparse.Namespace) -> Source:
         runtime_classes |= file.runtime_classes()
     parts += [file.workload(classes, at=at, runtime_classes=runtime_classes) for at, file in files]
     _refuse_twins(parts)
+    parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
     return Source(Workload().merge(*parts), trace)
+
+
+def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple[float, str]]:
+    """Return each value of an option with its instant, which comes before the values."""
+    found: list[tuple[float, str]] = []
+    for when, *names in given:
+        try:
+            at = seconds(when)
+        except argparse.ArgumentTypeError as error:
+            raise BadInputError(f"{option}: {error}") from None
+        if not names:
+            raise BadInputError(f"{option} {when}: expected {what} after the instant")
+        found += [(at, name) for name in names]
+    return found
 
 
 def _trace(name: str) -> Trace:

@@ -45,13 +45,22 @@ class Demand:
 
     Attributes:
         like: One more node of this kind; its name begins with that of a node of the cluster.
-        nodes: How many of them.
-        groups: The gangs that would start.
+        gangs: The gangs that would start, in the order of the queue; each with the number of nodes
+            that it needs beside those of the gangs before it.
     """
 
     like: Node
-    nodes: int
-    groups: tuple[GroupKey, ...]
+    gangs: tuple[tuple[GroupKey, int], ...]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes of this kind start them all."""
+        return sum(nodes for _key, nodes in self.gangs)
+
+    @property
+    def groups(self) -> tuple[GroupKey, ...]:
+        """The gangs that would start."""
+        return tuple(key for key, _nodes in self.gangs)
 
     @property
     def shape(self) -> str:
@@ -176,7 +185,7 @@ def _steps(
         if row.group is not None and not isinstance(row.why, NotEnoughMembers)
     ]
     added: list[Node] = []
-    by_kind: dict[Node, tuple[int, list[GroupKey]]] = {}
+    by_kind: dict[Node, list[tuple[GroupKey, int]]] = {}
     answered: frozenset[GroupKey] = frozenset()
     started: frozenset[GroupKey] | None = None
     for key in asked[:groups] if shapes else ():
@@ -199,9 +208,8 @@ def _steps(
         if best:
             added += best
             answered |= {key}
-            count, keys = by_kind.get(kind, (0, []))
-            by_kind[kind] = (count + len(best), [*keys, key])
-    demands = [Demand(like, count, tuple(keys)) for like, (count, keys) in by_kind.items()]
+            by_kind.setdefault(kind, []).append((key, len(best)))
+    demands = [Demand(like, tuple(gangs)) for like, gangs in by_kind.items()]
     return sorted(demands, key=lambda demand: -demand.nodes)
 
 

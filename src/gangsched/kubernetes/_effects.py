@@ -8,6 +8,7 @@
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group.
 - ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
   the condition ``PodScheduled=False`` of each pending member.
+- ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``.
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
@@ -15,6 +16,7 @@
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
   members, if it still is after 10 s.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
+- ``VictimSearchExhausted``: event of the same name, of the group or pod that preempts.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more.
 - ``Evict``: event ``GangReleased`` of the pod when it is deleted, unless it is a victim.
 
@@ -38,6 +40,7 @@ from gangsched.events import (
     Effect,
     Event,
     Evict,
+    GroupBelowMinimum,
     GroupBound,
     GroupIncomplete,
     GroupPartlyBound,
@@ -53,8 +56,10 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
     RestartLimitReached,
+    VictimSearchExhausted,
 )
 from gangsched.framework import Scheduler
+from gangsched.kubernetes._below_minimum import BelowMinimumReports
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._instants import whole_seconds
@@ -110,13 +115,15 @@ class Effects:
         self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
+        self._below_minimum = BelowMinimumReports(self._members, self._fell)
 
     def is_victim(self, uid: PodUID) -> bool:
         """Return whether a pod is evicted for a preemptor. O(1)."""
         return uid in self._victims
 
     def close(self) -> None:
-        """Cancel the timers."""
+        """Cancel the timers; what they would have reported for certain is queued."""
+        self._below_minimum.close()
         for timer in self._incomplete.values():
             timer.cancel()
         self._incomplete.clear()
@@ -173,6 +180,8 @@ class Effects:
                 self._group_bound(effect)
             case GroupPartlyBound():
                 self._group_partly_bound(effect)
+            case GroupBelowMinimum():
+                self._below_minimum.fell(effect)
             case GroupRestarted():
                 self._group_restarted(effect)
             case RestartLimitReached(key, restarts):
@@ -187,6 +196,8 @@ class Effects:
             case NominationLapsed():
                 for uid in effect.pods:
                     self._status.nominate(uid, None)
+            case VictimSearchExhausted():
+                self._victims_not_searched(effect)
             case _:
                 pass
 
@@ -231,6 +242,18 @@ class Effects:
                 note = f"Preempted by {preemptor} on node {pod.node_name}"
                 self._events.record(_regarding(pod), "Normal", "Preempted", "Preempting", note)
 
+    def _victims_not_searched(self, spent: VictimSearchExhausted) -> None:
+        found = "fewer victims may be enough" if spent.is_found else "no victims were found"
+        note = f"The search for victims used up its budget of {spent.steps} steps: {found}"
+        pod = self._cache.cluster.pod(spent.uid)
+        if spent.group is not None:
+            regarding = self._regarding_group(spent.group)
+        else:
+            regarding = _regarding(pod) if pod is not None and self._of_pods else None
+        if regarding is not None:
+            reason = type(spent).__name__
+            self._events.record(regarding, "Warning", reason, "Preempting", note)
+
     # Groups ---------------------------------------------------------------------------------
 
     def _group_scheduled(self, started: GroupScheduled) -> None:
@@ -256,6 +279,7 @@ class Effects:
 
     def _group_restarted(self, restarted: GroupRestarted) -> None:
         self._partial.restarted(restarted.group)
+        self._below_minimum.restarted(restarted.group)
         if self._restarts is not None:
             self._restarts.restarted(restarted)
         note = (
@@ -263,6 +287,11 @@ class Effects:
             f" and it starts again not before {whole_seconds(restarted.until)}"
         )
         self._warn(restarted.group, "Restarted", note)
+
+    def _fell(self, key: GroupKey, note: str) -> None:
+        regarding = self._regarding_group_or(key, self._members(key))
+        if regarding is not None:
+            self._events.record(regarding, "Warning", "BelowMinimum", "Scheduling", note)
 
     def _warn(self, key: GroupKey, reason: str, note: str) -> None:
         regarding = self._regarding_group(key)
@@ -294,11 +323,8 @@ class Effects:
         self._status.group(key, scheduled=False, message=note)
         for uid in self._pending_members(key):
             self._say(uid, f"pod group {key} is incomplete")
-        regarding = self._regarding_group(key)
-        if regarding is None:  # no specification: the first member is told
-            first = next(iter(self._pending_members(key)), None)
-            pod = None if first is None else self._cache.cluster.pod(first)
-            regarding = None if pod is None else _regarding(pod)
+        pending = (pod for pod in self._members(key) if pod.node_name is None)
+        regarding = self._regarding_group_or(key, pending)
         if regarding is not None:
             self._events.record(regarding, "Warning", "Incomplete", "Scheduling", note)
 
@@ -315,19 +341,18 @@ class Effects:
     def _over_quota(self, key: GroupKey, notice: PodNotAdmitted) -> None:
         self._forget_timer(key)
         self._status.group(key, scheduled=False, message=notice.reason)
-        regarding = self._regarding_group(key)
         pod = self._cache.cluster.pod(notice.uid)
-        if regarding is None and pod is not None:
-            regarding = _regarding(pod)
+        regarding = self._regarding_group_or(key, () if pod is None else (pod,))
         if regarding is not None:
             self._failed(regarding, notice.reason)
 
     def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
+        return [pod.uid for pod in self._members(key) if pod.node_name is None]
+
+    def _members(self, key: GroupKey) -> Iterable[Pod]:
         info = self._scheduler.registry.get(key)
-        if info is None:
-            return ()
-        pods = ((uid, self._cache.cluster.pod(uid)) for uid in info.members)
-        return [uid for uid, pod in pods if pod is not None and pod.node_name is None]
+        pods = map(self._cache.cluster.pod, () if info is None else info.members)
+        return [pod for pod in pods if pod is not None]
 
     def _forget_timer(self, key: GroupKey) -> None:
         timer = self._incomplete.pop(key, None)
@@ -336,6 +361,11 @@ class Effects:
 
     def _failed(self, regarding: Regarding, note: str) -> None:
         self._events.record(regarding, "Warning", "FailedScheduling", "Scheduling", note)
+
+    def _regarding_group_or(self, key: GroupKey, pods: Iterable[Pod]) -> Regarding | None:
+        """Return what an event about a group is about: without an object, the first of *pods*."""
+        regarding, first = self._regarding_group(key), next(iter(pods), None)
+        return _regarding(first) if regarding is None and first is not None else regarding
 
     def _regarding_group(self, key: GroupKey) -> Regarding | None:
         facts = self._cache.group_facts(key)

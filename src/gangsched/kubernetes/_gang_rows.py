@@ -81,6 +81,7 @@ class GangRow:
         api: API group and version of its object; empty if it has none.
         nodes: The nodes of its members, each once.
         message: What the running scheduler wrote of it; empty if it wrote nothing.
+        restarts: How often it was restarted.
     """
 
     namespace: str
@@ -98,6 +99,7 @@ class GangRow:
     api: str
     nodes: tuple[str, ...]
     message: str
+    restarts: int
 
     @property
     def key(self) -> GroupKey:
@@ -107,7 +109,7 @@ class GangRow:
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain data."""
         names = ("namespace", "name", "phase", "needed", "have", "held", "running", "succeeded")
-        rest = ("failed", "reason", "priority", "api", "message")
+        rest = ("failed", "restarts", "reason", "priority", "api", "message")
         found = {name: getattr(self, name) for name in (*names, *rest)}
         return {**found, "age": round(self.age), "nodes": list(self.nodes)}
 
@@ -245,6 +247,7 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         api="" if facts is None else f"{facts.dialect.group}/{facts.dialect.version}",
         nodes=tuple(dict.fromkeys(str(pod.node_name) for pod in held)),
         message=next(_messages(survey, key, pods), ""),
+        restarts=0 if group is None else group.restarts,
     )
 
 

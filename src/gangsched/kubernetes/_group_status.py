@@ -14,9 +14,7 @@ Rules:
   R1  a status is written through the subresource, and only if it differs from what the group has;
   R2  each patch names UID and version. After a conflict the status is computed anew, from what the
       watch has brought since;
-  R3  the status of a group without a member of ours is not written, unless it was written before;
-  R4  a group of any API that falls below its minimum is reported by one event until it has
-      recovered.
+  R3  the status of a group without a member of ours is not written, unless it was written before.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
-from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
@@ -137,7 +134,6 @@ class GroupStatusWriter:
         requests: Sends requests.
         cache: The cluster state; it says which groups have changed.
         scheduler: Knows the members of each group.
-        events: Records events.
         workers: How many patches are under way at most.
     """
 
@@ -146,17 +142,14 @@ class GroupStatusWriter:
         requests: Requests,
         cache: Cache,
         scheduler: Scheduler,
-        events: EventRecorder,
         *,
         workers: int = 4,
     ) -> None:
         self._requests = requests
         self._cache = cache
         self._scheduler = scheduler
-        self._events = events
         self._workers = workers
         self._ours: set[GroupKey] = set()
-        self._whole: set[GroupKey] = set()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -175,12 +168,10 @@ class GroupStatusWriter:
         facts, group = self._cache.group_facts(key), self._cache.cluster.pod_group(key)
         if facts is None or group is None:
             self._ours.discard(key)
-            self._whole.discard(key)
             return
-        members = list(self._members(key))
-        self._report(key, facts, group, members)
         if facts.dialect.group not in WRITTEN or not facts.dialect.status_subresource:
             return
+        members = list(self._members(key))
         if not members and key not in self._ours:
             return
         before = GroupStatus(facts.phase, facts.counts, facts.occupied_by)
@@ -215,30 +206,6 @@ class GroupStatusWriter:
             self._cache.touched.add(key)  # the watch is behind; or the group was created anew
         elif response.status >= 300 and response.status != 404:
             _log.warning("status not written: PATCH %s: %s", path, said(response))
-
-    def _report(
-        self, key: GroupKey, facts: GroupFacts, group: PodGroup, members: list[Pod]
-    ) -> None:
-        """Record an event when a group that was whole has fallen below its minimum."""
-        holding = sum(map(_holds, members))
-        if holding >= group.min_available:
-            self._whole.add(key)
-            return
-        # members that are gone have ended with their job; those that failed are still there
-        if key in self._whole and (holding or any(map(_failed, members))):
-            note = f"{holding} of {group.min_available} members hold a node or have succeeded"
-            self._events.record(_regarding(facts), "Warning", "BelowMinimum", "Scheduling", note)
-        self._whole.discard(key)
-
-
-def _failed(pod: Pod) -> bool:
-    return pod.phase is PodPhase.FAILED
-
-
-def _regarding(facts: GroupFacts) -> Regarding:
-    dialect, group = facts.dialect, facts.group
-    version = f"{dialect.group}/{dialect.version}"
-    return Regarding(version, dialect.kind, group.namespace, group.name, facts.identity.uid)
 
 
 def _path(facts: GroupFacts) -> str:

@@ -38,6 +38,7 @@ from gangsched.simulation.workload import (
     RUN_SECONDS,
     TIME_LIMIT,
     Arrival,
+    OwnerDeleted,
     Workload,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "LogEntry",
     "NodeVanishes",
     "Observer",
+    "OwnerDeleted",
     "PodRow",
     "Report",
     "SchedulerRestarts",

@@ -13,7 +13,7 @@ from typing import final
 from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
-from gangsched.simulation.workload import Arrival
+from gangsched.simulation.workload import Arrival, OwnerDeleted
 
 __all__ = ["Upcoming"]
 
@@ -47,7 +47,7 @@ class Upcoming:
             return self._left - self.taken
         return int(self._next is not None)
 
-    def take(self) -> Event:
+    def take(self) -> Event | OwnerDeleted:
         """Return the event of the next arrival, which exists."""
         arrival = self._next
         assert arrival is not None

@@ -22,11 +22,13 @@ import enum
 import random
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias, final
 
 from attrs import evolve
 
+from gangsched._seconds import format_instant
+from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -40,6 +42,7 @@ from gangsched.events import (
     NodeDeleted,
     PodAdded,
     PodDeleted,
+    PodGroupDeleted,
     PodGroupUpdated,
     PodUpdated,
     PodWaiting,
@@ -63,7 +66,7 @@ from gangsched.simulation.faults import (
     FaultPlan,
     NodeVanishes,
 )
-from gangsched.simulation.workload import Arrival, fail_seconds, run_seconds
+from gangsched.simulation.workload import Arrival, OwnerDeleted, fail_seconds, run_seconds
 
 __all__ = ["WorkloadRun"]
 
@@ -78,6 +81,10 @@ class _Kind(enum.IntEnum):
     BIND = 1
     TELL = 2
     LIST = 3
+
+
+_Entry: TypeAlias = tuple[float, _Kind, int, Callable[[], None], PodUID | None]
+"""Instant, kind, number, what is done, and the pod whose end it is."""
 
 
 @final
@@ -109,10 +116,11 @@ class WorkloadRun:
         self._calls = self._new_scheduler()
         self._generation = 0
         self._given_up: set[GroupKey] = set()
+        self._deleted: set[str] = set()
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
         self._observers = observers
-        self._agenda: list[tuple[float, _Kind, int, Callable[[], None]]] = []
+        self._agenda: list[_Entry] = []
         self._numbers = 0
         self._delivery = EventDelivery(self.injector, self._tell, self._tell_later)
 
@@ -158,10 +166,14 @@ class WorkloadRun:
         self._before_a_call()
         self._perform(self._calls.advance(now=now))
         while self._agenda and self._agenda[0][0] <= now:
-            heappop(self._agenda)[-1]()
+            heappop(self._agenda)[3]()
         arrivals = self.arrivals
         while (at := arrivals.at) is not None and at <= now:
-            self._happen(arrivals.take())
+            event = arrivals.take()
+            if isinstance(event, OwnerDeleted):
+                self._delete_owner(event.job)
+            else:
+                self._happen(event)
         if nothing_else_comes:
             self._delivery.flush()
         while (effects := self._decide()) is not None:
@@ -189,6 +201,31 @@ class WorkloadRun:
                 else:
                     self._happen(PodDeleted(pod.uid))
 
+    def _delete_owner(self, key: str) -> None:
+        """Delete the group and the pods of a job, as garbage collection does without an owner.
+
+        The group goes first: without its restart policy, the loss of the first pod evicts no other.
+        """
+        job = self.usage.jobs.named(key)
+        if job is None:
+            if key in self._deleted or self.usage.jobs.is_past(key):
+                return
+            expected = f"a job that has arrived by t={format_instant(self.now)}"
+            raise InvalidValueError("job", key, expected)
+        self._deleted.add(key)
+        if job.spec is not None:
+            self._given_up.discard(job.spec.key)
+            self._happen(PodGroupDeleted(job.spec.key))
+        gone: set[PodUID] = set()
+        while job.members:  # a plugin may evict others, which are created again
+            uid = next(iter(job.members))
+            gone.add(uid)
+            self._happen(PodDeleted(uid))
+        # a run must not last until the instant at which a pod would have ended
+        self._agenda = [entry for entry in self._agenda if entry[4] not in gone]
+        heapify(self._agenda)
+        self.usage.jobs.end(job)
+
     def _tell(self, event: Event) -> None:
         """Deliver an event to the scheduler."""
         self._cache.update(event)
@@ -212,10 +249,10 @@ class WorkloadRun:
             fails_after = None if pod is None else fail_seconds(pod)
             if fails_after is not None:
                 at = self.now + fails_after
-                self._schedule(at, _Kind.FINISH, partial(self._fail, uid))
+                self._schedule(at, _Kind.FINISH, partial(self._fail, uid), uid)
 
     def _finish_after(self, uid: PodUID, seconds: float) -> None:
-        self._schedule(self.now + seconds, _Kind.FINISH, lambda: self._finish(uid))
+        self._schedule(self.now + seconds, _Kind.FINISH, lambda: self._finish(uid), uid)
 
     def _finish(self, uid: PodUID) -> None:
         pod = self.cluster.pod(uid)
@@ -404,6 +441,8 @@ class WorkloadRun:
         kind = _Kind.LIST if event is None else _Kind.TELL
         self._schedule(self.now + seconds, kind, act)
 
-    def _schedule(self, when: float, kind: _Kind, action: Callable[[], None]) -> None:
+    def _schedule(
+        self, when: float, kind: _Kind, action: Callable[[], None], ends: PodUID | None = None
+    ) -> None:
         self._numbers += 1
-        heappush(self._agenda, (when, kind, self._numbers, action))
+        heappush(self._agenda, (when, kind, self._numbers, action, ends))

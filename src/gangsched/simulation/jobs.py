@@ -298,6 +298,21 @@ class Jobs:
         """Return the job of a pod; None for an unknown pod."""
         return self._of.get(uid)
 
+    def named(self, key: str) -> Job | None:
+        """Return the job with a key: a group, else a controller's job, else a regular pod. O(1)."""
+        kinds = ((kind, key) for kind in ("group", "job", "pod"))
+        return next((self._jobs[each] for each in kinds if each in self._jobs), None)
+
+    def is_past(self, key: str) -> bool:
+        """Return whether a job is over and has no pods any more. O(jobs)."""
+        return any(row.key == key for _number, row in self._past)
+
+    def end(self, job: Job) -> None:
+        """Record that a job without pods is over: nothing continues it. It keeps its row."""
+        if self._jobs.get((job.kind, job.key)) is job and not job.members and job.spec is None:
+            self._past.append((job.number, job.row()))
+            del self._jobs[job.kind, job.key]
+
     def __iter__(self) -> Iterator[Job]:
         """Iterate over the jobs in the order in which they became known."""
         return iter(self._jobs.values())

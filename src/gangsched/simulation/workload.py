@@ -19,7 +19,7 @@ from typing import Final, final
 from attrs import field, frozen
 
 from gangsched._checks import check_event
-from gangsched._fields import as_tuple, check_each, check_instant
+from gangsched._fields import as_tuple, check_each, check_instant, check_text
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
@@ -32,6 +32,7 @@ __all__ = [
     "RUN_SECONDS",
     "TIME_LIMIT",
     "Arrival",
+    "OwnerDeleted",
     "Workload",
     "fail_seconds",
     "job_of",
@@ -63,8 +64,25 @@ _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 
 
-def _check_event(_owner: object, _attribute: object, value: Event) -> None:
-    check_event(value)
+@final
+@frozen
+class OwnerDeleted:
+    """The owner of a job's pods is deleted, as by ``kubectl delete job``.
+
+    Its pod group is deleted, and then its pods, those that were created in place of others
+    included. Nothing is created in their place.
+
+    Attributes:
+        job: The key of the job as in ``JobRow``: ``namespace/name`` of the group, or of the job
+            that the pods name, or the UID of a regular pod. It must have arrived by then.
+    """
+
+    job: str = field(validator=check_text)
+
+
+def _check_event(_owner: object, _attribute: object, value: Event | OwnerDeleted) -> None:
+    if not isinstance(value, OwnerDeleted):
+        check_event(value)
 
 
 @final
@@ -74,11 +92,11 @@ class Arrival:
 
     Attributes:
         at: The instant, in seconds; finite.
-        event: The event.
+        event: The event, or the deletion of a job's owner.
     """
 
     at: float = field(validator=check_instant)
-    event: Event = field(validator=_check_event)
+    event: Event | OwnerDeleted = field(validator=_check_event)
 
 
 def _in_time_order(arrivals: Iterable[Arrival]) -> tuple[Arrival, ...]:

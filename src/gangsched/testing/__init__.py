@@ -32,6 +32,7 @@ from gangsched.testing._contract import (
     SupportsSingleDecisions,
     SupportsWaitingPods,
 )
+from gangsched.testing._lifecycle import QuotaLaw, RestartLaw
 from gangsched.testing._order import check_less
 from gangsched.testing._plugin import check_plugin
 from gangsched.testing._runner import check_steps
@@ -71,8 +72,10 @@ __all__ = [
     "GangschedAdapter",
     "LawViolation",
     "PlainPod",
+    "QuotaLaw",
     "RemoveNode",
     "Restart",
+    "RestartLaw",
     "ScheduleOne",
     "SchedulerSpec",
     "SchedulerUnderTest",

@@ -2,22 +2,23 @@
 
 Rules:
   R1  manifests are those of the modules that the programs are built from, never copies;
-  R2  the operator wants a webhook configuration to put its certificate into, and its certificate as
-      files. It gets both, and no webhook: nothing here can call one;
-  R3  the folder of these files is fixed in the program. So one operator runs at a time on a
-      machine, and the folder is removed with it.
+  R2  the operator wants a webhook configuration to put its certificate into, and a certificate as
+      files. It gets both, and no webhook: nothing here can call one. So the files, in a temporary
+      folder of its own, are those of the API server;
+  R3  it also waits for a file whose path is fixed in the program, whatever its content. Other
+      programs may have files there: they are neither changed nor removed. What is created is
+      removed, so one operator runs at a time on a machine.
 """
 
 from __future__ import annotations
 
-import base64
 import fcntl
+import os
 import re
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,10 +26,13 @@ from support.control_plane.cluster import ControlPlane
 from support.control_plane.processes import Process, free_ports
 from support.control_plane.programs import cache_folder, module_folder, programs
 
-__all__ = ["kwok_stages", "one_operator", "start_training_operator"]
+__all__ = ["existing", "kwok_stages", "one_operator", "start_training_operator"]
 
 _JOBS: Final = ("tf", "pytorch", "mpi", "mx", "paddle", "xgboost")
-_FILES: Final = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
+_SERVED: Final = Path("k8s-webhook-server", "serving-certs")
+"""Where the operator reads its certificate, in its temporary folder."""
+_AWAITED: Final = Path("/tmp") / _SERVED / "tls.crt"
+"""The file that it waits for: ``certDir`` of its ``pkg/cert``."""
 _NAMESPACE: Final = "kubeflow"
 _CERTIFICATE: Final = "training-operator-webhook-cert"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -40,15 +44,36 @@ _STAGES: Final = (
 
 
 @contextmanager
-def one_operator() -> Iterator[None]:
-    """Wait until no other operator runs; afterwards remove what it needed outside of its folder."""
+def one_operator() -> Generator[None]:
+    """Wait until no other operator runs; afterwards remove what it needed outside of its folder.
+
+    Only an operator of these tests is waited for.
+    """
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / ".operator").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # freed when the file is closed, also by a crash
-        try:
+        with existing(_AWAITED):
             yield
-        finally:
-            shutil.rmtree(_FILES.parent, ignore_errors=True)
+
+
+@contextmanager
+def existing(path: Path) -> Generator[None]:
+    """Let a file exist, in folders that may not; afterwards remove what was created for it."""
+    folders = list(takewhile(lambda folder: not folder.exists(), path.parents))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_ours = True
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        is_ours = False
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if is_ours:
+                path.unlink()
+            for folder in folders:
+                folder.rmdir()  # fails if it has other files by now
 
 
 def kwok_stages(plane: ControlPlane) -> Path:
@@ -82,6 +107,10 @@ def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
     webhooks: dict[str, Any] = {"metadata": {"name": "validator.training-operator.kubeflow.org"}}
     registration = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     plane.admin.create(registration, {**webhooks, "webhooks": []})
+    own = plane.folder / "training-operator"
+    (own / _SERVED).mkdir(parents=True)
+    shutil.copyfile(plane.ca, own / _SERVED / "tls.crt")
+    shutil.copyfile(plane.key, own / _SERVED / "tls.key")
     metrics, health, webhook = free_ports(3)
     log = plane.folder / "training-operator.log"
     process = Process(
@@ -94,16 +123,9 @@ def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
             f"-webhook-server-port={webhook}",
         ],
         log,
+        environment={**os.environ, "TMPDIR": str(own)},
     )
     plane.beside(process)
-    until = time.monotonic() + 60
-    while not (data := plane.admin.get(f"{secrets}/{_CERTIFICATE}").get("data")):
-        if time.monotonic() > until:
-            raise AssertionError(f"the operator has made no certificate: {process.log_tail()}")
-        time.sleep(0.1)
-    _FILES.mkdir(parents=True, exist_ok=True)
-    for name, content in data.items():
-        (_FILES / name).write_bytes(base64.b64decode(content))
     process.wait_until(lambda: _works(log), timeout=120.0)
     return process
 

@@ -83,20 +83,26 @@ def that_fit(pods: Pods) -> Iterator[QueuedEntity]:
 def charge_listed(pods: Pods, listed: Iterable[tuple[Pod, Membership | None]]) -> None:
     """Charge the groups of a listing that have pods on nodes, before any other is admitted.
 
+    Pending members count, too: a gang may be partly bound when its scheduler is replaced, and was
+    charged as a whole.
+
     Runtime complexity: O(pods), if there are quotas.
     """
     ledger = pods.quotas
     if not ledger.is_used:
         return
-    running: dict[GroupKey, Resources] = {}
+    running: set[GroupKey] = set()
+    totals: dict[GroupKey, Resources] = {}
     for pod, claim in listed:
-        if claim is not None and pod.node_name is not None and not pod.is_finished:
-            running[claim.group] = running.get(claim.group, NOTHING) + pod.requests
-    for key, total in running.items():
-        info = pods.registry.get(key)
-        own = NOTHING if info is None else info.min_resources
-        if not ledger.is_charged(key):
-            ledger.force(key, own or total)
+        if claim is None or pod.is_finished or pod.scheduling_gates:
+            continue
+        totals[claim.group] = totals.get(claim.group, NOTHING) + pod.requests
+        if pod.node_name is not None:
+            running.add(claim.group)
+    for key, total in totals.items():
+        if key in running and not ledger.is_charged(key):
+            info = pods.registry.get(key)
+            ledger.force(key, (NOTHING if info is None else info.min_resources) or total)
 
 
 def _parties(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:

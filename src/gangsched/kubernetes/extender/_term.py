@@ -193,7 +193,7 @@ class ExtenderTerm:
         for work in (status.run(), events.run(), restarts.run(), nominator.run(), desk.run()):
             tasks.start(work)
         if settings.write_group_status:
-            groups = GroupStatusWriter(requests, cache, scheduler, events, workers=connections)
+            groups = GroupStatusWriter(requests, cache, scheduler, workers=connections)
             tasks.start(groups.run())
         if settings.demand_interval:
             meter = DemandMeter(
@@ -218,6 +218,7 @@ class ExtenderTerm:
             if not running.done():
                 driver.stop()
                 await asyncio.wait((running,), timeout=settings.drain)
+            effects.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH):
                     while len(status) or len(events) or len(nominator):

@@ -1,0 +1,321 @@
+"""Laws of restarts and quotas, as observers of a run.
+
+A law is an observer of a ``Simulator``. It sees what the scheduler is told and what it decides, and
+compares that with the cluster. So it holds for any plugins and any configuration.
+
+Laws of restarts:
+  R1  no member is bound while a pod is on a node that was there when its group was restarted;
+  R2  no member is bound before the backoff of the restart is over;
+  R3  restarts are counted one by one, up to the limit of the policy and not beyond;
+  R4  the members that are left are evicted.
+
+Laws of quotas:
+  Q1  the groups that have started never have more than a quota allows. Of each its
+      ``min_resources`` count, or else the least that its minimum of members requests;
+  Q2  no group waits for a quota that has enough left. What is left is underestimated: all groups
+      that are not refused count with the most that they requested, whether they are charged or not.
+
+R4, Q1 and Q2 depend on what the scheduler knows: it cannot count a pod whose bind it does not know
+of. So they hold where no event and no answer is lost or late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, final
+
+from gangsched._core._quotas import EXCEEDED, Quota
+from gangsched._seconds import format_instant
+from gangsched.errors import InvalidValueError
+from gangsched.events import (
+    Bind,
+    Effect,
+    Event,
+    Evict,
+    GroupBound,
+    GroupRemoved,
+    GroupRestarted,
+    GroupScheduled,
+    PodGroupDeleted,
+)
+from gangsched.explain import NotAdmitted, Why
+from gangsched.membership import membership
+from gangsched.model import GroupKey, Pod, PodUID, Resources
+from gangsched.protocols import ClusterState
+from gangsched.resources import NOTHING
+
+__all__ = ["QuotaLaw", "RestartLaw"]
+
+_WATCHED = "a run; call watch before it begins"
+
+
+class _Asked(Protocol):
+    def why(self, subject: str) -> Why: ...
+
+
+class _Run(Protocol):
+    """A run that can be watched, such as a ``Simulator``."""
+
+    @property
+    def cluster(self) -> ClusterState: ...
+    @property
+    def scheduler(self) -> _Asked: ...
+
+
+@final
+class RestartLaw:
+    """Checks the laws of restarts while a workload is run.
+
+    Pass it to the simulator as an observer, and call ``watch`` before the run.
+
+    Args:
+        with_faults: Whether events or answers may be lost or late; then R4 is not checked.
+    """
+
+    def __init__(self, *, with_faults: bool = False) -> None:
+        self._with_faults = with_faults
+        self._run: _Run | None = None
+        self._old: dict[GroupKey, set[PodUID]] = {}
+        self._last: dict[GroupKey, GroupRestarted] = {}
+        self._evicted: set[PodUID] = set()
+
+    def watch(self, run: _Run) -> None:
+        """Compare what is decided with the cluster of a run."""
+        self._run = run
+
+    def event(self, event: Event, now: float) -> None:
+        """Forget the restarts of a group that is deleted."""
+        if isinstance(event, PodGroupDeleted):
+            self._last.pop(event.key, None)
+            self._old.pop(event.key, None)
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Check the effects of one call.
+
+        Raises:
+            AssertionError: They break R1, R2 or R3.
+        """
+        for effect in effects:
+            match effect:
+                case GroupRestarted():
+                    self._restarted(effect)
+                case Bind(uid):
+                    self._bind(uid, now)
+                case Evict(uid):
+                    self._evicted.add(uid)
+                case _:
+                    pass
+
+    def settled(self, now: float) -> None:
+        """Check that what is left of restarted groups was evicted.
+
+        Raises:
+            AssertionError: R4 is broken.
+        """
+        if self._with_faults:
+            return
+        for key, old in self._old.items():
+            left = sorted((old & _on_nodes(self._cluster, key)) - self._evicted)
+            if left:
+                raise AssertionError(f"group {key} is restarted, and {left[0]} is not evicted")
+
+    @property
+    def _cluster(self) -> ClusterState:
+        if self._run is None:
+            raise InvalidValueError("run", None, _WATCHED)
+        return self._run.cluster
+
+    def _restarted(self, notice: GroupRestarted) -> None:
+        key, last = notice.group, self._last.get(notice.group)
+        if last is not None and notice.restarts != last.restarts + 1:
+            raise AssertionError(
+                f"restart {notice.restarts} of group {key} follows restart {last.restarts}"
+            )
+        if not 1 <= notice.restarts <= notice.limit:
+            raise AssertionError(
+                f"restart {notice.restarts} of group {key} exceeds its limit of {notice.limit}"
+            )
+        self._last[key] = notice
+        self._old[key] = _on_nodes(self._cluster, key)
+
+    def _bind(self, uid: PodUID, now: float) -> None:
+        pod = self._cluster.pod(uid)
+        key = None if pod is None else _group_of(pod)
+        if key is None or key not in self._last:
+            return
+        until = self._last[key].until
+        if now < until:
+            raise AssertionError(
+                f"{uid} is bound at {format_instant(now)}, and group {key} backs off until"
+                f" {format_instant(until)}"
+            )
+        left = sorted(self._old[key] & _on_nodes(self._cluster, key))
+        if left:
+            raise AssertionError(
+                f"{uid} is bound beside {left[0]}, which was there before group {key} was restarted"
+            )
+
+
+@final
+class QuotaLaw:
+    """Checks the laws of quotas while a workload is run.
+
+    Pass it to the simulator as an observer, and call ``watch`` before the run. No event and no
+    answer may be lost or late. The requests of the members of a group must not change between its
+    admission and its start. If the scheduler is replaced meanwhile, groups state ``min_resources``.
+
+    Args:
+        quotas: The quotas of the scheduler.
+    """
+
+    def __init__(self, quotas: Iterable[Quota]) -> None:
+        self._quotas = tuple(quotas)
+        self._run: _Run | None = None
+        self._started: dict[GroupKey, Resources] = {}
+        self._most: dict[GroupKey, Resources] = {}
+        self._restarting: set[GroupKey] = set()
+
+    def watch(self, run: _Run) -> None:
+        """Compare what is decided with the cluster of a run."""
+        self._run = run
+
+    def event(self, event: Event, now: float) -> None:
+        """Do nothing: the cluster shows it."""
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Note which groups start, and which are restarted."""
+        for effect in effects:
+            match effect:
+                case GroupScheduled():
+                    self._started[effect.group] = self._least(effect.group)
+                case GroupRestarted():
+                    self._restarting.add(effect.group)
+                case GroupBound():
+                    self._restarting.discard(effect.group)
+                case GroupRemoved():
+                    self._forget(effect.group)
+                case _:
+                    pass
+
+    def settled(self, now: float) -> None:
+        """Check every quota.
+
+        Raises:
+            AssertionError: Q1 or Q2 is broken.
+        """
+        groups: dict[GroupKey, list[Pod]] = {}
+        for pod in self._cluster.pods():
+            key = _group_of(pod)
+            if key is not None and not pod.is_finished:
+                groups.setdefault(key, []).append(pod)
+        for key, pods in groups.items():
+            self._most[key] = _larger(self._most.get(key, NOTHING), self._needed(key, pods))
+        for quota in self._quotas:
+            shared = {key: pods for key, pods in groups.items() if _shares(quota, key)}
+            self._check_started(quota, shared)
+        self._check_waits(groups, now)
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _check_started(self, quota: Quota, groups: Mapping[GroupKey, Sequence[Pod]]) -> None:
+        """Check Q1."""
+        running = [
+            key
+            for key, pods in groups.items()
+            if key in self._started and any(pod.node_name is not None for pod in pods)
+        ]
+        over = _exceeded(quota, [self._started[key] for key in running])
+        if over:
+            raise AssertionError(
+                f"quota {quota.name} is exceeded: {', '.join(running)} have {over}"
+            )
+
+    def _check_waits(self, groups: Mapping[GroupKey, Sequence[Pod]], now: float) -> None:
+        """Check Q2."""
+        waiting = [key for key in groups if self._is_refused(key)]
+        charged = {*groups, *self._restarting} - {*waiting}
+        for key in waiting:
+            spec = self._cluster.pod_group(key)
+            if spec is not None and spec.bundle:
+                continue  # it is charged together with others
+            for quota in _of(self._quotas, key):
+                others = [self._most.get(each, NOTHING) for each in charged if _shares(quota, each)]
+                if _exceeded(quota, [self._needed(key, groups[key]), *others]):
+                    break
+            else:
+                raise AssertionError(
+                    f"group {key} waits at {format_instant(now)} for a quota that has enough left"
+                )
+
+    def _is_refused(self, key: GroupKey) -> bool:
+        assert self._run is not None
+        why = self._run.scheduler.why(key)
+        return isinstance(why, NotAdmitted) and why.reason.startswith(EXCEEDED)
+
+    def _least(self, key: GroupKey) -> Resources:
+        """Return what a group is charged at least."""
+        spec = self._cluster.pod_group(key)
+        if spec is not None and spec.min_resources:
+            return spec.min_resources
+        pods = [pod for pod in self._cluster.pods() if _group_of(pod) == key]
+        claim = membership(pods[0]) if pods else None
+        claimed = None if claim is None else claim.min_available
+        minimum = (claimed or 0) if spec is None else spec.min_available
+        names = {name for pod in pods for name in pod.requests}
+        least = {n: sorted(pod.requests.get(n, 0) for pod in pods)[:minimum] for n in names}
+        return Resources.from_milli({name: sum(each) for name, each in least.items()})
+
+    def _needed(self, key: GroupKey, pods: Iterable[Pod]) -> Resources:
+        """Return what a group with these pods is charged at most."""
+        spec = self._cluster.pod_group(key)
+        if spec is not None and spec.min_resources:
+            return spec.min_resources
+        return sum((pod.requests for pod in pods), NOTHING)
+
+    def _forget(self, key: GroupKey) -> None:
+        self._started.pop(key, None)
+        self._most.pop(key, None)
+        self._restarting.discard(key)
+
+    @property
+    def _cluster(self) -> ClusterState:
+        if self._run is None:
+            raise InvalidValueError("run", None, _WATCHED)
+        return self._run.cluster
+
+
+def _exceeded(quota: Quota, given: Sequence[Resources]) -> str:
+    """Return which limit of a quota amounts exceed together; an empty string if none."""
+    for name, limit in quota.hard.items():
+        total = sum(amounts.get(name, 0) for amounts in given)
+        if total > limit:
+            found = Resources.from_milli({name: total}).quantity(name)
+            return f"{name}={found} of {quota.hard.quantity(name)}"
+    return ""
+
+
+def _of(quotas: Iterable[Quota], key: GroupKey) -> list[Quota]:
+    return [quota for quota in quotas if _shares(quota, key)]
+
+
+def _shares(quota: Quota, key: GroupKey) -> bool:
+    return key.partition("/")[0] in quota.namespaces
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    names = {*one, *other}
+    return Resources.from_milli({n: max(one.get(n, 0), other.get(n, 0)) for n in names})
+
+
+def _group_of(pod: Pod) -> GroupKey | None:
+    claim = membership(pod)
+    return None if claim is None else claim.group
+
+
+def _on_nodes(cluster: ClusterState, key: GroupKey) -> set[PodUID]:
+    """Return the members of a group that hold a node."""
+    return {
+        pod.uid
+        for pod in cluster.pods()
+        if _group_of(pod) == key and pod.node_name is not None and not pod.is_finished
+    }

@@ -1,0 +1,189 @@
+"""The event ``BelowMinimum`` of a group, on an API server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched.kubernetes import Settings
+from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.memory_api import MemoryApi
+from support.running import ALONE, on_a_loop, running, until
+
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+EVENTS = "/apis/events.k8s.io/v1/events"
+COSCHEDULING = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+LABEL = "scheduling.x-k8s.io/pod-group"
+WITHOUT_STATUS = evolve(ALONE, write_group_status=False)
+QUIET = 1.6
+"""Seconds after which an event would have been created."""
+
+
+def events(api: MemoryApi, reason: str = "BelowMinimum") -> list[dict[str, Any]]:
+    return [each for each in api.objects.get(EVENTS, {}).values() if each["reason"] == reason]
+
+
+def cluster(size: int = 3, *, minimum: int | None = None) -> MemoryApi:
+    """Return a cluster with a native group of *size* pods."""
+    api = MemoryApi()
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json("g", size if minimum is None else minimum))
+    for n in range(size):
+        api.put(PODS, pod_json(f"g-{n}", group="g"))
+    return api
+
+
+def labelled(size: int, *, with_object: bool, **notes: str) -> MemoryApi:
+    """Return a cluster with a group of scheduling.x-k8s.io, or of labels alone."""
+    api = MemoryApi()
+    api.served.add("scheduling.x-k8s.io/v1alpha1")
+    api.put(NODES, node_json("n"))
+    labels = {LABEL: "g"}
+    if with_object:
+        named = {f"gangsched.io/{name.replace('_', '-')}": text for name, text in notes.items()}
+        body: dict[str, Any] = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+        body["metadata"] = {"name": "g", "namespace": "default", "annotations": named}
+        body["spec"] = {"minMember": size}
+        api.put(COSCHEDULING, body)
+    else:
+        labels = {
+            "pod-group.scheduling.sigs.k8s.io/name": "g",
+            "pod-group.scheduling.sigs.k8s.io/min-available": str(size),
+        }
+    for n in range(size):
+        found = pod_json(f"g-{n}")
+        found["metadata"]["labels"] = labels
+        api.put(PODS, found)
+    return api
+
+
+async def placed(api: MemoryApi) -> None:
+    """Wait until every pod is on a node, and the reports of the binds were read."""
+    await until(lambda: all(api.pods().values()))
+    await asyncio.sleep(0.3)
+
+
+def set_phase(api: MemoryApi, name: str, phase: str) -> None:
+    found = api.get(PODS, f"default/{name}")
+    assert found is not None
+    found["status"]["phase"] = phase
+    api.put(PODS, found)
+
+
+def terminate(api: MemoryApi, name: str) -> None:
+    """Delete a pod whose containers still stop."""
+    found = api.get(PODS, f"default/{name}")
+    assert found is not None
+    found["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:30Z"
+    api.put(PODS, found)
+
+
+@pytest.mark.parametrize("settings", [ALONE, WITHOUT_STATUS], ids=["status", "no status"])
+def test_group_that_falls_below_its_minimum_gets_one_event(settings: Settings) -> None:
+    async def run() -> None:
+        api = cluster()
+        async with running(api, settings):
+            await placed(api)
+            api.remove(PODS, "default/g-0")
+            await until(lambda: len(events(api)) == 1)
+            api.remove(PODS, "default/g-1")
+            await asyncio.sleep(QUIET)
+        (found,) = events(api)
+        assert found["regarding"]["kind"] == "PodGroup"
+        assert found["regarding"]["name"] == "g"
+        assert found["type"] == "Warning"
+        assert found["note"] == "2 of 3 members hold a node or have succeeded"
+        assert "series" not in found, "once"
+
+    on_a_loop(run)()
+
+
+@on_a_loop
+async def test_group_that_has_recovered_gets_the_event_again() -> None:
+    api = cluster(2)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        api.remove(PODS, "default/g-0")
+        await until(lambda: len(events(api)) == 1)
+        api.put(PODS, pod_json("g-2", group="g"))
+        await placed(api)
+        api.remove(PODS, "default/g-1")
+        await until(lambda: events(api)[0].get("series", {}).get("count") == 2)
+
+
+@on_a_loop
+async def test_group_whose_members_all_fail_gets_the_event() -> None:
+    api = cluster(2)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        for n in range(2):
+            set_phase(api, f"g-{n}", "Failed")
+        await until(lambda: len(events(api)) == 1)
+
+
+@on_a_loop
+async def test_job_that_is_deleted_gets_no_event() -> None:
+    """Its pods are deleted one after another, and the group is below its minimum at the first."""
+    api = cluster()
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        for n in range(3):
+            terminate(api, f"g-{n}")
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(QUIET)
+        assert events(api) == [], "all are terminating"
+        for n in range(3):
+            api.remove(PODS, f"default/g-{n}")
+        await asyncio.sleep(QUIET)
+    assert events(api) == []
+
+
+@on_a_loop
+async def test_group_that_loses_elastic_members_gets_no_event() -> None:
+    api = cluster(3, minimum=2)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        api.remove(PODS, "default/g-0")
+        await asyncio.sleep(QUIET)
+    assert events(api) == []
+
+
+@on_a_loop
+async def test_group_without_an_object_is_reported_by_its_first_member_that_is_left() -> None:
+    api = labelled(2, with_object=False)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        api.remove(PODS, "default/g-0")
+        await until(lambda: len(events(api)) == 1)
+    (found,) = events(api)
+    assert (found["regarding"]["kind"], found["regarding"]["name"]) == ("Pod", "g-1")
+
+
+@on_a_loop
+async def test_group_that_is_restarted_gets_both_events_though_its_members_are_evicted() -> None:
+    policy = {"restart_policy": "BelowMinimum", "restart_backoff_seconds": "1"}
+    api = labelled(2, with_object=True, **policy)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        api.remove(PODS, "default/g-0")
+        await until(lambda: not api.pods())
+        await until(lambda: len(events(api)) == 1)
+        await until(lambda: len(events(api, "Restarted")) == 1)
+
+
+@on_a_loop
+async def test_scheduler_that_stops_has_reported_what_it_knew() -> None:
+    api = cluster(2)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        api.remove(PODS, "default/g-0")
+        await asyncio.sleep(0.2)
+    assert len(events(api)) == 1
+    async with running(api, WITHOUT_STATUS):
+        await asyncio.sleep(QUIET)
+    (found,) = events(api)
+    assert "series" not in found, "the next leader does not repeat it"

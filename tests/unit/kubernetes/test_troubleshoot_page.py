@@ -1,0 +1,136 @@
+"""What ``kubectl gang why`` says for each symptom of the page about troubles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gangsched.cli import _kubectl
+from gangsched.kubernetes import _client
+from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.documents import ROOT
+from support.memory_api import MemoryApi
+
+pytest.importorskip("yaml")
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+PAGE = ROOT / "docs" / "how-to" / "troubleshoot-on-kubernetes.md"
+QUOTA = """
+quotas:
+- {name: research, namespaces: [default], hard: {nvidia.com/gpu: 6}}
+"""
+
+
+class Server(MemoryApi):
+    namespace = "default"
+
+
+def cluster(
+    *nodes: dict[str, Any], pods: int = 2, minimum: int = 2, has_group: bool = True, **pod: Any
+) -> Server:
+    """Return a cluster with a gang ``g``; each pod requests a GPU."""
+    api = Server()
+    for node in nodes:
+        api.put(NODES, node)
+    if has_group:
+        api.put(GROUPS, group_json("g", minimum))
+    for n in range(pods):
+        api.put(PODS, pod_json(f"g-{n}", group="g", **pod))
+    return api
+
+
+def changed(api: Server, collection: str, key: str, **fields: Any) -> Server:
+    """Return the cluster with other fields of an object: ``spec`` or ``metadata``."""
+    found = api.get(collection, key)
+    assert found is not None
+    for name, value in fields.items():
+        found[name].update(value)
+    api.put(collection, found)
+    return api
+
+
+def held() -> Server:
+    """Return a cluster with a gang whose constraint is not modelled."""
+    return cluster(node_json("n"), resourceClaims=[{"name": "x", "resourceClaimName": "x"}])
+
+
+def restarted() -> Server:
+    notes = {"gangsched.io/restart-policy": "BelowMinimum", "gangsched.io/restarts": "1"}
+    later = {"gangsched.io/restarting-until": "99999999999"}
+    api = cluster(node_json("n"))
+    return changed(api, GROUPS, "default/g", metadata={"annotations": {**notes, **later}})
+
+
+def partly_running() -> Server:
+    return changed(cluster(node_json("n", gpu=1)), PODS, "default/g-0", spec={"nodeName": "n"})
+
+
+SYMPTOMS: dict[str, Callable[[], Server]] = {
+    "fits now, and waits for its scheduler": lambda: cluster(node_json("n")),
+    "waiting for 1 more member: 2 of 3 exist": lambda: cluster(node_json("n"), minimum=3),
+    "its minimum is unknown": lambda: cluster(node_json("n"), has_group=False),
+    "at most 3 of 5 members fit: nvidia.com/gpu is short": lambda: cluster(
+        node_json("n", gpu=3), pods=5, minimum=5
+    ),
+    "is free in pieces too small": lambda: cluster(
+        node_json("a", gpu=3), node_json("b", gpu=3), pods=3, minimum=3, gpu=2
+    ),
+    "nodes are available": lambda: cluster(node_json("n", unschedulable=True)),
+    "more gated": lambda: cluster(node_json("n"), schedulingGates=[{"name": "wait"}]),
+    "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
+    "is being restarted": restarted,
+}
+
+
+@pytest.fixture
+def why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[[Server], str]:
+    """Return what ``kubectl gang why g`` prints of a cluster."""
+    config = tmp_path / "config.yaml"
+    config.write_text(QUOTA, encoding="utf-8")
+
+    def ask(api: Server) -> str:
+        async def connect_client(**_named: Any) -> Server:
+            return api
+
+        monkeypatch.setattr(_client, "connect_client", connect_client)
+        words = ["why", "g", "--request-timeout", "5s", "--config", str(config)]
+        assert _kubectl.main(words) == 0
+        return capsys.readouterr().out
+
+    return ask
+
+
+def symptoms() -> list[str]:
+    """Return what the page says that ``kubectl gang why`` says."""
+    section = PAGE.read_text("utf-8").split("## A pod stays pending\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    return [re.findall(r"`([^`]+)`", row.split(" | ")[0])[0] for row in rows]
+
+
+def test_each_symptom_of_the_page_is_tested() -> None:
+    if not PAGE.exists():
+        pytest.skip("an installed copy: the pages are not here")
+    assert sorted(symptoms()) == sorted(SYMPTOMS)
+
+
+@pytest.mark.parametrize("said", SYMPTOMS)
+def test_why_says_what_the_page_says(said: str, why: Callable[[Server], str]) -> None:
+    assert said in why(SYMPTOMS[said]())
+
+
+def test_why_says_of_a_constraint_that_is_not_modelled_that_the_pods_are_gated(
+    why: Callable[[Server], str],
+) -> None:
+    assert "more gated" in why(held())
+
+
+def test_why_says_what_keeps_the_replacement_of_a_lost_member(why: Callable[[Server], str]) -> None:
+    assert "pod default/g-1 does not fit: 0/1 nodes are available" in why(partly_running())
+    lost = cluster(node_json("n"), pods=1, nodeName="n")
+    assert "waiting for 1 more member: 1 of 2 exist" in why(lost)
