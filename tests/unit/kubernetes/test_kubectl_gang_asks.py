@@ -35,6 +35,7 @@ def row(name: str = "train", **given: Any) -> Document:
         "running": 0,
         "succeeded": 0,
         "failed": 0,
+        "restarts": 0,
         "reason": "backing off until 2026-11-23T10:00:00Z after 3 attempts: said by the scheduler",
         "priority": 0,
         "api": "scheduling.k8s.io/v1alpha2",
