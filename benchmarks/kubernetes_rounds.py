@@ -31,7 +31,7 @@ from support.control_plane.cluster import GANG_FEATURES
 from support.control_plane.processes import free_ports
 from support.control_plane.programs import programs
 
-__all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Cluster", "Figures", "Shape"]
+__all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Binds", "Cluster", "Figures", "Shape"]
 
 IN_TREE: Final = "in-tree"
 OURS: Final = "gangsched"
@@ -212,7 +212,7 @@ class Cluster:
         groups = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
         names = [f"g{gang}" for gang in range(shape.gangs)]
         members = [(f"{name}-{place}", name) for name in names for place in range(shape.size)]
-        binds = _Binds(self._plane, pods, shape.pods)
+        binds = Binds(self._plane, pods, shape.pods)
         self._all(lambda member: self._add_pod(pods, contestant, *member), members)
         time.sleep(1.0 if members else 0.0)
 
@@ -295,8 +295,17 @@ class Cluster:
         self._admin.create(path, {"metadata": {"name": name}, "spec": spec})
 
 
-class _Binds:
-    """When each pod of a namespace was bound, as a watch sees it."""
+class Binds:
+    """When each pod of a namespace was bound, as a watch sees it.
+
+    Args:
+        plane: The control plane.
+        path: The path of the pods.
+        expected: How many pods are bound at the end.
+
+    Attributes:
+        at: By the name of a pod, the time of its bind, on ``time.perf_counter``.
+    """
 
     def __init__(self, plane: ControlPlane, path: str, expected: int) -> None:
         self.at: Final[dict[str, float]] = {}

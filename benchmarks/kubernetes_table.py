@@ -157,6 +157,12 @@ def _moments(measured: dict[str, Any]) -> list[str]:
         if section in measured:
             found = measured[section]
             rows.append((what, _three(found[_IN_TREE], 3), _three(found[_OURS], 3)))
+            for key, part in (
+                ("first_s", "of it, until the first bind, s"),
+                ("bare_s", "five binds of a bare client right after it, s"),
+            ):
+                if each := found.get(key):
+                    rows.append((part, _three(each[_IN_TREE], 3), _three(each[_OURS], 3)))
     if cpu := measured.get("start-up", {}).get("cpu_s"):
         what = "processor time until then, s"
         rows.append((what, _three(cpu[_IN_TREE], 2), _three(cpu[_OURS], 2)))

@@ -1,7 +1,8 @@
 """How the documentation is built; and the parts of it that are generated from the library.
 
 Directives:
-  ``command-help``   what ``gangsched … --help`` prints, run when the page is built;
+  ``command-help``   what ``gangsched … --help`` prints, or ``kubectl-gang``, run when the page is
+                     built;
   ``moves-of``     the moves of ``members`` or of the ``queue``, of the table that is drawn;
   ``group-spellings``  the table of ``gangsched.membership.SPELLINGS``;
   ``public-names``   every name of the façade, with its first sentence and a link;
@@ -36,6 +37,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import gangsched
 from gangsched import cli
+from gangsched.cli._kubectl import main as kubectl_gang
 from gangsched.membership import ROLE_SPELLINGS, SPELLINGS
 from pictures import moves
 
@@ -114,17 +116,19 @@ def rules_as_list(lines: list[str]) -> list[str]:
 class CommandHelp(SphinxDirective):
     """What the command says of itself."""
 
-    optional_arguments = 1
+    optional_arguments = 2
 
     def run(self) -> list[nodes.Node]:
         """Return the help as a literal block."""
-        words = [*self.arguments, "--help"]
+        words, main = [*self.arguments, "--help"], cli.main
+        if words[0] == "kubectl-gang":
+            words, main = words[1:], kubectl_gang
         printed = io.StringIO()
         before = dict(os.environ)
         os.environ.update(COLUMNS="80", NO_COLOR="1")
         try:
             with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-                cli.main(words)
+                main(words)
         finally:
             os.environ.clear()
             os.environ.update(before)

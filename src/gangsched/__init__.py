@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         PriorityOverruled,
         Release,
         RestartLimitReached,
+        VictimSearchExhausted,
         VolumeChoice,
     )
     from gangsched.explain import Why
@@ -268,6 +269,7 @@ __all__ = [
     "UnknownPodError",
     "Unschedulable",
     "Verdict",
+    "VictimSearchExhausted",
     "VolumeChoice",
     "VolumeClaim",
     "Wait",

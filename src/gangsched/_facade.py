@@ -50,7 +50,7 @@ ORIGINS: Final = {
         "NominationLapsed Notice ObjectChanged ObjectDeleted PermitAllowed PermitRejected "
         "PodAdded PodDeleted PodGroupAdded PodGroupDeleted PodGroupUpdated PodNotAdmitted "
         "PodRefused PodRejected PodScheduled PodUnschedulable PodUpdated PodWaiting "
-        "PriorityOverruled Release RestartLimitReached VolumeChoice"
+        "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
     "framework": (

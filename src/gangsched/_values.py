@@ -77,6 +77,7 @@ from gangsched.events import (
     PriorityOverruled,
     Release,
     RestartLimitReached,
+    VictimSearchExhausted,
     VolumeChoice,
 )
 from gangsched.model import (
@@ -388,6 +389,7 @@ EFFECTS: Final[tuple[Record[Any], ...]] = (
         deadline=SECONDS,
     ),
     Record(NominationLapsed, group=optional(STR), pods=many(STR), reason=STR),
+    Record(VictimSearchExhausted, group=optional(STR), uid=STR, steps=INT, is_found=BOOL),
 )
 """The effects and the notices."""
 

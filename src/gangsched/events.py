@@ -58,6 +58,7 @@ __all__ = [
     "PriorityOverruled",
     "Release",
     "RestartLimitReached",
+    "VictimSearchExhausted",
     "VolumeChoice",
 ]
 
@@ -655,6 +656,28 @@ class NominationLapsed:
     reason: str
 
 
+@final
+@frozen
+class VictimSearchExhausted:
+    """The search for victims of a preemptor was cut short by its budget.
+
+    See ``search_budget`` of ``Scheduler`` and ``Preemption``. The notice is repeated with each
+    attempt whose search is cut short.
+
+    Attributes:
+        group: The group; None for a regular pod.
+        uid: The pod that needs capacity; of a group, the member that did not fit.
+        steps: The number of steps that the search took.
+        is_found: Whether victims were found. If so, ``Nominated`` follows, and fewer victims or
+            other ones might be enough. If not, no pod is evicted, although victims may exist.
+    """
+
+    group: GroupKey | None
+    uid: PodUID
+    steps: int
+    is_found: bool
+
+
 Notice: TypeAlias = (
     PodRefused
     | PriorityOverruled
@@ -674,6 +697,7 @@ Notice: TypeAlias = (
     | PodScheduled
     | Nominated
     | NominationLapsed
+    | VictimSearchExhausted
 )
 
 Effect: TypeAlias = Release | Bind | Evict | Notice

@@ -141,6 +141,8 @@ class UnschedulableMember:
         reason: Why, in words.
         diagnosis: The number of nodes by reason; None if no node was to blame.
         proof: For a gang that was tried as a whole, what is known of its members together.
+        victim_steps: The steps of a search for victims that was cut short by its budget and found
+            none: there may be some. 0 if it was not.
     """
 
     uid: PodUID
@@ -148,9 +150,13 @@ class UnschedulableMember:
     reason: str
     diagnosis: Diagnosis | None
     proof: Shortage | SearchBudgetExhausted | None = None
+    victim_steps: int = 0
 
     def __str__(self) -> str:
-        return f"pod {self.pod} does not fit: {self.reason}"
+        what = f"pod {self.pod} does not fit: {self.reason}"
+        if not self.victim_steps:
+            return what
+        return f"{what}; no victims were found within {self.victim_steps} steps, and some may exist"
 
 
 @final

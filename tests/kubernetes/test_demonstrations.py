@@ -31,3 +31,5 @@ def test_demonstration_shows_what_it_says(job: str, tmp_path: Path) -> None:
         assert "Running " not in pending
         assert "would start" in pending
         assert "Pending " not in running
+    if job == "extender":
+        assert "the extender runs at https://" in text

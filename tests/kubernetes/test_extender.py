@@ -6,101 +6,15 @@ The demonstration of the seeds is in ``test_demonstrations``; here is what may g
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import pytest
-from attrs import define, field
 
-from support.control_plane import ControlPlane, Process
-from support.extended_cluster import extended_configuration, start_extender
+from support.control_plane import ControlPlane
+from support.extended import Extended
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
-
-SCHEDULER: Final = "extended"
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
-_PATIENCE: Final = 90.0
-
-
-@define(eq=False)
-class Extended:
-    """A cluster of which the pods are placed by a stock kube-scheduler with the extender.
-
-    Attributes:
-        plane: The control plane.
-        namespace: Where the pods are.
-        folder: Where the extender logs.
-        extender: The extender, once it was started.
-        scheduler: kube-scheduler, once it was started.
-    """
-
-    plane: ControlPlane
-    namespace: str
-    folder: Path
-    extender: Process = field(init=False)
-    scheduler: Process = field(init=False)
-
-    def start(self, **args: Any) -> None:
-        """Start both programs, with the arguments of plugins of kube-scheduler."""
-        self.extender, url = start_extender(self.plane, self.folder, names=[SCHEDULER])
-        configuration = extended_configuration(url, [SCHEDULER])
-        (profile,) = configuration["profiles"]
-        profile["pluginConfig"] = [{"name": name, "args": each} for name, each in args.items()]
-        self.scheduler = self.plane.start_scheduler(configuration, features={})
-
-    def add_node(self, name: str, labels: Mapping[str, str] | None = None, **offered: str) -> None:
-        """Add a node."""
-        offers = {"cpu": "8", "memory": "32Gi", "pods": "110", **offered}
-        labels = {"kubernetes.io/hostname": name, **(labels or {})}
-        status = {"allocatable": offers, "capacity": offers}
-        body = {"metadata": {"name": name, "labels": labels}, "status": status}
-        self.plane.admin.create("/api/v1/nodes", body)
-
-    def add_group(self, name: str, size: int) -> None:
-        spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
-        body = {"metadata": {"name": name}, "spec": spec}
-        self.plane.admin.create(_GROUPS.format(self.namespace), body)
-
-    def add_pod(self, name: str, group: str | None = None, cpu: str = "1", **more: Any) -> None:
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-        spec: dict[str, Any] = {"schedulerName": SCHEDULER, "containers": [container], **more}
-        if group is not None:
-            spec["schedulingGroup"] = {"podGroupName": group}
-        self.plane.admin.create(self._pods, {"metadata": {"name": name}, "spec": spec})
-
-    def add_gang(self, name: str, size: int, **more: Any) -> None:
-        self.add_group(name, size)
-        for number in range(size):
-            self.add_pod(f"{name}-{number}", name, **more)
-
-    def nodes(self, prefix: str = "") -> list[str | None]:
-        """Return the node of each pod whose name begins so."""
-        pods = self.plane.admin.items(self._pods)
-        found = [pod for pod in pods if pod["metadata"]["name"].startswith(prefix)]
-        return [pod["spec"].get("nodeName") for pod in found]
-
-    def until(self, what: str, true: Callable[[], object]) -> None:
-        until = time.monotonic() + _PATIENCE
-        while not true():
-            if time.monotonic() > until:
-                raise AssertionError(f"{what}\n{self.extender.log_tail()}{self.nodes()}")
-            time.sleep(0.05)
-
-    def until_bound(self, prefix: str = "") -> None:
-        self.until(f"{prefix} is bound", lambda: self.nodes(prefix) and all(self.nodes(prefix)))
-
-    def until_refused(self, name: str, text: str) -> None:
-        def says() -> bool:
-            pod = self.plane.admin.get(f"{self._pods}/{name}")
-            found = pod["status"].get("conditions", [])
-            return any(text in condition.get("message", "") for condition in found)
-
-        self.until(f"{name} says {text!r}", says)
-
-    @property
-    def _pods(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods"
 
 
 @pytest.fixture
@@ -110,10 +24,7 @@ def cluster(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iter
     try:
         yield found
     finally:
-        for each in ("scheduler", "extender"):
-            running: Process | None = getattr(found, each, None)
-            if running is not None:
-                running.stop()
+        found.stop()
 
 
 def test_two_gangs_that_exclude_each_other_do_not_share_the_nodes(cluster: Extended) -> None:

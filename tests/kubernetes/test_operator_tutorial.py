@@ -98,12 +98,13 @@ def _prints(commands: list[str], shown: str, folder: Path, environment: dict[str
                     ["bash", "-c", command],
                     cwd=folder,
                     env=environment,
-                    capture_output=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
                     text=True,
                     check=False,
                 )
-                assert reads or ran.returncode == 0, f"{command}: {ran.stderr}"
-                printed[command] = ran.stdout + ran.stderr
+                assert reads or ran.returncode == 0, f"{command}: {ran.stdout}"
+                printed[command] = ran.stdout
         together = "".join(printed[command] for command in commands)
         if not shown or doctest.OutputChecker().check_output(shown, together, doctest.ELLIPSIS):
             return

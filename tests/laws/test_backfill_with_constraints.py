@@ -4,11 +4,9 @@ Gangs keep their members apart, spread them over zones, or take host ports; run 
 
 - A pod is bound only where every constraint holds, by rules that share no code with the plugins,
   whether or not capacity is reserved at the time.
-- Pods that have nothing to do with the constraints of a reserved gang delay it by nothing.
+- A reserved gang starts at its expected start or before, whatever the constraints of the others
+  are: a pod that would be in its way is backfilled only if it ends in time.
 - Every gang starts, whatever the constraints of the others are.
-
-The second law does not hold for pods that are in the way of the constraints of the gang: capacity
-is reserved, and domains and ports are not; see known limits.
 """
 
 from __future__ import annotations
@@ -162,13 +160,16 @@ def _run(workload: Workload) -> _Watch:
 
 
 @given(_workloads(shares=True))
-def test_pods_are_bound_where_constraints_hold_and_every_gang_starts(workload: Workload) -> None:
-    _run(workload)
+def test_pods_in_the_way_of_constraints_delay_no_reserved_gang(workload: Workload) -> None:
+    _check_promises(_run(workload))
 
 
 @given(_workloads(shares=False))
 def test_pods_of_other_constraints_delay_no_reserved_gang(workload: Workload) -> None:
-    watch = _run(workload)
+    _check_promises(_run(workload))
+
+
+def _check_promises(watch: _Watch) -> None:
     for group, promised in watch.promised.items():
         assert watch.started[group] <= promised, f"{group} was promised {promised:g}"
 
@@ -230,11 +231,9 @@ def test_gang_apart_is_reserved_two_nodes_where_one_would_be_free_earlier() -> N
     assert starts == {"": (50, ["a"]), "apart by host": (100, ["a", "b"])}
 
 
-def test_pod_in_the_way_of_the_constraints_of_a_reserved_gang_is_not_held_back() -> None:
-    """The known limit: capacity is reserved, and ports and domains are not."""
+def test_pod_in_the_way_of_the_constraints_of_a_reserved_gang_waits_for_it() -> None:
     host = _reserving("a port")
     long = running(make_pod("long", cpu=1), "1000")
     host.tell(PodAdded(_constrained(long, "a port", "other", 80)))
     host.decide()
-    (node,) = _nodes_of(host, "long")
-    assert node in host.reservation.nodes
+    assert _nodes_of(host, "long") == [None]

@@ -25,18 +25,24 @@ __all__ = ["EXAMPLE", "extended_configuration", "start_extender"]
 EXAMPLE: Final = ROOT / "examples" / "on-a-cluster" / "kube-scheduler-with-extender.yaml"
 
 
-def extended_configuration(url: str, names: Sequence[str]) -> dict[str, Any]:
+def extended_configuration(
+    url: str, names: Sequence[str], tls: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Return the fields of the example's ``KubeSchedulerConfiguration`` for a run.
 
     Args:
         url: Where the extender is.
         names: The ``schedulerName`` of each profile.
+        tls: The example's ``tlsConfig`` with the files of this run; None for plain HTTP.
     """
     example: Mapping[str, Any] = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     (extender,) = example["extenders"]
     found = {key: example[key] for key in ("podInitialBackoffSeconds", "podMaxBackoffSeconds")}
     secure = ("enableHTTPS", "tlsConfig")
     kept = {key: value for key, value in extender.items() if key not in secure}
+    if tls is not None:
+        assert tls.keys() >= extender["tlsConfig"].keys()
+        kept.update(enableHTTPS=extender["enableHTTPS"], tlsConfig=dict(tls))
     return {
         **found,
         "profiles": [{"schedulerName": name} for name in names],
@@ -51,6 +57,7 @@ def start_extender(
     names: Sequence[str] = ("default-scheduler",),
     kubeconfig: Path | None = None,
     more: Sequence[str] = (),
+    pages: int | None = None,
 ) -> tuple[Process, str]:
     """Start the extender, and return it with its address once it is ready.
 
@@ -59,9 +66,11 @@ def start_extender(
         folder: Where its log is written.
         names: The values of ``schedulerName`` whose gangs it decides.
         kubeconfig: How it reaches the API server; None for the administrator.
-        more: Further arguments.
+        more: Further arguments; with ``--tls-cert`` the address is that of HTTPS.
+        pages: The port of ``/metrics``; None for a free one.
     """
-    verbs, pages = free_ports(2)
+    verbs, free = free_ports(2)
+    pages = free if pages is None else pages
     found = kubeconfig or plane.kubeconfig("extender")
     arguments = ["-m", "gangsched.cli", "extender", f"--kubeconfig={found}", f"--port={verbs}"]
     arguments += ["--bind-address=127.0.0.1", f"--serve=127.0.0.1:{pages}", "--no-leader-elect"]
@@ -70,4 +79,5 @@ def start_extender(
     plane.beside(process)
     with Client(f"http://127.0.0.1:{pages}") as probe:
         process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
-    return process, f"http://127.0.0.1:{verbs}"
+    scheme = "https" if any(each.startswith("--tls-cert") for each in more) else "http"
+    return process, f"{scheme}://127.0.0.1:{verbs}"

@@ -17,17 +17,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from support.chart import CHART, NAMESPACE, Helm, Installed, rules
-from support.control_plane import Account, ControlPlane, Rule, programs
+from support.chart import CHART, NAMESPACE, Helm, Installed
+from support.control_plane import ControlPlane, programs
 from support.control_plane.training_operator import (
     kwok_stages,
     one_operator,
     start_training_operator,
 )
 from support.documents import ROOT
-from support.extended_cluster import extended_configuration, start_extender
+from support.extended_cluster import extended_configuration
+from support.extender_release import SECRET, create_secret, start
+
+if TYPE_CHECKING:
+    from support.extender_tls import TlsFiles
 
 __all__ = ["DEMONSTRATIONS", "OnACluster"]
 
@@ -142,27 +146,39 @@ class OnACluster:
         self._helm.uninstall()
 
     def extend(self) -> None:
-        """Start the extender with the rights of the chart, and a stock kube-scheduler."""
-        crds = os.path.relpath(CHART / "crds", EXAMPLES)
-        self.kubectl("apply", "--server-side", "-f", crds)
-        path = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
-        self.until("PodGroups are served", lambda: self.plane.admin.raw("GET", path)[0] == 200)
-        given = [
-            Rule(each["verbs"], each["resources"], group)
-            for name in ("cluster-role", "role")
-            for each in rules(name)
-            for group in each["apiGroups"]
-        ]
-        token = Account.create(self.plane.admin, "extender", given).token
-        kubeconfig = self.plane.kubeconfig("extender", token)
-        extender, url = start_extender(
-            self.plane, self._folder, names=[SCHEDULER], kubeconfig=kubeconfig
+        """Install the extender with Helm, start what its pod would run, and a stock kube-scheduler.
+
+        Both sides have certificates and verify the other one's, if trustme is installed, which
+        issues them. Else they speak plain HTTP.
+        """
+        names = ["default-scheduler", SCHEDULER]
+        tls = self._certificates()
+        secure = {"enabled": True, "secretName": SECRET} if tls else {"enabled": False}
+        given = ",".join(
+            f"extender.tls.{key}={str(value).lower()}" for key, value in secure.items()
         )
-        self.installed.started.append(extender)
-        self.comment("gangsched extender runs, with the rights of the chart's roles")
-        configuration = extended_configuration(url, ["default-scheduler", SCHEDULER])
+        self._say(
+            f"$ helm install gangsched charts/{CHART.name} --namespace {NAMESPACE}"
+            f" --create-namespace --set mode=extender,{given}"
+            f" --set 'extender.schedulerNames={{{','.join(names)}}}'\n"
+        )
+        extender = {"schedulerNames": names, "tls": secure}
+        self._helm.install(values={"mode": "extender", "extender": extender})
+        if tls is not None:
+            create_secret(self.installed, tls)
+        replica = start(self.installed, "replica-0", self._folder)
+        self.comment(f"the extender runs at {replica.url}, with the token of its ServiceAccount")
+        of_scheduler = None if tls is None else tls.of_scheduler()
+        configuration = extended_configuration(replica.url, names, of_scheduler)
         self.plane.start_scheduler(configuration, features={})
         self.comment("kube-scheduler runs as it is, with extenders: in its configuration")
+
+    def _certificates(self) -> TlsFiles | None:
+        try:
+            from support.extender_tls import TlsFiles
+        except ModuleNotFoundError:
+            return None
+        return TlsFiles(self._folder / "tls")
 
     def operator(self) -> None:
         """Start the training operator, which creates pods and PodGroups of jobs."""
@@ -231,6 +247,14 @@ class OnACluster:
 
         self.until(f"{count} pods are unschedulable", is_reported)
 
+    def check_none_is_placed(self, seconds: float) -> None:
+        """Check for some seconds that no pod of the job has a node: the job is not partial."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            placed = [pod["spec"].get("nodeName") for pod in self.pods()]
+            assert not any(placed), placed
+            time.sleep(0.1)
+
     def until_running(self, count: int) -> None:
         """Wait until so many pods run."""
         self.until(f"{count} pods run", lambda: self.phases() == ["Running"] * count)
@@ -246,6 +270,7 @@ def _waits_and_starts(cluster: OnACluster, manifest: str, count: int, delete: st
     cluster.add_nodes("gpu-node-0", "gpu-node-1")
     cluster.kubectl("apply", "-f", manifest)
     cluster.until_reported(count)
+    cluster.check_none_is_placed(2.0)
     cluster.kubectl("get", "pods", "-o", "wide")
     cluster.kubectl("gang", "get")
     cluster.kubectl("gang", "what-if", "--add-nodes", "2", "--like", "gpu-node-0")
@@ -284,6 +309,7 @@ def _extender(cluster: OnACluster) -> None:
     cluster.extend()
     cluster.operator()
     _waits_and_starts(cluster, "tfjob.yaml", 5, "tfjob mnist")
+    cluster.uninstall()
 
 
 def _stock(cluster: OnACluster) -> None:

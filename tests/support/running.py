@@ -12,7 +12,7 @@ from gangsched.kubernetes import LeaderElection, Settings
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._run import run
 
-__all__ = ["ALONE", "on_a_loop", "running", "until"]
+__all__ = ["ALONE", "on_a_loop", "on_a_patient_loop", "running", "until"]
 
 P = ParamSpec("P")
 
@@ -22,10 +22,18 @@ ALONE = Settings(leader_election=LeaderElection(leader_elect=False))
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run a test on an event loop of its own, for at most 30 s."""
+    return _on_a_loop(test, 30.0)
 
+
+def on_a_patient_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test that starts many programs on an event loop of its own, for at most 120 s."""
+    return _on_a_loop(test, 120.0)
+
+
+def _on_a_loop(test: Callable[P, Coroutine[Any, Any, None]], seconds: float) -> Callable[P, None]:
     @functools.wraps(test)
     def run_it(*args: P.args, **named: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), 30.0))
+        asyncio.run(asyncio.wait_for(test(*args, **named), seconds))
 
     return run_it
 

@@ -62,6 +62,7 @@ from gangsched import (
     Toleration,
     Topology,
     TopologySpreadConstraint,
+    VictimSearchExhausted,
     VolumeClaim,
     WeightedPodAffinityTerm,
 )
@@ -215,4 +216,5 @@ effects = st.one_of(
     ),
     st.builds(PriorityOverruled, _uids, _keys, _wholes, _wholes),
     st.builds(NominationLapsed, st.none() | _keys, _few(_uids), _strings),
+    st.builds(VictimSearchExhausted, st.none() | _keys, _uids, _wholes, st.booleans()),
 )

@@ -91,6 +91,7 @@ from gangsched import (
     Toleration,
     Unschedulable,
     Verdict,
+    VictimSearchExhausted,
     Wait,
     WaitingMap,
     WaitingPod,
@@ -254,6 +255,9 @@ def perform(effect: Effect) -> Event | None:
         case NominationLapsed(group, pods, reason):
             assert_type(pods, tuple[PodUID, ...])
             print(group, reason)
+        case VictimSearchExhausted(group, uid, steps, is_found):
+            assert_type(is_found, bool)
+            print(group, uid, steps)
         case _:
             assert_never(effect)
     return None

@@ -28,6 +28,7 @@ def test_options_reach_the_extender(started: dict[str, object]) -> None:
     code, _printed = run_command(
         *("extender", "--bind-address", "127.0.0.1", "--port", "7", "--serve", ""),
         *("--scheduler-name", "a", "--scheduler-name", "b", "--hold-timeout", "1m"),
+        *("--label-pod", "ns/pod"),
     )
     assert code == 0
     settings = started["settings"]
@@ -37,6 +38,7 @@ def test_options_reach_the_extender(started: dict[str, object]) -> None:
     assert started["serve"] is None
     assert started["context"] is None
     assert started["holding"] == Holding(timeout=60.0)
+    assert started["pod"] == "ns/pod"
 
 
 def test_scheduler_name_is_that_of_the_configuration_by_default(
@@ -67,6 +69,7 @@ def test_certificate_turns_https_on(started: dict[str, object], tmp_path: Path) 
         (("--port", "70000"), "--port: expected 0 to 65535, got 70000"),
         (("--serve", "nowhere"), "--serve: expected HOST:PORT, got 'nowhere'"),
         (("--hold-timeout", "0"), "--hold-timeout: expected more than 0 s"),
+        (("--label-pod", "x"), "--label-pod: expected NAMESPACE/NAME, got 'x'"),
         (("--tls-cert", "c"), "--tls-cert and --tls-key: expected both of them, or neither"),
         (("--client-ca", "c"), "--client-ca: expected with --tls-cert and --tls-key only"),
         (

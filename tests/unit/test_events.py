@@ -52,6 +52,7 @@ from gangsched.events import (
     PriorityOverruled,
     Release,
     RestartLimitReached,
+    VictimSearchExhausted,
 )
 from gangsched.model import Node, NodeName, Pod, PodGroup
 
@@ -90,6 +91,7 @@ VALUES: list[Any] = [
     GroupBelowMinimum(KEY, 1, 2),
     GroupRestarted(KEY, 1, 6, 10.0),
     RestartLimitReached(KEY, 6),
+    VictimSearchExhausted(KEY, UID, 2_500, True),
     GroupRemoved(KEY),
     PodScheduled(UID, NAME),
     Nominated(KEY, 1, ((UID, NAME),), (UID,), 60.0),

@@ -34,6 +34,7 @@ from gangsched import (
 )
 from gangsched.framework.preemption import eviction_units
 from gangsched.framework.preemption.preemptor import GangPreemptor
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of, runs
@@ -319,7 +320,9 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
     state = host.scheduler._state
     info = state.pods.registry.get(spec.key)
     assert info is not None
-    preemptor = GangPreemptor(state, state.pods.entities[spec.key], info, host.now)
+    preemptor = GangPreemptor(
+        state, state.pods.entities[spec.key], info, host.now, VictimBudget(10_000, 500)
+    )
     shortfalls = preemptor.shortfalls(None)
     assert shortfalls is not None
     found = {

@@ -10,6 +10,7 @@ from hypothesis.stateful import invariant, rule
 from gangsched.errors import InternalError
 from gangsched.events import NodeAdded, NodeDeleted, PodAdded
 from gangsched.explain import Diagnosis
+from gangsched.framework.nodes.judgements import Judgement
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -43,6 +44,9 @@ class Judging:
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None:
         self.prepared += 1
+
+    def quick(self, given: NodeClass) -> Judgement | None:
+        return None
 
     def score(self, given: NodeClass) -> int:
         info = given.sample
@@ -289,7 +293,8 @@ def miscount_the_headroom(kept: PodClass) -> None:
 
 def lose_the_order(kept: PodClass) -> None:
     assert kept.judgements._order is not None
-    kept.judgements._order.clear()
+    kept.judgements._order._levels.popitem()
+    kept.judgements._order._ranks.clear()
 
 
 def keep_another_score(kept: PodClass) -> None:

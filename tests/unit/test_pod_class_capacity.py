@@ -34,6 +34,8 @@ class Fitting:
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None: ...
 
+    def quick(self, given: NodeClass) -> None: ...
+
     def score(self, given: NodeClass) -> int:
         return NodeResources().score(cycle(), POD, given.sample)
 

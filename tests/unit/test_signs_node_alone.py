@@ -61,7 +61,7 @@ def driver_with(plugin: object) -> Driver:
         profile = Profile(plugin, Coscheduling(), NodeAffinity(), NodeResources(), DefaultBinder())
         return Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
 
-    return gang_driver(node("a", 4), node("b", 5), make=make)
+    return gang_driver(node("a", 4), node("b", 4), make=make)
 
 
 def name_of_node(view: NodeView) -> str:
@@ -103,7 +103,11 @@ def test_node_has_the_signature_of_all_plugins_after_its_pods(declared: bool) ->
     plugins = driver.scheduler._state.settings.profile.node_signers
     views = driver.scheduler._state.nodes.by_index.values()
     fresh = [(*(plugin.node_signature(view) for plugin in plugins), ()) for view in views]
-    assert sorted(map(repr, keys(driver))) == sorted(map(repr, fresh))
+    # a node that is alone of its kind and capacity is not signed again by those that read pods
+    read = 2 if declared else len(plugins)
+    assert sorted(repr((key or ())[:read]) for key in keys(driver)) == sorted(
+        repr(key[:read]) for key in fresh
+    )
     driver.scheduler._check()
 
 

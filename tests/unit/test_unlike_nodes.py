@@ -26,7 +26,7 @@ from gangsched import (
     SchedulingUnit,
     presets,
 )
-from gangsched.framework.nodes import in_order, judgements
+from gangsched.framework.nodes import in_order, ranking
 from gangsched.model import Node, Pod
 from gangsched.testing import make_pod
 
@@ -89,7 +89,7 @@ class Walked:
                     yield entry
 
         functions = SimpleNamespace(**{**vars(in_order), "made": Counting})
-        monkeypatch.setattr(judgements, "in_order", functions)
+        monkeypatch.setattr(ranking, "in_order", functions)
 
 
 @pytest.mark.parametrize("number", [20, 200])

@@ -24,6 +24,7 @@ from gangsched import (
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 from support.preemption_host import EACH_UNIT, Host, runs
@@ -268,7 +269,7 @@ def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None
     key = GroupKey("default/high")
     info = state.pods.registry.get(key)
     assert info is not None
-    task = GangPreemptor(state, state.pods.entities[key], info, host.now)
+    task = GangPreemptor(state, state.pods.entities[key], info, host.now, VictimBudget(10_000, 500))
     view = NodesView(state.nodes)
     search = victim_search._Search(
         state.nodes, state.pods, state.pod_classes, task, view, None, lambda _index: True

@@ -10,6 +10,10 @@ does the same when its active queue is empty (``PopFromBackoffQ``).
 Of each equivalence queue that such an event has opened, the best entity in backoff is the
 *candidate*. The candidates of all queues are in one heap.
 
+An entity that an event about itself puts into backoff anew has no equivalence class, since what it
+asks for may have changed. It is *unclassed* until an event comes that may help others. Only then
+its new class is computed.
+
 Invariants (checked by ``_check``):
   I1  each entity in backoff of an equivalence queue that every node has refused is its candidate,
       hopeful or late, and no other entity is;
@@ -18,7 +22,9 @@ Invariants (checked by ``_check``):
   I3  a queue has a candidate exactly while it is open, an event has helped it, and an entity is
       hopeful or was until now;
   I4  no hopeful entity sorts earlier than the candidate;
-  I5  the heap has exactly the candidates of all queues.
+  I5  the heap has exactly the candidates of all queues;
+  I6  each entity in backoff without an equivalence class that every node has refused is unclassed,
+      and no other entity is.
 
 Source: KEP-5142.
 """
@@ -40,10 +46,16 @@ __all__ = ["EarlyReturn"]
 class EarlyReturn:
     """The entities in backoff that may be tried while no other is active. Each call O(log n)."""
 
-    __slots__ = ("_heap",)
+    __slots__ = ("_heap", "_unclassed")
 
     def __init__(self) -> None:
         self._heap: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self._unclassed: dict[int, QueuedEntity] = {}
+
+    @property
+    def unclassed(self) -> tuple[QueuedEntity, ...]:
+        """The entities in backoff without a class that every node has refused. O(of these)."""
+        return tuple(self._unclassed.values())
 
     def first(self) -> QueuedEntity | None:
         """Return the entity of the first sort key that may return early; None if there is none."""
@@ -52,6 +64,8 @@ class EarlyReturn:
     def enter(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
         """Note that an entity went into backoff, in an equivalence queue or in none."""
         if queue is None:
+            if entity.refused_at >= 0:
+                self._unclassed[entity.seq] = entity
             return
         if 0 <= entity.refused_at < queue.helped_at:
             entity._handle = queue.hopeful.push(entity.sort_key, entity)
@@ -62,6 +76,7 @@ class EarlyReturn:
     def leave(self, entity: QueuedEntity, queue: EquivalenceQueue | None) -> None:
         """Note that an entity leaves backoff; the next one of its queue becomes the candidate."""
         if queue is None:
+            self._unclassed.pop(entity.seq, None)
             return
         if queue.candidate is entity:
             self._heap.remove(entity._handle)
@@ -110,8 +125,20 @@ class EarlyReturn:
         candidate._handle = queue.hopeful.push(candidate.sort_key, candidate)
         queue.candidate = None
 
-    def _check(self, queues: Iterable[EquivalenceQueue]) -> None:
+    def _check(
+        self, queues: Iterable[EquivalenceQueue], in_backoff: Iterable[QueuedEntity] = ()
+    ) -> None:
         self._heap._check()
+        unclassed = sorted(
+            each.seq
+            for each in in_backoff
+            if each.equivalence_class is None and each.refused_at >= 0
+        )
+        if sorted(self._unclassed) != unclassed:
+            raise InternalError(
+                f"entities {sorted(self._unclassed)} are kept as in backoff without a class,"
+                f" expected {unclassed}"
+            )
         expected: set[int] = set()
         for queue in queues:
             hopeful, candidate = list(queue.hopeful), queue.candidate

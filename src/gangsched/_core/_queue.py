@@ -154,6 +154,13 @@ class SchedulingQueue:
         """Return the open equivalence queues whose entities are all in backoff. O(open queues)."""
         return [each for _number, each in sorted(self._open.items()) if each.leader is None]
 
+    def unclassed_in_backoff(self) -> tuple[QueuedEntity, ...]:
+        """Return the entities in backoff whose class is to be computed anew; see ``hasten``.
+
+        Every node has refused a member of each, and an event about the entity came since. O(n).
+        """
+        return self._early.unclassed
+
     def leader_of(self, entity: QueuedEntity) -> QueuedEntity | None:
         """Return the leader that *entity* waits for; None if its queue is blocked or absent."""
         queue = self._queues.get(entity.equivalence_class)
@@ -227,6 +234,13 @@ class SchedulingQueue:
         self._enqueue(queue, entity)
         self._mark_failed(queue, step)
         self._promote(queue, now=now)
+
+    def classify(self, entity: QueuedEntity, equivalence_class: Hashable, *, now: float) -> None:
+        """Give an entity in backoff the class that it has since it changed. O(log n).
+
+        If the class is not known to fail, the entity stays in backoff.
+        """
+        self.park(entity, equivalence_class=equivalence_class, step=-1, now=now)
 
     def gate(self, entity: QueuedEntity, *, now: float) -> None:
         """Move an entity out of the order until ``activate`` is called for it. O(log n)."""
@@ -468,7 +482,7 @@ class SchedulingQueue:
         for heap in (self._active, *(each.queued for each in queues)):
             _check_order(list(heap))
         self._blocked._check(queues)
-        self._early._check(queues)
+        self._early._check(queues, self._backoff.values())
 
 
 def _check_order(entities: Sequence[QueuedEntity]) -> None:

@@ -38,6 +38,13 @@ def add_cluster(commands: Any) -> None:
         description="Schedule the pods of a Kubernetes cluster, until SIGTERM.",
     )
     add_shell_options(parser, serve=_SERVE)
+    parser.add_argument(
+        "--answers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether /gangs, /queue and /why are served there too, for kubectl gang; they name"
+        " the pods of all namespaces; default: yes",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -87,7 +94,14 @@ def _run(options: argparse.Namespace) -> int:
     serve = address_of("--serve", options.serve)
 
     async def until(stop: asyncio.Event) -> None:
-        await run(settings, stop=stop, serve=serve, factories=made, first_settled=freeze)
+        await run(
+            settings,
+            stop=stop,
+            serve=serve,
+            answers=options.answers,
+            factories=made,
+            first_settled=freeze,
+        )
 
     run_until_stopped("run", options, until)
     return 0

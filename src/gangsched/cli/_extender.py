@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import ssl
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ _HOST: Final = "0.0.0.0"
 _PORT: Final = 8888
 _MOST_PORTS: Final = 65_535
 _TIMEOUT: Final = 20.0
+_POD: Final = re.compile(r"[^/]+/[^/]+")
 
 
 def add_extender(commands: Any) -> None:
@@ -67,6 +69,12 @@ def add_extender(commands: Any) -> None:
         help="how long a gang waits for the next of its members to be bound; must exceed"
         f" podMaxBackoffSeconds of kube-scheduler; default: {_TIMEOUT:.0f}s",
     )
+    parser.add_argument(
+        "--label-pod",
+        metavar="NAMESPACE/NAME",
+        help="the pod of this replica, which has the label gangsched.io/leads=true while it leads,"
+        " for the selector of a Service; with it, replicas that do not lead are ready",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -84,6 +92,8 @@ def _run(options: argparse.Namespace) -> int:
     if not options.hold_timeout:
         raise BadInputError("--hold-timeout: expected more than 0 s")
     context = _context(options)
+    if options.label_pod is not None and not _POD.fullmatch(options.label_pod):
+        raise BadInputError(f"--label-pod: expected NAMESPACE/NAME, got {options.label_pod!r}")
 
     async def until(stop: asyncio.Event) -> None:
         await run_extender(
@@ -95,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
             serve=serve,
             factories=made,
             first_settled=freeze,
+            pod=options.label_pod,
         )
 
     run_until_stopped("extender", options, until)

@@ -3,8 +3,9 @@
 ``kubectl`` runs the program ``kubectl-gang`` as its command ``gang``.
 
 Rules:
-  R1  the cluster is listed with the rights of the user. No scheduler is asked, so it works on any
-      API server, and while the scheduler is down. What the scheduler wrote is shown beside;
+  R1  ``get``, ``why`` and ``queue`` ask the running scheduler if it can be found. Otherwise, and
+      for all else, the cluster is listed with the rights of the user. So it works on any API
+      server, and while the scheduler is down. What the scheduler wrote is shown beside;
   R2  nothing is written to the cluster;
   R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
       with the defaults. All pods are its own, unless ``--scheduler`` names some.
@@ -15,12 +16,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched._text import printable
 from gangsched._version import __version__
+from gangsched.cli._ask_scheduler import Said, add_ask_options, scheduler_says
 from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._explanation import Explanation
@@ -67,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("-w", "--watch", action="store_true", help="print gangs again as they change")
     why = _command(commands, "why", _why, "say why a gang does not run, and what would start it")
     why.add_argument("group", metavar="NAME", help="the gang, as NAME or NAMESPACE/NAME")
+    add_ask_options(get, page="gangs", show=_show_gangs)
+    add_ask_options(why, page="why", show=_show_why)
     what_if = _command(commands, "what-if", _what_if, "say what would start with more nodes")
     what_if.add_argument(
         "--add-nodes", type=int, required=True, metavar="COUNT", help="how many nodes are added"
@@ -74,7 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     what_if.add_argument(
         "--like", required=True, metavar="NODE", help="the node that the added nodes are like"
     )
-    _command(commands, "queue", _queue, "list what waits, in the order in which it is tried")
+    queue = _command(
+        commands, "queue", _queue, "list what waits, in the order in which it is tried"
+    )
+    add_ask_options(queue, page="queue", show=_show_queue)
     _command(commands, "pods", _pods, "list the pods of gangs, with node and reason")
     _command(commands, "demand", _demand, "say how many nodes of which kind would start the gangs")
     return parser
@@ -84,7 +92,7 @@ def _command(commands: Any, name: str, answer: _Answer, what: str) -> argparse.A
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=what, description=what[0].upper() + what[1:] + "."
     )
-    parser.set_defaults(run=_run, answer=answer, watch=False)
+    parser.set_defaults(run=_run, answer=answer, watch=False, page=None)
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: the context's")
     scope.add_argument("-A", "--all-namespaces", action="store_true")
@@ -112,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
 
 async def _on_a_loop(options: argparse.Namespace) -> int:
     from gangsched.kubernetes._client import connect_client
-    from gangsched.kubernetes._survey import survey
+    from gangsched.kubernetes._survey import NotListedError, survey
 
     settings, made = Settings(), {}
     if options.config is not None:
@@ -125,14 +133,25 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             options.namespace = None
         elif options.namespace is None:
             options.namespace = client.namespace
-        async with survey(
-            client,
-            settings,
-            scheduler_names=options.scheduler,
-            factories=made,
-            timeout=options.request_timeout,
-        ) as now:
-            await _answer(now, options)
+        said = await scheduler_says(client, settings, options)
+        if said is not None and not said.is_lacking:
+            said.show(options)
+            return 0
+        options.said = said
+        try:
+            async with survey(
+                client,
+                settings,
+                scheduler_names=options.scheduler,
+                factories=made,
+                timeout=options.request_timeout,
+            ) as now:
+                await _answer(now, options)
+        except NotListedError as error:
+            if said is None:
+                raise
+            said.show(options)  # without what would help
+            print(printable(f"what would help: not known: {error}"), file=sys.stderr)
     finally:
         await client.aclose()
     return 0
@@ -155,7 +174,14 @@ def _rows(survey: Survey, options: argparse.Namespace) -> list[GangRow]:
 
 
 def _get(survey: Survey, options: argparse.Namespace) -> None:
-    rows = _rows(survey, options)
+    _print_gangs(_rows(survey, options), options)
+
+
+def _show_gangs(said: Said, options: argparse.Namespace) -> None:
+    _print_gangs(said.rows, options)
+
+
+def _print_gangs(rows: Sequence[GangRow], options: argparse.Namespace) -> None:
     if options.output in ("json", "yaml"):
         print_documents("GangList", [row.to_dict() for row in rows], options.output)
     elif not rows:
@@ -210,6 +236,8 @@ def _but_age(row: GangRow) -> tuple[str, ...]:
 def _why(survey: Survey, options: argparse.Namespace) -> None:
     key = _key(survey, options)
     row = next(row for row in _rows(survey, _everywhere(options)) if row.key == key)
+    if options.said is not None:
+        (row,) = options.said.rows
     scheduler, now = survey.scheduler, survey.now
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
@@ -225,16 +253,30 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
             found["smallest_changes"] = whole.to_dict({})["smallest_changes"]
         print_documents("GangList", [found], options.output)
         return
-    counts = f"{row.have} of {_number(row.needed)} members are there, {row.held} hold a node"
-    print(printable(f"pod group {key}: {row.phase}: {counts}, {row.running} run"))
-    if row.reason:
-        print(printable(f"why: {row.reason}"))
+    _print_row(row)
     for text in dict.fromkeys(str(change) for change in changes):
         print(printable(f"what would help: {text}"))
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
         print(printable(f"the scheduler says: {row.message}"))
+
+
+def _show_why(said: Said, options: argparse.Namespace) -> None:
+    (row,) = said.rows
+    if options.output in ("json", "yaml"):
+        print_documents("GangList", [row.to_dict()], options.output)
+        return
+    _print_row(row)
+    if row.message:
+        print(printable(f"the scheduler says: {row.message}"))
+
+
+def _print_row(row: GangRow) -> None:
+    counts = f"{row.have} of {_number(row.needed)} members are there, {row.held} hold a node"
+    print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}, {row.running} run"))
+    if row.reason:
+        print(printable(f"why: {row.reason}"))
 
 
 def _key(survey: Survey, options: argparse.Namespace) -> GroupKey:
@@ -260,7 +302,7 @@ def _everywhere(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _what_if(survey: Survey, options: argparse.Namespace) -> None:
-    from gangsched.explain import Running
+    from gangsched.explain import Running, in_utc
 
     if options.add_nodes < 0:
         raise InvalidValueError("--add-nodes", options.add_nodes, "an int >= 0")
@@ -279,7 +321,7 @@ def _what_if(survey: Survey, options: argparse.Namespace) -> None:
         if isinstance(effect, Bind):
             pod = survey.cache.cluster.pod(effect.uid)
             places[effect.uid if pod is None else pod.key] = effect.node
-    waiting = {key: str(why) for key, why in after.why.items() if not isinstance(why, Running)}
+    waiting = {key: in_utc(why) for key, why in after.why.items() if not isinstance(why, Running)}
     if options.output in ("json", "yaml"):
         item = {
             "added": [event.node.name for event in events],
@@ -322,42 +364,39 @@ def _more(survey: Survey, model: Node, count: int) -> list[Node]:
 
 
 def _queue(survey: Survey, options: argparse.Namespace) -> None:
+    from gangsched.kubernetes._queue_rows import queue_item
+
     rows = [
         row
         for row in survey.scheduler.pending()
         if options.namespace in (None, row.name.partition("/")[0])
     ]
+    _print_queue([queue_item(row) for row in rows], options)
+
+
+def _show_queue(said: Said, options: argparse.Namespace) -> None:
+    _print_queue(said.items, options)
+
+
+def _print_queue(items: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
     if options.output in ("json", "yaml"):
-        items = [
-            {
-                "name": row.name,
-                "gang": row.group is not None,
-                "place": row.position,
-                "priority": row.priority,
-                "pods": row.pods,
-                "needed": row.needed,
-                "age": round(row.age),
-                "state": str(row.why),
-            }
-            for row in rows
-        ]
         print_documents("QueueList", items, options.output)
-    elif not rows:
+    elif not items:
         print(_nothing("waiting pods", options))
     else:
         columns = ("PLACE", "NAME", "KIND", "PRIORITY", "PODS", "NEEDED", "AGE", "STATE")
         cells = [
             (
-                _number(row.position),
-                row.name,
-                "pod" if row.group is None else "gang",
-                str(row.priority),
-                str(row.pods),
-                _number(row.needed),
-                age_of(row.age),
-                str(row.why),
+                _number(item["place"]),
+                item["name"],
+                "gang" if item["gang"] else "pod",
+                str(item["priority"]),
+                str(item["pods"]),
+                _number(item["needed"]),
+                age_of(item["age"]),
+                item["state"],
             )
-            for row in rows
+            for item in items
         ]
         print(table(columns, cells))
 

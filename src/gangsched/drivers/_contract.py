@@ -10,6 +10,7 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, Evict
 from gangsched.framework import Scheduler
 from gangsched.protocols import FourCalls
+from gangsched.quantity import is_seconds
 
 __all__ = [
     "DrivenScheduler",
@@ -17,6 +18,7 @@ __all__ = [
     "allow_evictions",
     "answer_question",
     "ask_scheduler",
+    "check_gather",
     "check_max_binds",
     "describe",
 ]
@@ -43,6 +45,17 @@ def check_max_binds(max_binds: object) -> int:
     if type(max_binds) is not int or max_binds < 1:
         raise InvalidValueError("max_binds", max_binds, "an int >= 1")
     return max_binds
+
+
+def check_gather(gather: object) -> float:
+    """Return *gather* if it is a number of seconds.
+
+    Raises:
+        InvalidValueError: It is not.
+    """
+    if not is_seconds(gather) or gather < 0:
+        raise InvalidValueError("gather", gather, "a finite number of seconds >= 0")
+    return gather
 
 
 def allow_evictions(driven: DrivenScheduler) -> None:

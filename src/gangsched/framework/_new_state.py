@@ -30,9 +30,17 @@ def empty(settings: Settings, grace: float, backfill: Backfill | None) -> State:
     pod_classes, call = PodClasses(), CurrentCall()
     callbacks = Callbacks(settings, pod_classes, call)
     carried = callbacks.carried if settings.profile.affecting else None
+    changing = tuple(n for n, _plugin in settings.profile.signers_of_capacity)
     return State(
         settings=settings,
-        nodes=Nodes(settings.cluster, callbacks.sign, callbacks.sign_after, carried=carried),
+        nodes=Nodes(
+            settings.cluster,
+            callbacks.sign,
+            callbacks.sign_after,
+            carried=carried,
+            changing=changing,
+            signs_allocatable=settings.profile.signs_allocatable,
+        ),
         queue=SchedulingQueue(callbacks.sort_key),
         pods=Pods(
             PodGroupRegistry(grace, strict_priorities=settings.strict_priorities),

@@ -87,9 +87,9 @@ class Scheduler:
             schedule without groups.
         unit: Whether one scheduling cycle is about a pod or about a whole gang.
         placement: How the members of a gang are placed; with the unit ``group`` only.
-        search_budget: The number of steps that the search for a placement of a gang may take after
-            placing its members one by one has failed; 0 for no search. With the unit ``group``
-            only.
+        search_budget: The number of steps that all searches of one call may take together; 0 for no
+            search. A step is about 10 microseconds. Searches are for a placement of a gang whose
+            members were not placed one by one, for victims, and for a reservation.
         backoff: The backoff after a failed attempt; None for the default.
         preemption: When pods and gangs may preempt pods of lower priority; None for never.
         backfill: How capacity is reserved for a gang that keeps failing, so that later pods do not
@@ -544,6 +544,7 @@ class Scheduler:
         if now < self._now:
             raise InvalidValueError("now", now, f"a number >= {self._now!r}, as in the last call")
         state = self._state
+        state.call.steps = 0
         if state.nodes.unread:
             self._read_again(now)
         if state.pod_classes.labels.idle:

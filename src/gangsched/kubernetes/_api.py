@@ -16,9 +16,13 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol, final
 
-from attrs import field, frozen
-
 from gangsched.errors import GangschedError
+from gangsched.kubernetes._extra import missing
+
+try:
+    from msgspec import Struct, field
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 __all__ = [
     "DEFAULT_LANE",
@@ -38,8 +42,7 @@ DEFAULT_LANE: Final = "default"
 
 
 @final
-@frozen
-class Response:
+class Response(Struct, frozen=True, gc=False):
     """The answer of the API server to one request.
 
     Attributes:
@@ -49,7 +52,7 @@ class Response:
     """
 
     status: int
-    headers: Mapping[str, str] = field(factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
 
     @property

@@ -41,29 +41,53 @@ class Dropped(Exception):
 
 @final
 class _Headers(Mapping[str, str]):
-    """Headers, decoded when they are read: of most answers none is."""
+    """Headers, parsed when they are read: of most answers none is.
+
+    Args:
+        raw: The bytes of the answer up to the end of its head at least, as they came.
+    """
 
     __slots__ = ("_raw", "_read")
 
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, raw: list[bytes]) -> None:
         self._raw = raw
         self._read: dict[str, str] | None = None
 
-    def _decoded(self) -> dict[str, str]:
+    def _parsed(self) -> dict[str, str]:
         if self._read is None:
-            self._read = {
-                key.decode("latin-1").lower(): value.decode("latin-1") for key, value in self._raw
-            }
+            reader = _HeaderReader()
+            reader.parser.feed_data(b"".join(self._raw))
+            self._read = reader.headers
         return self._read
 
     def __getitem__(self, key: str) -> str:
-        return self._decoded()[key]
+        return self._parsed()[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._decoded())
+        return iter(self._parsed())
 
     def __len__(self) -> int:
-        return len(self._decoded())
+        return len(self._parsed())
+
+
+@final
+class _HeaderReader:
+    """Reads the headers of the first answer that is not informational."""
+
+    def __init__(self) -> None:
+        self.headers: dict[str, str] = {}
+        self.parser: Any = cast("Any", httptools).HttpResponseParser(self)
+        self._is_read = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_read:
+            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        if self.parser.get_status_code() < _FIRST_FINAL_STATUS:
+            self.headers.clear()
+        else:
+            self._is_read = True
 
 
 @final
@@ -79,7 +103,8 @@ class Connection(asyncio.Protocol):
         "_answer",
         "_body",
         "_buffered",
-        "_headers",
+        "_head",
+        "_in_head",
         "_loop",
         "_parser",
         "_problem",
@@ -96,7 +121,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Response] | None = None
         self._stream: asyncio.Future[None] | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._head: list[bytes] = []
+        self._in_head = True
         self._body: list[bytes] = []
         self._buffered = 0
         self._status = 0
@@ -125,7 +151,8 @@ class Connection(asyncio.Protocol):
     def _send(self, data: bytes) -> asyncio.Future[Response]:
         if self._transport is None or not self.is_open:
             raise Dropped(self._problem or "closed")
-        self._headers, self._body, self._buffered = [], [], 0
+        self._head, self._body, self._buffered = [], [], 0
+        self._in_head = True
         self._answer = self._loop.create_future()
         self._transport.write(data)
         return self._answer
@@ -207,6 +234,8 @@ class Connection(asyncio.Protocol):
             # nothing was asked: a server that gives up an idle connection may say so
             self.drop("bytes that nothing asked for")
             return
+        if self._in_head:
+            self._head.append(data)
         try:
             self._parser.feed_data(data)
         except cast("Any", httptools).HttpParserError as error:
@@ -223,14 +252,11 @@ class Connection(asyncio.Protocol):
 
     # Parser
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
         if self._status < _FIRST_FINAL_STATUS:
-            self._headers = []
             return
+        self._in_head = False
         if self._stream is not None:
             self._wake()
 
@@ -252,6 +278,6 @@ class Connection(asyncio.Protocol):
             return
         is_watch = self._stream is not None and self._status == _FIRST_FINAL_STATUS
         body = b"" if is_watch else b"".join(self._body)
-        answer.set_result(Response(self._status, _Headers(self._headers), body))
+        answer.set_result(Response(self._status, _Headers(self._head), body))
         self.idle_since = self._loop.time()
         self._wake()

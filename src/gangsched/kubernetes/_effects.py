@@ -16,6 +16,7 @@
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
   members, if it still is after 10 s.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
+- ``VictimSearchExhausted``: event of the same name, of the group or pod that preempts.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more.
 - ``Evict``: event ``GangReleased`` of the pod when it is deleted, unless it is a victim.
 
@@ -55,6 +56,7 @@ from gangsched.events import (
     PodScheduled,
     PodUnschedulable,
     RestartLimitReached,
+    VictimSearchExhausted,
 )
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._below_minimum import BelowMinimumReports
@@ -194,6 +196,8 @@ class Effects:
             case NominationLapsed():
                 for uid in effect.pods:
                     self._status.nominate(uid, None)
+            case VictimSearchExhausted():
+                self._victims_not_searched(effect)
             case _:
                 pass
 
@@ -237,6 +241,18 @@ class Effects:
             if pod is not None:
                 note = f"Preempted by {preemptor} on node {pod.node_name}"
                 self._events.record(_regarding(pod), "Normal", "Preempted", "Preempting", note)
+
+    def _victims_not_searched(self, spent: VictimSearchExhausted) -> None:
+        found = "fewer victims may be enough" if spent.is_found else "no victims were found"
+        note = f"The search for victims used up its budget of {spent.steps} steps: {found}"
+        pod = self._cache.cluster.pod(spent.uid)
+        if spent.group is not None:
+            regarding = self._regarding_group(spent.group)
+        else:
+            regarding = _regarding(pod) if pod is not None and self._of_pods else None
+        if regarding is not None:
+            reason = type(spent).__name__
+            self._events.record(regarding, "Warning", reason, "Preempting", note)
 
     # Groups ---------------------------------------------------------------------------------
 

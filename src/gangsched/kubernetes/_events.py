@@ -97,8 +97,7 @@ class _Page(msgspec.Struct, gc=False):
 
 
 @final
-@frozen
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of a watch.
 
     Attributes:

@@ -2,7 +2,9 @@
 
 Rules:
   R1  an object is kept as the values that are read of it, never as JSON;
-  R2  each has the identity by which changes of it are told apart.
+  R2  each has the identity by which changes of it are told apart;
+  R3  what is made for each event of a pod or a node is a struct of msgspec, which takes a tenth of
+      the time of an attrs class.
 """
 
 from __future__ import annotations
@@ -12,8 +14,14 @@ from typing import final
 from attrs import frozen
 
 from gangsched.cluster_objects import ClusterObject
+from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._known import Identity
 from gangsched.model import Node, Pod, PodGroup
+
+try:
+    from msgspec import Struct
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 __all__ = [
     "Condition",
@@ -27,8 +35,7 @@ __all__ = [
 
 
 @final
-@frozen
-class Condition:
+class Condition(Struct, frozen=True, gc=False):
     """A condition of an object's status.
 
     Attributes:
@@ -65,8 +72,7 @@ class Dialect:
 
 
 @final
-@frozen(kw_only=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True, kw_only=True, gc=False):
     """A pod.
 
     Attributes:
@@ -89,8 +95,7 @@ class PodFacts:
 
 
 @final
-@frozen(kw_only=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True, kw_only=True, gc=False):
     """A node.
 
     Attributes:

@@ -9,19 +9,55 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
-from attrs import frozen
+from attrs import fields, frozen
 
-from gangsched.explain import Running, Why
+from gangsched.errors import InvalidValueError
+from gangsched.explain import Running, Why, in_utc
+from gangsched.framework import Scheduler
+from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, pod_group_status
 
-__all__ = ["FITS_NOW", "GangRow", "MemberRow", "gang_rows", "member_rows", "reason_of"]
+__all__ = [
+    "FITS_NOW",
+    "GangRow",
+    "MemberRow",
+    "Observed",
+    "gang_row",
+    "gang_rows",
+    "member_rows",
+    "read_gang_row",
+    "reason_of",
+]
 
 FITS_NOW: Final = "fits now, and waits for its scheduler"
 """The reason of a group that a scheduler would start."""
+
+
+class Observed(Protocol):
+    """A scheduler and what it has read, at one instant: a ``Survey``, or the running one."""
+
+    @property
+    def cache(self) -> Cache:
+        """The objects of the cluster."""
+        ...
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The scheduler."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """The instant, in seconds since 1970."""
+        ...
+
+    def members_of(self, key: GroupKey) -> list[Pod]:
+        """Return the pods of a group."""
+        ...
 
 
 @final
@@ -109,13 +145,38 @@ class MemberRow:
         return {**{name: getattr(self, name) for name in names}, "age": round(self.age)}
 
 
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "float": (int, float),
+    "tuple[str, ...]": (list,),
+}
+
+
+def read_gang_row(data: Mapping[str, Any]) -> GangRow:
+    """Return the row that ``GangRow.to_dict`` has written.
+
+    Raises:
+        InvalidValueError: A field is missing, or has another type.
+    """
+    given = dict[str, Any]()
+    for each in fields(GangRow):
+        value = data.get(each.name)
+        if each.name not in data or not isinstance(value, _TYPES[str(each.type)]):
+            raise InvalidValueError(each.name, value, f"a value of the type {each.type}")
+        given[each.name] = value
+    given["nodes"] = tuple(map(str, given["nodes"]))
+    return GangRow(**given)
+
+
 def gang_rows(survey: Survey, namespace: str | None = None) -> list[GangRow]:
     """Return the groups of a namespace, or of all, by namespace and name.
 
     Runs a fork of the scheduler until it has decided about every pending pod.
     """
     answers = survey.scheduler.what_if(now=survey.now).why
-    rows = (_row(survey, key, answers) for key in _keys(survey))
+    rows = (gang_row(survey, key, answers) for key in _keys(survey))
     found = [row for row in rows if namespace in (None, row.namespace)]
     return sorted(found, key=lambda row: (row.namespace, row.name))
 
@@ -136,7 +197,7 @@ def reason_of(why: Why | None, *, held: int, needed: int | None) -> str:
         return ""
     if why is None:
         return ""
-    return FITS_NOW if isinstance(why, Running) else str(why)
+    return FITS_NOW if isinstance(why, Running) else in_utc(why)
 
 
 def _keys(survey: Survey) -> Iterable[GroupKey]:
@@ -144,9 +205,16 @@ def _keys(survey: Survey) -> Iterable[GroupKey]:
     return dict.fromkeys((*groups, *survey.members))
 
 
-def _row(survey: Survey, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
+def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
+    """Return one group.
+
+    Args:
+        survey: The cluster, and a scheduler that has read it.
+        key: The group.
+        answers: By key, why groups do not run.
+    """
     namespace, _, name = key.partition("/")
-    pods = survey.members.get(key, [])
+    pods = survey.members_of(key)
     info = survey.scheduler.registry.get(key)
     group = survey.cache.cluster.pod_group(key)
     facts = survey.cache.group_facts(key)
@@ -183,7 +251,7 @@ def _row(survey: Survey, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
     )
 
 
-def _messages(survey: Survey, key: GroupKey, pods: Iterable[Pod]) -> Iterator[str]:
+def _messages(survey: Observed, key: GroupKey, pods: Iterable[Pod]) -> Iterator[str]:
     facts = survey.cache.group_facts(key)
     for condition in () if facts is None else facts.conditions:
         if condition.status == "False" and condition.message:

@@ -17,7 +17,12 @@ from __future__ import annotations
 import enum
 from typing import Final, final
 
-from attrs import frozen
+from gangsched.kubernetes._extra import missing
+
+try:
+    from msgspec import Struct
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 __all__ = ["Identity", "Known", "Sight"]
 
@@ -25,8 +30,7 @@ _MOST_GONE: Final = 4096
 
 
 @final
-@frozen
-class Identity:
+class Identity(Struct, frozen=True, gc=False):
     """Which object, and which version of it.
 
     Attributes:

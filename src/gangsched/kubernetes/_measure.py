@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from gangsched.configuration import Settings
@@ -26,6 +26,30 @@ __all__ = ["Measures"]
 
 
 @final
+class _Requests:
+    """Counts requests: a counter of prometheus-client has a lock, and costs six times as much.
+
+    Attributes:
+        counts: By method and status, the number of requests; the status 0 for a lost connection.
+    """
+
+    def __init__(self, families: Any) -> None:
+        self._families = families
+        self.counts: dict[tuple[str, int], int] = {}
+
+    def collect(self) -> Iterator[Any]:
+        """Return the counters; called by the registry at a scrape."""
+        family = self._families.CounterMetricFamily(
+            "rest_client_requests_total",
+            "Number of requests to the API server, by method and status code.",
+            labels=("method", "code"),
+        )
+        for (method, status), count in self.counts.items():
+            family.add_metric((method, str(status or "<error>")), count)
+        yield family
+
+
+@final
 class Measures:
     """The metrics of one process.
 
@@ -38,8 +62,7 @@ class Measures:
         self._registry: Any = None
         self._client: Any = None
         self._metrics: Metrics | None = None
-        self._requests: Any = None
-        self._of_request: dict[tuple[str, int], Any] = {}
+        self._requests: _Requests | None = None
         self._master: Any = None
         self._dropped: Any = None
         self._demand: Any = None
@@ -55,12 +78,8 @@ class Measures:
         registry = self._registry = client.CollectorRegistry()
         client.ProcessCollector(registry=registry)
         client.GCCollector(registry=registry)
-        self._requests = client.Counter(
-            "rest_client_requests_total",
-            "Number of requests to the API server, by method and status code.",
-            labelnames=("method", "code"),
-            registry=registry,
-        )
+        self._requests = _Requests(client.metrics_core)
+        registry.register(self._requests)
         self._master = client.Gauge(
             "leader_election_master_status",
             "1 if this replica leads, 0 if it waits.",
@@ -104,13 +123,9 @@ class Measures:
 
     def request(self, method: str, status: int) -> None:
         """Count a request to the API server."""
-        if self._requests is None:
-            return
-        counter = self._of_request.get((method, status))
-        if counter is None:
-            counter = self._requests.labels(method, str(status or "<error>"))
-            self._of_request[method, status] = counter
-        counter.inc()
+        if self._requests is not None:
+            counts = self._requests.counts
+            counts[method, status] = counts.get((method, status), 0) + 1
 
     def dropped(self, read: Callable[[], float]) -> None:
         """Read from now on how many events were dropped."""

@@ -212,7 +212,7 @@ def key_of(pod: PodJson) -> bytes:
         parts += _key_of_container(b"container", container)
     for container in spec.initContainers or ():
         parts += _key_of_container(b"init", container)
-    if any(word in bytes(metadata.annotations) for word in _GANG_ANNOTATIONS):
+    if len(metadata.annotations) and _may_hold(bytes(metadata.annotations)):
         # they may hold the pod
         parts.append(metadata.annotations)
     for volume in spec.volumes or ():
@@ -221,6 +221,10 @@ def key_of(pod: PodJson) -> bytes:
         # each kind has its place, so the absent ones are empty parts
         parts += astuple(volume)[1:]
     return b"\0".join(parts)
+
+
+def _may_hold(annotations: bytes) -> bool:
+    return any(word in annotations for word in _GANG_ANNOTATIONS)
 
 
 def _affinity_of(spec: _Spec) -> bytes | Raw:

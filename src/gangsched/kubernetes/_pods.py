@@ -11,12 +11,15 @@ only what nothing is read from (heartbeats, conditions).
 Rules:
   R1  the result is equal to the slow reader's, for each object. Whatever is not plainly readable
       here is handed to it, so errors and notes are its own;
-  R2  what is kept is bounded: caches forget, and no value refers to the JSON that it came from.
+  R2  what is kept is bounded: caches forget, and no value refers to the JSON that it came from;
+  R3  equal values of two keys are one object. A pod has another key once it is bound, and the echo
+      of a bind is recognised by comparing it with the pod before: what is one object is equal.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast, final
@@ -77,6 +80,7 @@ _set_affinity: Final[Any] = Pod.__dict__["affinity"].__set__
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
 _NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII).fullmatch
+_MOST_EQUAL: Final = 16384
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _KEPT_CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 """What a scheduler reads; kubelets report five more, which every pod would carry."""
@@ -121,13 +125,14 @@ class PodDecoder:
         fast: How many were copies.
     """
 
-    __slots__ = ("_affinities", "_owners", "_templates", "_texts", "fast", "slow")
+    __slots__ = ("_affinities", "_equal", "_owners", "_templates", "_texts", "fast", "slow")
 
     def __init__(self) -> None:
         self._templates: Shared[_Template] = Shared()
         self._texts: Shared[FrozenMap[str]] = Shared()
         self._owners: Shared[tuple[str, ...]] = Shared()
         self._affinities: Shared[tuple[NodeSelectorTerm, ...]] = Shared()
+        self._equal: dict[tuple[str, Hashable], Hashable] = {}
         self.slow = 0
         self.fast = 0
 
@@ -152,10 +157,17 @@ class PodDecoder:
         pod, notes = read_pod_slowly(document)
         named = _own_node_in_affinity(pod, found) if found is not None else None
         if named is not None:
-            values = tuple(getattr(pod, name) for name in _SHARED)
+            values = tuple(self._one(name, getattr(pod, name)) for name in _SHARED)
             template = _Template(values, notes, pod.affinity, named)
             self._templates.put(key, template)
         return _facts_in(document, pod, notes)
+
+    def _one(self, name: str, value: Hashable) -> Hashable:
+        """Return the object that stands for all equal values of an attribute."""
+        known = self._equal.setdefault((name, value), value)
+        if len(self._equal) > _MOST_EQUAL:
+            del self._equal[next(iter(self._equal))]
+        return known
 
     def _copy(self, found: PodJson, template: _Template) -> PodFacts:
         meta = found.metadata

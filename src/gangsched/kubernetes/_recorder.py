@@ -113,6 +113,7 @@ class EventRecorder:
         self._waiting: deque[_Series] = deque()
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._queued = asyncio.Semaphore(0)
+        self._turn = asyncio.Lock()
         self._number = 0
         self.dropped = 0
 
@@ -181,8 +182,9 @@ class EventRecorder:
     async def _work(self) -> None:
         while True:
             await self._queued.acquire()
-            if self._waiting:
-                await self._give_way(self._waiting[0].queued_at)
+            async with self._turn:  # one worker looks at the binds, not all
+                if self._waiting:
+                    await self._give_way(self._waiting[0].queued_at)
             if not self._waiting:
                 continue  # it was dropped
             series = self._waiting.popleft()

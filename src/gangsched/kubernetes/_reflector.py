@@ -16,12 +16,15 @@ Rules:
       it: nothing is told twice, and an object that vanished while no watch saw it is deleted;
   R2  ``synced`` closes each listing, when all that vanished has been told;
   R3  an object that cannot be read is told as ``refused``, never left out;
-  R4  each watch has a timer of its own: a connection that is silently dead ends with it.
+  R4  each watch has a timer of its own: a connection that is silently dead ends with it;
+  R5  a watch that had events within twice *pace* seconds is not read for *pace* seconds after the
+      next ones. So a lone event is told at once, and a stream of events comes in batches.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final
@@ -40,7 +43,13 @@ from gangsched.kubernetes._events import (
     read_page,
     read_status,
 )
+from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._known import Identity, Known, Sight
+
+try:
+    from msgspec import Struct
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 __all__ = ["Delta", "DeltaKind", "Identified", "Reflector", "ReflectorState", "Resource"]
 
@@ -97,8 +106,7 @@ class Resource:
 
 
 @final
-@frozen
-class Delta(Generic[T_co]):
+class Delta(Struct, Generic[T_co], frozen=True):
     """One change of the objects of a resource.
 
     Attributes:
@@ -164,6 +172,7 @@ class Reflector(Generic[T]):
         streaming: Whether WatchList is tried.
         page: The most objects of one page of a list.
         first_event: The seconds without a line after which a stream of initial events is given up.
+        pace: The seconds for which a watch is not read after events of a stream.
         sleep: Waits, for a number of seconds.
 
     Attributes:
@@ -184,6 +193,7 @@ class Reflector(Generic[T]):
         streaming: bool = True,
         page: int = _PAGE,
         first_event: float = _FIRST_EVENT,
+        pace: float = 0.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._api = api
@@ -195,6 +205,7 @@ class Reflector(Generic[T]):
         self._streaming = streaming
         self._page = page
         self._first_event = first_event
+        self._pace = pace
         self._sleep = sleep
         self._seconds = _MOST_WATCH
         self._known = Known()
@@ -311,6 +322,7 @@ class Reflector(Generic[T]):
         """Follow one watch to its end."""
         now = asyncio.get_running_loop().time
         began, limit, told = now(), self._seconds + _SLACK, False
+        last = -math.inf
         if not self._known.is_listing:
             self._enter(ReflectorState("watching"))
         batches = self._api.watch(path, timeout=limit)
@@ -321,6 +333,10 @@ class Reflector(Generic[T]):
                     self._take_in(lines)
                     told = True
                     self._set(timer, began + limit)
+                    if self._pace and not self._known.is_listing:
+                        if now() - last < 2 * self._pace:
+                            await self._sleep(self._pace)
+                        last = now()
         except TimeoutError as error:
             raise _Silent("GET", path, "nothing came for too long", sent=True) from error
         finally:

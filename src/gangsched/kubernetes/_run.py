@@ -8,7 +8,9 @@ Rules:
   R2  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
       is all that it needs;
   R3  credentials are read by another process, and the scheduler is imported by another thread,
-      which takes longer than to become the leader. Neither waits for the other.
+      which takes longer than to become the leader. Neither waits for the other;
+  R4  answers of the scheduler are served where its metrics are, and only if *answers* is true:
+      they name the pods of all namespaces.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
@@ -25,12 +28,15 @@ from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._configuration import Credentials, read_access
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
-from gangsched.kubernetes._server import Server
+from gangsched.kubernetes._server import Page, Server
 
 if TYPE_CHECKING:
+    from gangsched.kubernetes._answers import Answers
     from gangsched.kubernetes._shell import Shell
 
 __all__ = ["connect_to", "credentials_of", "run"]
+
+_ANSWERS: Final = ("/gangs", "/queue", "/why")
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -43,6 +49,7 @@ async def run(
     plugins: Iterable[object] = (),
     factories: Mapping[str, Callable[..., object]] | None = None,
     serve: tuple[str, int] | None = None,
+    answers: bool = True,
     first_settled: Callable[[], object] | None = None,
 ) -> None:
     """Schedule the pods of a cluster, until *stop* is set.
@@ -56,6 +63,8 @@ async def run(
             enables it.
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
             nothing.
+        answers: Whether ``/gangs``, ``/queue`` and ``/why`` are served there, too. They answer
+            ``kubectl gang``, and name the pods, groups and nodes of all namespaces.
         first_settled: Called when a term of a leader has read the cluster and has nothing left to
             decide. The command line freezes the garbage collector's generations then.
 
@@ -70,11 +79,12 @@ async def run(
     if api is None:
         credentials.begin()
         await asyncio.sleep(0)  # the other process is started before the import takes its time
-    importing = asyncio.create_task(asyncio.to_thread(_import_shell))
+    importing = asyncio.create_task(asyncio.to_thread(_import_scheduler))
     measures, further = Measures(settings), tuple(plugins)
 
     async def shell(api: Api, may_write: Callable[[], bool]) -> Shell:
-        return (await asyncio.shield(importing))(
+        make, _answers = await asyncio.shield(importing)
+        return make(
             api,
             settings,
             plugins=further,
@@ -86,7 +96,22 @@ async def run(
         )
 
     replica = Replica(settings.leader_election, stop, shell, measures.leads)
-    server = Server(measures.pages(replica.problems))
+    asked: list[Answers] = []
+
+    def term() -> Shell | None:
+        return cast("Shell | None", replica.term)  # which the replica takes for any term
+
+    def leader() -> str:
+        return "" if replica.election is None else replica.election.holder
+
+    async def answer(path: str, query: Mapping[str, str]) -> Page:
+        _shell, make = await asyncio.shield(importing)
+        if not asked:
+            asked.append(make(settings, term, leader, epoch_seconds))
+        return await asked[0].pages()[path](query)
+
+    served = {path: partial(answer, path) for path in (_ANSWERS if answers else ())}
+    server = Server(measures.pages(replica.problems), served)
     try:
         if serve is not None:
             port = await server.start(*serve)
@@ -103,10 +128,11 @@ async def run(
         await server.stop()
 
 
-def _import_shell() -> type[Shell]:
+def _import_scheduler() -> tuple[type[Shell], type[Answers]]:
+    from gangsched.kubernetes._answers import Answers
     from gangsched.kubernetes._shell import Shell
 
-    return Shell
+    return Shell, Answers
 
 
 def credentials_of(settings: Settings) -> Credentials:

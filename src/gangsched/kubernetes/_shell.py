@@ -66,6 +66,10 @@ _LOOK_AGAIN: Final = 1.0
 _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
 
+_PACE: Final = 0.01
+"""Seconds between two batches of a stream of events of pods: to wake up for each of them costs as
+much processor time as the rest of the work for a pod."""
+
 _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
 
@@ -158,7 +162,7 @@ class Shell:
         self._measures.dropped(lambda: events.dropped)
         tasks = _Tasks()
         try:
-            reflecting = self._reflect(tasks, owner, requests.pauses())
+            reflecting = self._reflect(tasks, owner, requests.pauses(), pace=_PACE)
             if not await tasks.until(reflecting, stop):
                 return
             tasks.start(status.run())
@@ -303,8 +307,10 @@ class Shell:
 
     # Reflectors -----------------------------------------------------------------------------
 
-    async def _reflect(self, tasks: _Tasks, owner: Owner, pauses: Pauses) -> None:
-        """Start to watch everything."""
+    async def _reflect(
+        self, tasks: _Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
+    ) -> None:
+        """Start to watch everything; *pace* is that of the watch of pods."""
         while True:
             try:
                 dialects = await discover(self._api)
@@ -320,7 +326,8 @@ class Shell:
             self._watch_objects(tasks, owner, each)
         self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
         self._watch_groups(tasks, owner, dialects)
-        self._watch(tasks, Resource("/api/v1/pods", "Pod"), self._decode_pod, owner.pods)
+        pods = Resource("/api/v1/pods", "Pod")
+        self._watch(tasks, pods, self._decode_pod, owner.pods, pace=pace)
 
         async def changed(dialects: tuple[Dialect, ...]) -> None:
             self._watch_groups(tasks, owner, dialects)
@@ -381,6 +388,8 @@ class Shell:
         decode: Callable[[bytes | memoryview], Any],
         sink: Callable[[list[Any]], None],
         look: Callable[[], None] = lambda: None,
+        *,
+        pace: float = 0.0,
     ) -> None:
         def take_in(deltas: list[Any]) -> None:
             sink(deltas)
@@ -394,7 +403,9 @@ class Shell:
                 _log.warning("%s: %s; again in %.1f s", resource.kind, state.problem, state.delay)
                 look()
 
-        reflector: Reflector[Any] = Reflector(self._api, resource, decode, take_in, on_state=noted)
+        reflector: Reflector[Any] = Reflector(
+            self._api, resource, decode, take_in, on_state=noted, pace=pace
+        )
         self._reflectors[resource.kind] = reflector
         tasks.start(reflector.run())
 

@@ -100,6 +100,10 @@ class Survey:
                 found[claim.group].append(pod)
         return found
 
+    def members_of(self, key: GroupKey) -> list[Pod]:
+        """Return the pods of a group, in the order of their names."""
+        return self.members.get(key, [])
+
 
 @asynccontextmanager
 async def survey(

@@ -122,6 +122,19 @@ class InterPodAffinity:
         found = ((term_matcher(pod, term), term.topology_key) for term in pod.pod_anti_affinity)
         return tuple(CarriedTerm(pods, key) for pods, key in found if pods is not None)
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        """Return the keys of the anti-affinity terms that *other* may match.
+
+        A pod that matches the affinity terms of *pod* is in the way on any node if *pod* may be the
+        first of its group: then *pod* is accepted beside it only.
+        """
+        if pod.pod_affinity and all(
+            _may_match(pod, term, one) for term in pod.pod_affinity for one in (pod, other)
+        ):
+            return None
+        terms = pod.pod_anti_affinity
+        return {term.topology_key for term in terms if _may_match(pod, term, other)}
+
     def topology_keys(self, state: CycleView, pod: Pod) -> Iterable[str]:
         """Return the topology keys of the pod's terms, and of the carried terms about it."""
         own = {term.topology_key for term in (*pod.pod_affinity, *pod.pod_anti_affinity)}
@@ -191,6 +204,12 @@ def _is_about(state: CycleView, term: CarriedTerm, pod: Pod) -> bool:
     if selector is None or selector.is_empty or pod.namespace in term.pods.namespaces:
         return True
     return selector.matches(labels_of_namespace(state, pod))
+
+
+def _may_match(pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
+    """Return whether a term of *pod* may be about *other*, whatever labels its namespace has."""
+    pods = term_matcher(pod, term)
+    return pods is not None and pods.may_match(other.namespace, other.labels)
 
 
 def _selects_namespaces(terms: Iterable[PodAffinityTerm]) -> bool:

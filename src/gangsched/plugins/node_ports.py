@@ -5,7 +5,7 @@ Source: ``NodePorts`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Final, final
 
 from attrs import frozen
@@ -51,17 +51,23 @@ class NodePorts:
         """Return whether the pod has host ports."""
         return bool(pod.host_ports)
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
+        """Return the node itself if the pods have a host port in common."""
+        return ("",) if _conflict(pod, other) else ()
+
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no host port."""
         return not pod.host_ports
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Refuse *node* if a port is taken. O(pods on the node)."""
-        wanted = pod.host_ports
-        if not wanted:
+        if not pod.host_ports:
             return SUCCESS
-        for other in node.pods:
-            for taken in other.host_ports:
-                if any(port.conflicts_with(taken) for port in wanted):
-                    return _REASON
-        return SUCCESS
+        return _REASON if any(_conflict(pod, other) for other in node.pods) else SUCCESS
+
+
+def _conflict(pod: Pod, other: Pod) -> bool:
+    for taken in other.host_ports:
+        if any(port.conflicts_with(taken) for port in pod.host_ports):
+            return True
+    return False

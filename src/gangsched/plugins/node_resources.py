@@ -18,7 +18,7 @@ from gangsched._fields import as_counts, as_tuple, check_counts, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
-from gangsched.protocols import CycleView, NodeView
+from gangsched.protocols import CycleView, NodeEvaluator, NodeView
 from gangsched.quantity import MILLI
 
 __all__ = ["NodeResources", "NodeResourcesFit", "ScoringStrategy", "Strategy"]
@@ -59,6 +59,11 @@ class NodeResources:
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the requests."""
         return pod.requests
+
+    @property
+    def signs_allocatable(self) -> bool:
+        """True: nodes that offer different amounts have different signatures."""
+        return True
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return allocatable and free resources, and the number of pods if that is limited.
@@ -111,6 +116,52 @@ class NodeResources:
                 count += 1
         share = total // count if count else 0
         return share if self.strategy is Strategy.LEAST_ALLOCATED else 100 - share
+
+    def node_evaluator(self, pod: Pod) -> NodeEvaluator | None:
+        """Return a function that does what ``filter``, ``headroom`` and ``score`` do, in one pass.
+
+        None for a pod that requests a number of pods, or less than nothing.
+        """
+        requests = pod.requests
+        if "pods" in requests or min(requests.values(), default=1) <= 0:
+            return None
+        needs = tuple((name, int(need)) for name, need in requests.items())
+        others = tuple(name for name in ("cpu", "memory") if name not in requests)
+        prefers_free = self.strategy is Strategy.LEAST_ALLOCATED
+
+        def evaluate(node: NodeView) -> tuple[int, int] | None:
+            free, offers = node.free, node.node.allocatable
+            bound, total, count = _UNBOUNDED, 0, 0
+            for name, need in needs:
+                left = free.get(name, 0)
+                if left < need:
+                    return None
+                capacity = offers.get(name)
+                fits = left // need
+                if fits < bound:
+                    bound = fits
+                if capacity:
+                    if left > need:
+                        total += 100 * (left - need) // capacity
+                    count += 1
+            for name in others:
+                capacity = offers.get(name)
+                if capacity:
+                    left = free.get(name, 0)
+                    if left > 0:
+                        total += 100 * left // capacity
+                    count += 1
+            limit = offers.get("pods")
+            if limit is not None:
+                room = limit // MILLI - node.pod_count
+                if room < bound:
+                    if room < 1:
+                        return None
+                    bound = room
+            share = total // count if count else 0
+            return bound, share if prefers_free else 100 - share
+
+        return evaluate
 
 
 def _names(requests: Iterable[str]) -> Iterable[str]:
@@ -192,6 +243,11 @@ class NodeResourcesFit(NodeResources):
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the requests, and what is defaulted."""
         return (pod.requests, pod.requests.defaulted)
+
+    @property
+    def signs_allocatable(self) -> bool:
+        """True: nodes that offer different amounts have different signatures."""
+        return True
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return what ``NodeResources`` reads, and what the pods on the node count for."""

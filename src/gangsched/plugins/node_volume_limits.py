@@ -95,6 +95,10 @@ class NodeVolumeLimits:
         """Return whether the pod has volumes that may be limited."""
         return bool(pod.volume_claims) or any(disk.kind in _PLUGINS for disk in pod.disks)
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
+        """Return the node itself if both pods have volumes."""
+        return ("",) if self.reads_pods(other) else ()
+
     def topology_keys(self, state: CycleView, pod: Pod) -> None:
         """Return None: labels do not tell apart which volumes a node reaches or can attach."""
 

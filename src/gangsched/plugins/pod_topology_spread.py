@@ -118,6 +118,15 @@ class PodTopologySpread:
         """Return whether the pod has hard constraints."""
         return bool(_hard(pod))
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
+        """Return the keys of the hard constraints that count *other*: it fills its own domain."""
+        found = ((one.topology_key, spread_matcher(pod, one)) for one in _hard(pod))
+        return {
+            key
+            for key, pods in found
+            if pods is not None and pods.may_match(other.namespace, other.labels)
+        }
+
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no hard constraint."""
         return not _hard(pod)

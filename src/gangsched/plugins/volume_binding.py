@@ -106,6 +106,13 @@ class VolumeBinding:
         """Return whether the pod has claims."""
         return bool(pod.volume_claims)
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        """Return None if both have claims to be bound: *other* may take the volume on any node."""
+        if not (pod.volume_claims and other.volume_claims):
+            return ()
+        found = (claims_of(state.objects, each).delayed for each in (other, pod))
+        return None if all(found) else ()
+
     def topology_keys(self, state: CycleView, pod: Pod) -> None:
         """Return None: labels do not tell apart which volumes a node reaches or can attach."""
 

@@ -80,6 +80,15 @@ class VolumeRestrictions:
         """Return whether the pod has disks or claims."""
         return bool(pod.disks or pod.volume_claims)
 
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        """Return None if the pods share a claim, the node itself if they have conflicting disks."""
+        if other.volume_claims and pod.volume_claims:
+            own = {claim_key(pod, each) for each in pod.volume_claims}
+            if any(claim_key(other, each) in own for each in other.volume_claims):
+                return None
+        conflict = any(one.conflicts_with(disk) for one in pod.disks for disk in other.disks)
+        return ("",) if conflict else ()
+
     def objects_read(self, pod: Pod) -> Iterable[type[ClusterObject]]:
         """Return claims, for a pod that has some."""
         return _KINDS if pod.volume_claims else ()

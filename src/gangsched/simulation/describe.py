@@ -46,6 +46,7 @@ from gangsched.events import (
     PriorityOverruled,
     Release,
     RestartLimitReached,
+    VictimSearchExhausted,
 )
 from gangsched.model import Pod, PodPhase, PodUID
 
@@ -274,6 +275,11 @@ class EventLog:
             case NominationLapsed(group, pods, reason):
                 for subject in [f"podgroup/{group}"] if group else map(self._pod, pods):
                     self._say(now, _WARNING, "NominationLapsed", subject, reason)
+            case VictimSearchExhausted(group, uid, steps, is_found):
+                subject = self._pod(uid) if group is None else f"podgroup/{group}"
+                found = "fewer victims may be enough" if is_found else "no victims were found"
+                text = f"The search for victims used up its budget of {steps} steps: {found}"
+                self._say(now, _WARNING, "VictimSearchExhausted", subject, text)
             case PriorityOverruled(uid, group, priority, used):
                 text = f"priority {priority} is ignored: that of podgroup {group} is {used}"
                 self._say(now, _WARNING, "PriorityOverruled", self._pod(uid), text)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from gangsched.events import Bind
+from gangsched.framework.config.signing import evaluates_nodes
 from gangsched.framework.runtime import sort_keys
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
@@ -38,7 +39,8 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     - Equal signatures have equal answers. The signature of a pod that sets none of
       ``attributes_signed`` is None. With ``signs_node_alone``, neither free capacity nor pods
       change the signature of a node. A node that ``filter`` accepts has headroom. A node with
-      too little of a fitted resource is refused.
+      too little of a fitted resource is refused. The function of ``node_evaluator`` agrees with
+      ``filter``, ``headroom`` and ``score``.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.
@@ -146,6 +148,8 @@ class _Tried:
         for pod, view in self._pairs() if self.asked.has("filter") else ():
             if self.asked.has("headroom"):
                 self._bounds_headroom(pod, view)
+            if evaluates_nodes(self.asked.plugin):
+                self._is_evaluated(pod, view)
             if self.asked.has("fitted"):
                 for resource in self.asked.twice("fitted", pod, of=tuple):
                     self._is_fitted(pod, view, resource)
@@ -182,6 +186,19 @@ class _Tried:
         fits = not isinstance(self._on("filter", pod, view), Unschedulable)
         sentence = f"is {headroom}, and filter lets {short((pod, view))}"
         self.asked.expect("headroom", headroom >= 1 or not fits, sentence)
+
+    def _is_evaluated(self, pod: Pod, view: FakeNode) -> None:
+        """Compare what the function for a pod returns with what the three methods return."""
+        function = self.asked.ask("node_evaluator", pod)
+        if function is None:
+            return
+        wanted: tuple[Any, Any] | None = None
+        if not isinstance(self._on("filter", pod, view), Unschedulable):
+            wanted = (self.asked.ask("headroom", pod, view), self._on("score", pod, view))
+        found = [function(view) for _ in range(2)]
+        details = f"gives {found[0]!r}, then {found[1]!r}, expected {wanted!r}"
+        is_right = found == [wanted, wanted]
+        self.asked.expect("node_evaluator", is_right, f"{details}, for {short((pod, view))}")
 
     def _is_fitted(self, pod: Pod, view: FakeNode, resource: str) -> None:
         need = pod.requests.amount(resource)

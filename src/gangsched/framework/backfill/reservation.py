@@ -11,6 +11,9 @@ Theory of operation
     reserved capacity only in a cycle of its own (``turn``). If pods of it are bound on a reserved
     node, they become returning pods of that entry: they will have left in time.
 
+    Constraints between pods cannot be withheld from nodes as capacity is. For an entity that is not
+    exempt, ``ReservedPlan`` says on which nodes a pod would break the plan of the gang.
+
     Before each cycle ``look`` reviews the reservation, and each call begins with ``expire``. Events
     that may change the expected start make it stale; then the start is estimated anew. It is given
     up if the gang no longer needs it, or if draining has reached its time limit. Pods that leave
@@ -21,13 +24,15 @@ Theory of operation
     capacity: the gang when nodes gain capacity, and one exempt entity when no other is active.
 
 Rules:
-  R1  an entity that is not exempt sees the nodes without the reserved capacity; an exempt one
-      sees all free capacity;
+  R1  an entity that is not exempt sees the nodes without the reserved capacity, and its pods are
+      not placed where they break the plan; an exempt one sees all free capacity;
   R2  the expected start moves to a later instant only for an event: a wrong run time, a changed
       node, the gang itself, or a gang that outranks it. Admitting a pod never moves it;
   R3  an exempt entity that fits with all capacity is tried after every other active entity;
   R4  nodes that were drained until the time limit are given up, and none is drained until an
-      event.
+      event;
+  R5  if a pod was refused a node because of the plan, it is requeued when the reservation is made,
+      moved or dropped.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.framework.backfill import reservation_candidates, run_times, start_estimate
 from gangsched.framework.backfill.reservation_candidates import Candidate
+from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.nodes import reserved_views
@@ -102,6 +108,8 @@ def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, N
         yield
         return
     before = len(state.call.out)
+    if found.guard is not None:
+        found.guard.now = now
     if not run_times.is_exempt(state.pods, state.reservations, state.call, found, entity, now):
         yield
         _note_started(state.pods, state.reservations, state.call, found, entity, before, now)
@@ -195,7 +203,18 @@ def _keep(
     if before is None or estimate.starts_at > before.starts_at:
         mine.failed.clear()  # an entity that was not exempt may be exempt from a later start
     mine.reservation = ActiveReservation(
-        entity, group.key, since, estimate.starts_at, deadline, ends, estimate.capacity
+        entity,
+        group.key,
+        since,
+        estimate.starts_at,
+        deadline,
+        ends,
+        estimate.capacity,
+        estimate.planned,
+        estimate.drained,
+    )
+    mine.reservation.guard = ReservedPlan(
+        state.settings, state.nodes, state.pods, state.call, mine.reservation, now
     )
     mine.altered = state.nodes.altered
     mine.is_stale = False
@@ -205,8 +224,12 @@ def _keep(
 
 def _reserve(state: State, capacity: Mapping[NodeName, ReservedCapacity], now: float) -> None:
     """Reserve this capacity instead of any before, and requeue entities that gain by that."""
+    found, before = state.reservations.backfill.reservation, state.nodes.guard
     freed = reserved_views.replace(state.nodes, capacity.values())
+    state.nodes.guard = None if found is None else found.guard
     requeue.reopen(state, freed, now=now)
+    if before is not None and before.has_refused:
+        requeue.pods_changed(state, now=now)
 
 
 def _outranking(state: State, found: ActiveReservation, now: float) -> Candidate | None:
@@ -233,7 +256,8 @@ def _wake(state: State, now: float) -> None:
     if found is None or not (gained or queue.head() is None):
         return
     entries = found.capacity.values()
-    if not reserved_views.withholds(state.nodes, entries):
+    has_refused = found.guard is not None and found.guard.has_refused
+    if not has_refused and not reserved_views.withholds(state.nodes, entries):
         return
     with reserved_views.exempt(state.nodes, entries):
         if gained and _is_waiting(found.entity) and _may_fit(state, found.entity, now):
@@ -323,10 +347,15 @@ def _note_started(
             end = run_times.end_of(reservations, call, pod, now, now)
             if end < math.inf:
                 found.ends[effect.uid] = end
+            if found.guard is not None:
+                found.guard.note_started(pod, effect.node)
             entry = found.capacity.get(effect.node)
             if is_other and entry is not None and entry.returning is not None:
                 entry.returning.add(effect.uid)
                 mine.is_stale |= end > found.starts_at
+            elif is_other and end > found.starts_at and found.guard is not None:
+                # a pod of a higher priority may break the plan from any node
+                mine.is_stale |= found.guard.concern(pod) is not None
         elif isinstance(effect, PodWaiting | Nominated) and is_other:
             # it is unknown until when such a pod holds its node
             mine.is_stale = True

@@ -3,7 +3,9 @@
 Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
       until the time limit, then of age. A gang that cannot get a reservation is passed over;
-  R2  a gang that would not fit on the empty cluster is not considered again until a node changes.
+  R2  a gang that would not fit on the empty cluster is not considered again until a node changes;
+  R3  when the steps for looking ahead are spent, the gangs that are left are considered in the
+      next call.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.backfill.start_estimate import StartEstimate
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.placement import budget_shares
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -64,6 +67,11 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     heapify(qualified)
     ends: dict[PodUID, float] | None = None
     while qualified:
+        if state.call.steps and not budget_shares.for_look_ahead(state.settings, state.call):
+            if not mine.is_drain_paused:  # those that failed are passed over in the next call
+                mine.has_no_candidate = False
+                mine.is_contested |= above is not None
+            break
         _place, key = heappop(qualified)
         entity = state.pods.entities[key]
         if _size(state.settings, state.pods, state.call, entity) < mine.policy.least_members:

@@ -5,7 +5,9 @@ Rules:
       the pods that will have ended;
   R2  if enough run times are known, the estimate is the earliest instant at which the gang fits;
   R3  otherwise nodes are drained for it: as few as possible, those with the fewest pods first.
-      Draining is meant as in Slurm: no new pod is placed there, and no running pod is evicted.
+      Draining is meant as in Slurm: no new pod is placed there, and no running pod is evicted;
+  R4  all placements of one call share a budget of steps (``budget_shares``). When it is exhausted,
+      a gang whose members need a search counts as one that does not fit.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from gangsched.errors import GangschedError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
-from gangsched.framework.placement import gang_layout
+from gangsched.framework.placement import budget_shares, gang_layout
+from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.state.current_call import CurrentCall
@@ -42,10 +45,14 @@ class StartEstimate:
     Attributes:
         starts_at: The expected start; infinite if it is unknown, as nodes are drained for it.
         capacity: The capacity to reserve, by node.
+        planned: The members that it is reserved for, each with its node.
+        drained: If nodes are drained, the pods on them.
     """
 
     starts_at: float
     capacity: dict[NodeName, ReservedCapacity]
+    planned: tuple[tuple[PodUID, NodeName], ...]
+    drained: frozenset[PodUID] = frozenset()
 
 
 def look_ahead(
@@ -63,9 +70,10 @@ def look_ahead(
         drains: Whether nodes may be drained for it if the run times are not enough.
     """
     exhausted_searches = state.attempts.exhausted_searches
+    work = Work()
     try:
-        return _by_run_times(state, entity, ends, now) or (
-            _by_draining(state, entity, now) if drains else None
+        return _by_run_times(state, entity, ends, now, work) or (
+            _by_draining(state, entity, now, work) if drains else None
         )
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
@@ -74,7 +82,7 @@ def look_ahead(
 
 
 def _by_run_times(
-    state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], now: float
+    state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], now: float, work: Work
 ) -> StartEstimate | None:
     leaving: dict[float, list[tuple[NodeName, PodUID]]] = {now: []}
     for name, uid in _others(state.nodes, state.pods, entity):
@@ -85,16 +93,19 @@ def _by_run_times(
 
     def plan_at(number: int) -> Plan | None:
         gone = (each for instant in instants[: number + 1] for each in leaving[instant])
-        return _plan_without(state, entity, gone, now)
+        return _plan_without(state, entity, gone, now, work)
 
     number, plan = _first(plan_at, _first_with_enough(state, entity, instants, leaving), instants)
     if plan is None:
         return None
     gone = {uid for instant in instants[: number + 1] for _name, uid in leaving[instant]}
-    return StartEstimate(instants[number], _capacity(state, entity, plan, gone))
+    capacity, planned = _reserved(state, entity, plan, gone)
+    return StartEstimate(instants[number], capacity, planned)
 
 
-def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimate | None:
+def _by_draining(
+    state: State, entity: QueuedEntity, now: float, work: Work
+) -> StartEstimate | None:
     on_node: dict[NodeName, list[PodUID]] = {}
     for name, uid in _others(state.nodes, state.pods, entity):
         on_node.setdefault(name, []).append(uid)
@@ -112,7 +123,7 @@ def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimat
         drained = in_order[:number]
         gone = ((name, uid) for name in drained for uid in on_node.get(name, ()))
         entries = (entry for name in drained for entry in nominated.get(name, ()))
-        return _plan_without(state, entity, gone, now, nominated=entries)
+        return _plan_without(state, entity, gone, now, work, nominated=entries)
 
     least, most = 0, len(in_order)
     plan = plan_with(most)
@@ -125,7 +136,9 @@ def _by_draining(state: State, entity: QueuedEntity, now: float) -> StartEstimat
             least = middle + 1
         else:
             most, plan = middle, found
-    return StartEstimate(math.inf, _capacity(state, entity, plan, ()))
+    capacity, planned = _reserved(state, entity, plan, ())
+    drained = frozenset(uid for name in in_order[:most] for uid in on_node.get(name, ()))
+    return StartEstimate(math.inf, capacity, planned, drained)
 
 
 def _first(
@@ -196,6 +209,7 @@ def _plan_without(
     entity: QueuedEntity,
     gone: Iterable[tuple[NodeName, PodUID]],
     now: float,
+    work: Work,
     *,
     nominated: Iterable[ReservedCapacity] = (),
 ) -> Plan | None:
@@ -216,15 +230,21 @@ def _plan_without(
             now=now,
         ):
             return None
-        found, _refused, _cycles = gang_layout.plan_gang(state, entity, now=now, explains=False)
+        budget = budget_shares.for_look_ahead(state.settings, state.call)
+        if work.steps and not budget:
+            return None
+        found, _refused, _cycles = gang_layout.plan_gang(
+            state, entity, now=now, budget=budget, work=work, explains=False
+        )
     return found if isinstance(found, Plan) else None
 
 
-def _capacity(
+def _reserved(
     state: State, entity: QueuedEntity, plan: Plan, gone: Collection[PodUID]
-) -> dict[NodeName, ReservedCapacity]:
-    """Return the capacity to reserve for the members of a plan that are needed, by node."""
+) -> tuple[dict[NodeName, ReservedCapacity], tuple[tuple[PodUID, NodeName], ...]]:
+    """Return the capacity to reserve for the members of a plan that are needed, and these."""
     found: dict[NodeName, ReservedCapacity] = {}
+    planned: list[tuple[PodUID, NodeName]] = []
     for member, index in _needed(state.settings, state.pods, state.call, entity, plan):
         info = state.nodes.by_index[index]
         name = info.node.name
@@ -232,7 +252,8 @@ def _capacity(
             returning = (uid for uid in info.holders if uid in gone)
             found[name] = ReservedCapacity.expecting(entity.seq, name, entity.priority, returning)
         found[name].add(member.requests)
-    return found
+        planned.append((member.pod.uid, name))
+    return found, tuple(planned)
 
 
 def _needed(

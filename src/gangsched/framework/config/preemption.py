@@ -27,8 +27,9 @@ class Preemption:
             is reserved for the preemptor. Victims that are still there afterwards are overdue:
             no later plan counts on their capacity.
         search_budget: The number of steps that one search for a placement may take while victims
-            are planned; see ``Scheduler``. If a search exhausts it, more pods may be evicted than
-            necessary, or none.
+            are planned; all of them share the budget of the call, see ``Scheduler``. If a search
+            exhausts it, more pods may be evicted than necessary, or none. Then
+            ``VictimSearchExhausted`` says so.
     """
 
     grace: float = field(default=60.0, validator=check_seconds)

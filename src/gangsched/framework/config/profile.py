@@ -16,11 +16,17 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
-from gangsched.framework.config.signing import Signing, signers_of_capacity
+from gangsched.framework.config.signing import (
+    Signing,
+    evaluates_nodes,
+    signers_of_capacity,
+    signs_allocatable,
+)
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     ChoosesVolumes,
+    EvaluatesNodes,
     FilterPlugin,
     Fitting,
     GroupRequests,
@@ -84,6 +90,8 @@ _PAIRS: Final = (
     ("topology_keys", "reads_pods"),
     ("topology_keys", "node_group"),
     ("node_group", "topology_keys"),
+    ("hindered_within", "reads_pods"),
+    ("hindered_within", "filter"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
     ("ignores", "pod_signature"),
@@ -128,10 +136,13 @@ are: 'NodeResourcesFit'
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
         signers_of_capacity: Those of them that read what pods change of a node, with their index.
+        signs_allocatable: Whether one of these tells nodes apart that offer different amounts.
         label_readers: The node signers that read node labels.
-        parts: By identity of a node signer, the index of its part in the key of a node class, and
-            whether it reads labels. A plugin with ``headroom`` distinguishes too many nodes to be
-            here.
+        parts: By identity of a node signer, the index of its part in the key of a node class,
+            whether it reads labels, and whether pods change the part. A plugin with ``headroom``
+            distinguishes too many nodes to be here.
+        evaluating: The filter and score plugin that evaluates nodes in one call, if it is the only
+            one that reads what pods change of a node; else None.
         pod_readers: The filter and score plugins that may read the pods on nodes; see
             ``gangsched.protocols.PodsRead``.
         pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
@@ -220,15 +231,20 @@ are: 'NodeResourcesFit'
         self.signers_of_capacity: Final[tuple[tuple[int, NodeSignature], ...]] = (
             signers_of_capacity(self.node_signers)
         )
+        self.signs_allocatable: Final = any(
+            signs_allocatable(plugin) for _n, plugin in self.signers_of_capacity
+        )
         self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(
             self.node_signers, "labels_read"
         )
         readers = {id(reader) for reader in self.label_readers}
-        self.parts: Final[dict[int, tuple[int, bool]]] = {
-            id(plugin): (number, id(plugin) in readers)
+        changing = {n for n, _plugin in self.signers_of_capacity}
+        self.parts: Final[dict[int, tuple[int, bool, bool]]] = {
+            id(plugin): (number, id(plugin) in readers, number in changing)
             for number, plugin in enumerate(self.node_signers)
             if not callable(getattr(plugin, "headroom", None))
         }
+        self.evaluating: Final[EvaluatesNodes | None] = self._evaluating(judging)
         self.pod_readers: Final[tuple[PodsRead, ...]] = self._with(tuple(judging), "reads_pods")
         self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
             p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
@@ -268,6 +284,17 @@ are: 'NodeResourcesFit'
     @staticmethod
     def _with(plugins: tuple[Any, ...], method: str) -> tuple[Any, ...]:
         return tuple(p for p in plugins if callable(getattr(p, method, None)))
+
+    def _evaluating(self, judging: Iterable[Any]) -> EvaluatesNodes | None:
+        changing = {id(plugin) for _n, plugin in self.signers_of_capacity}
+        asked = [p for p in judging if id(p) in changing or id(p) not in self.parts]
+        if not self.signed or len(asked) != 1 or not evaluates_nodes(asked[0]):
+            return None
+        # such a plugin is not always asked about classes of nodes
+        if self._with((*asked,), "reads_pods") or self._with((*asked,), "skips"):
+            return None
+        found: EvaluatesNodes = asked[0]
+        return found
 
     @classmethod
     def _group_wide(cls, plugin: object) -> Collection[str]:

@@ -25,7 +25,7 @@ from gangsched.errors import ProfileError
 from gangsched.model import Pod
 from gangsched.protocols import NodeSignature, PodSignature
 
-__all__ = ["Signing", "signers_of_capacity"]
+__all__ = ["Signing", "evaluates_nodes", "signers_of_capacity", "signs_allocatable"]
 
 _PLAIN: Final = Pod(name="plain")
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -95,12 +95,34 @@ def signers_of_capacity(
     return tuple((n, plugin) for n, plugin in enumerate(signers) if not _signs_node_alone(plugin))
 
 
+def signs_allocatable(plugin: Any) -> bool:
+    """Return whether a plugin declares that its signature contains the allocatable capacity.
+
+    Raises:
+        ProfileError: The plugin declares something else than a bool.
+    """
+    return _declares(plugin, "signs_allocatable")
+
+
 def _signs_node_alone(plugin: Any) -> bool:
-    given: object = getattr(plugin, "signs_node_alone", False)
+    return _declares(plugin, "signs_node_alone")
+
+
+def _declares(plugin: Any, declaration: str) -> bool:
+    """Return whether a plugin declares something of its ``node_signature``."""
+    given: object = getattr(plugin, declaration, False)
     if type(given) is not bool:
         problem = f"{plugin.name!r} has {given!r}, expected True or False"
-        raise ProfileError("signs_node_alone", problem)
-    return given and _is_about(plugin, "signs_node_alone", "node_signature")
+        raise ProfileError(declaration, problem)
+    return given and _is_about(plugin, declaration, "node_signature")
+
+
+def evaluates_nodes(plugin: Any) -> bool:
+    """Return whether a plugin has a ``node_evaluator`` for its filter, headroom and score."""
+    return callable(getattr(plugin, "node_evaluator", None)) and all(
+        callable(getattr(plugin, method, None)) and _is_about(plugin, "node_evaluator", method)
+        for method in ("filter", "headroom", "score")
+    )
 
 
 def _is_about(plugin: object, declaration: str, method: str) -> bool:

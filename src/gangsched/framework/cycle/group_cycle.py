@@ -29,7 +29,7 @@ from gangsched.framework.lifecycle.entity_outcomes import (
     Rejected,
 )
 from gangsched.framework.lifecycle.transition import apply_verdict
-from gangsched.framework.placement import gang_layout
+from gangsched.framework.placement import budget_shares, gang_layout
 from gangsched.framework.placement.gang_layout import unschedulable
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles
@@ -52,7 +52,10 @@ def schedule(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: flo
     Runtime complexity: O(members x log nodes) where like members are placed one after the other;
     see ``gang_placement`` where that is not enough.
     """
-    found, refused, cycles = gang_layout.plan_gang(state, entity, now=now)
+    budget = budget_shares.for_attempt(
+        state.settings, state.pods, state.reservations, state.call, entity
+    )
+    found, refused, cycles = gang_layout.plan_gang(state, entity, now=now, budget=budget)
     if isinstance(found, Plan):
         return _take(state, entity, info, found, cycles, now=now)
     unschedulable = refused or found

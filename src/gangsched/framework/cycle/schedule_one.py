@@ -61,15 +61,25 @@ __all__ = ["run"]
 
 
 def run(state: State, *, now: float) -> bool:
-    """Run one scheduling cycle; return False if no entity was active."""
-    entity = _next_entity(state, now=now)
-    if entity is None:
+    """Run one scheduling cycle; return False if there was no entity to try."""
+    while (entity := _next_entity(state, now=now)) is not None:
+        if state.reservations.backfill.reservation is None:
+            if _try_entity(state, entity, now=now):
+                return True
+        else:
+            with reservation.turn(state, entity, now=now):
+                if _try_entity(state, entity, now=now):
+                    return True
+            if state.queue.head() is None:
+                reservation.look(state, now=now)  # an exempt entity may be next
+    return False
+
+
+def _try_entity(state: State, entity: QueuedEntity, *, now: float) -> bool:
+    """Run the cycle of an entity, unless it is known to fail; return whether it was run."""
+    if requeue.still_fails(state, entity, now=now):
         return False
-    if state.reservations.backfill.reservation is None:
-        _run_cycle(state, entity, now=now)
-    else:
-        with reservation.turn(state, entity, now=now):
-            _run_cycle(state, entity, now=now)
+    _run_cycle(state, entity, now=now)
     return True
 
 

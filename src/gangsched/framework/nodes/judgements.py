@@ -31,9 +31,9 @@ from typing import Any, NamedTuple, Protocol, final
 
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes import in_order
 from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.ranking import Ranking
 from gangsched.model import NodeName, Resources
 
 __all__ = ["Judge", "Judgement", "Judgements"]
@@ -52,6 +52,10 @@ class Judge(Protocol):
 
     def score(self, given: NodeClass) -> int:
         """Return how good a feasible node is."""
+        ...
+
+    def quick(self, given: NodeClass) -> Judgement | None:
+        """Return what the other methods would answer; None if they have to be asked."""
         ...
 
 
@@ -115,8 +119,8 @@ class Judgements:
         # the feasible classes with nodes, each with its first node when it was last counted
         self._firsts: dict[NodeClass, int] = {}
         # each order is built when it is first needed, since most classes need one or none
-        self._order: in_order.Items | None = None
-        self._by_max_pods: in_order.Items | None = None
+        self._order: Ranking | None = None
+        self._by_max_pods: Ranking | None = None
         self._reasons: Counter[str] = Counter()
 
     def is_current(self, classes: NodeClasses) -> bool:
@@ -170,6 +174,10 @@ class Judgements:
         """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
         known = self._judged.get(node_class)
         if known is None:
+            known = judge.quick(node_class)
+            if known is not None:
+                self._judged[node_class] = known
+                return known
             self._judge((node_class,), judge)
             known = self._judged[node_class]
         return known
@@ -180,7 +188,7 @@ class Judgements:
 
     def ranked(self) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes, best first: (score, class)."""
-        return ((-score, found) for score, _first, _number, found in self._in_order())
+        return ((-rank, found) for rank, found in self._in_order())
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
@@ -206,11 +214,10 @@ class Judgements:
             wanted: The number of such pods that are to be placed.
         """
         order = self._in_packing_order()
-        begin = in_order.first_at_least(order, (strands, wanted))
-        for entry in in_order.between(order, begin):
-            if entry[0] is not strands:
+        for rank, found in order.since(order.position((strands, wanted))):
+            if rank[0] is not strands:
                 break
-            yield entry[4]
+            yield found
 
     def below(self, strands: bool, wanted: int) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes whose nodes take fewer pods, the largest first.
@@ -220,35 +227,28 @@ class Judgements:
         Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
         """
         order = self._in_packing_order()
-        end = in_order.first_at_least(order, (strands, wanted))
-        while end and order[end - 1][0] is strands:
-            begin = in_order.first_at_least(order, order[end - 1][:2])
-            for entry in in_order.between(order, begin, end):
-                yield entry[1], entry[4]
-            end = begin
+        for rank, found in order.before(order.position((strands, wanted))):
+            if rank[0] is not strands:
+                break
+            yield rank[1], found
 
-    def _in_packing_order(self) -> in_order.Items:
+    def _in_packing_order(self) -> Ranking:
+        """Return the classes by whether they strand a resource, then by the pods per node."""
         if self._by_max_pods is None:
-            self._by_max_pods = in_order.made(map(self._packing_key, self._firsts))
+            self._by_max_pods = Ranking(
+                ((self._strands(found), self._judged[found].max_pods), first, found)
+                for found, first in self._firsts.items()
+            )
         return self._by_max_pods
 
-    def _in_order(self) -> in_order.Items:
+    def _in_order(self) -> Ranking:
+        """Return the classes by their score, the best first."""
         if self._order is None:
-            self._order = in_order.made(map(self._score_key, self._firsts))
+            judged = self._judged
+            self._order = Ranking(
+                (-judged[found].score, first, found) for found, first in self._firsts.items()
+            )
         return self._order
-
-    def _score_key(self, found: NodeClass) -> tuple[int, int, int, NodeClass]:
-        """Return the sort key by score, the best first, then by the index of the first node."""
-        return (-self._judged[found].score, self._firsts[found], found.number, found)
-
-    def _packing_key(self, found: NodeClass) -> tuple[bool, int, int, int, NodeClass]:
-        """Return the sort key for packing.
-
-        First whether an extended resource is stranded, then the pods per node, then the index of
-        the first node.
-        """
-        known = self._judged[found]
-        return (self._strands(found), known.max_pods, self._firsts[found], found.number, found)
 
     def _strands(self, found: NodeClass) -> bool:
         """Return whether a node has a free extended resource that such a pod does not request."""
@@ -259,10 +259,11 @@ class Judgements:
 
         Runtime complexity: O(1) after ``refresh``.
         """
-        for _score, _first, _number, found in self._in_order():
-            if found.nodes:  # after refresh each class has some
-                return nodes.by_index[found.nodes[0]].node.name
-        return None
+        order = self._in_order()
+        found = order.first()
+        if found is not None and not found.nodes:  # after refresh each class has some
+            found = next((given for _rank, given in order if given.nodes), None)
+        return None if found is None else nodes.by_index[found.nodes[0]].node.name
 
     def takes(self, node_class: NodeClass | None) -> bool:
         """Return whether nodes of a class can take such a pod. O(1)."""
@@ -274,22 +275,27 @@ class Judgements:
         return Diagnosis(self._nodes, tuple(sorted(self._reasons.items())))
 
     def _judge(self, found: Iterable[NodeClass], judge: Judge) -> None:
+        known = self._judged
+        judged: dict[NodeClass, Judgement] = {}
         feasible: list[tuple[NodeClass, int]] = []
-        judged: list[tuple[NodeClass, Judgement]] = []
+        quick = judge.quick
         for node_class in found:
-            if node_class in self._judged:
+            if node_class in known:
+                continue
+            answer = quick(node_class)
+            if answer is not None:
+                judged[node_class] = answer
                 continue
             max_pods, reasons = judge.screen(node_class)
             if reasons:
-                judged.append((node_class, Judgement(0, 0, reasons)))
+                judged[node_class] = Judgement(0, 0, reasons)
             else:
                 feasible.append((node_class, max_pods))
         if feasible:
             judge.before_scoring([node_class for node_class, _max_pods in feasible])
             for node_class, max_pods in feasible:
-                score = judge.score(node_class)
-                judged.append((node_class, Judgement(score, max_pods, ())))
-        self._judged.update(judged)
+                judged[node_class] = Judgement(judge.score(node_class), max_pods, ())
+        known.update(judged)
 
     def _count(self, node_class: NodeClass, count: int) -> None:
         """Count *count* more nodes in a class; fewer if it is negative."""
@@ -306,31 +312,21 @@ class Judgements:
         before = self._firsts.get(node_class, -1)
         if before == first:
             return
-        number = node_class.number
         if first >= 0:
             self._firsts[node_class] = first
         else:
             del self._firsts[node_class]
         if self._order is not None:
-            if before >= 0:
-                in_order.remove(self._order, (-known.score, before, number, node_class))
-            if first >= 0:
-                key = (-known.score, first, number, node_class)
-                self._order = in_order.add(self._order, key)
+            self._order.move(-known.score, before, first, node_class)
         if self._by_max_pods is not None:
-            strands, max_pods = self._strands(node_class), known.max_pods
-            if before >= 0:
-                entry = (strands, max_pods, before, number, node_class)
-                in_order.remove(self._by_max_pods, entry)
-            if first >= 0:
-                entry = (strands, max_pods, first, number, node_class)
-                self._by_max_pods = in_order.add(self._by_max_pods, entry)
+            rank = (self._strands(node_class), known.max_pods)
+            self._by_max_pods.move(rank, before, first, node_class)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)
         reasons: Counter[str] = Counter()
         headroom = 0
-        order: list[tuple[int, int, int]] = []
+        order: list[tuple[int, int]] = []
         for found in nodes.classes.occupied():
             max_pods, why_not = judge.screen(found)
             score = 0 if why_not else judge.score(found)
@@ -340,9 +336,11 @@ class Judgements:
             for one in fresh.reasons:
                 reasons[one] += len(found.nodes)
             if not fresh.reasons:
-                order.append((-score, found.nodes[0], found.number))
+                order.append((-score, found.nodes[0]))
                 headroom += max_pods * len(found.nodes)
-        if sorted(order) != [entry[:3] for entry in self._in_order()]:
+        found_order = self._in_order()
+        found_order._check()
+        if sorted(order) != [(rank, self._firsts[found]) for rank, found in found_order]:
             raise InternalError(f"class {signature}: the order of nodes is wrong")
         if self.headroom != headroom:
             raise InternalError(f"class {signature}: headroom {self.headroom} is wrong")

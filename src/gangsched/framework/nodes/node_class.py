@@ -23,8 +23,11 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, final
+
+from attrs import frozen
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
@@ -38,6 +41,8 @@ __all__ = [
     "Move",
     "NodeClass",
     "NodeClasses",
+    "NodeKind",
+    "NodeShape",
     "Sign",
     "SignAfter",
     "Snapshot",
@@ -169,32 +174,94 @@ def _frozen(view: NodeView) -> Snapshot:
 
 
 @final
+@frozen(eq=False)
+class NodeKind:
+    """Nodes that are alike but for their capacity and what pods change of it.
+
+    Plugins that sign the node alone give one answer for all of them; see
+    ``gangsched.protocols.SignsNodeAlone``.
+
+    Attributes:
+        key: The signature without the parts that pods change.
+    """
+
+    key: tuple[Hashable, ...]
+
+
+@final
+class NodeShape:
+    """Nodes of one kind with the same allocatable capacity, which differ only in their pods.
+
+    A node that is the only one of its shape is never like another node, so its classes need no
+    signature; see ``gangsched.protocols.SignsAllocatable``.
+
+    Attributes:
+        kind: The kind.
+        nodes: The number of nodes.
+    """
+
+    __slots__ = ("kind", "nodes")
+
+    def __init__(self, kind: NodeKind) -> None:
+        self.kind: NodeKind = kind
+        self.nodes: int = 0
+
+
+@final
 class NodeClass:
     """Nodes with equal signatures.
 
     Attributes:
         key: The signature: the part that each plugin reads, and last the labels. None for a node
             that is a class of its own, because a plugin has no ``node_signature``.
+        is_signed: Whether *key* is the signature of the nodes as they are. If not, the node is the
+            only one of its shape, and the parts that pods change are those that it had before.
         number: The number of the class, ascending in the order of creation.
         sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
+        kind: The kind of the nodes; None if that is not known.
+        shape: The shape of the nodes; None if that is not known.
         after: The class of a node after it has taken a pod, by the requests of the pod, with what
             is defaulted if anything is.
         before: The class of a node after it has released a pod, in the same way.
         endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
     """
 
-    __slots__ = ("after", "before", "endless", "key", "nodes", "number", "sample", "scarce")
+    __slots__ = (
+        "after",
+        "before",
+        "endless",
+        "is_signed",
+        "key",
+        "kind",
+        "nodes",
+        "number",
+        "sample",
+        "scarce",
+        "shape",
+    )
 
-    def __init__(self, key: tuple[Hashable, ...] | None, number: int, sample: Snapshot) -> None:
+    def __init__(
+        self,
+        key: tuple[Hashable, ...] | None,
+        number: int,
+        sample: Snapshot,
+        kind: NodeKind | None = None,
+        shape: NodeShape | None = None,
+        scarce: frozenset[str] | None = None,
+    ) -> None:
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
         self.sample: Snapshot = sample
-        self.scarce: frozenset[str] = frozenset(
-            [name for name, amount in sample.free.items() if "/" in name and amount > 0]
-        )
-        self.nodes: in_order.Items = in_order.made(())
+        self.kind: NodeKind | None = kind
+        self.shape: NodeShape | None = shape
+        self.is_signed: bool = True
+        if scarce is None:
+            free = sample.free.items()
+            scarce = frozenset([name for name, amount in free if "/" in name and amount > 0])
+        self.scarce: frozenset[str] = scarce
+        self.nodes: in_order.Items = []
         self.after: dict[_Transition, NodeClass] = {}
         self.before: dict[_Transition, NodeClass] = {}
         self.endless: dict[str, NodeClass] = {}
@@ -220,6 +287,12 @@ Move: TypeAlias = tuple[NodeClass | None, NodeClass | None]
 class NodeClasses:
     """All classes of nodes, and the log of moves between them.
 
+    Args:
+        sign: Signs a node; None if each node is a class of its own.
+        sign_after: Signs a node after a pod; None to ask *sign* again.
+        changing: The positions of the parts of a signature that pods change; None if any may.
+        signs_allocatable: Whether one of these parts differs if nodes offer different amounts.
+
     Attributes:
         version: The number of moves so far.
         epoch: How many times empty classes were dropped.
@@ -227,20 +300,35 @@ class NodeClasses:
 
     __slots__ = (
         "_base",
+        "_changing",
+        "_kinds",
         "_known",
         "_made",
         "_moves",
         "_numbers",
         "_occupied",
         "_of",
+        "_shapes",
         "_sign",
         "_sign_after",
+        "_signs_allocatable",
         "epoch",
     )
 
-    def __init__(self, sign: Sign | None = None, sign_after: SignAfter | None = None) -> None:
+    def __init__(
+        self,
+        sign: Sign | None = None,
+        sign_after: SignAfter | None = None,
+        changing: tuple[int, ...] | None = None,
+        *,
+        signs_allocatable: bool = False,
+    ) -> None:
         self._sign = sign
         self._sign_after = sign_after
+        self._changing = changing
+        self._signs_allocatable = signs_allocatable
+        self._kinds: dict[Hashable, NodeKind] = {}
+        self._shapes: dict[tuple[NodeKind, Resources], NodeShape] = {}
         self._of: dict[int, NodeClass] = {}
         self._known: dict[Hashable, NodeClass] = {}
         self._occupied: dict[NodeClass, None] = {}
@@ -320,7 +408,7 @@ class NodeClasses:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
             endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
-            found = self._classify(endless, given.key)
+            found = self._classify(endless, given)
             given.endless[resource] = found.endless[resource] = found
         return found
 
@@ -329,6 +417,8 @@ class NodeClasses:
         self._forget_empty()
         for index, view in views.items():
             self.put(index, view)
+        # one class a node is what this takes, and no sign of classes that are not needed any more
+        self._made = len(self._occupied)
 
     def forget_unused(self) -> None:
         """Drop the empty classes if there are too many. O(1) amortised."""
@@ -336,32 +426,80 @@ class NodeClasses:
             self._forget_empty()
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
-        sample = given.sample
-        free = dict(sample.free)
+        before = given.sample
+        free = dict(before.free)
+        scarce: frozenset[str] | None = given.scarce
         for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
-        defaulted = shifted(sample.defaulted, requests.defaulted, sign)
-        sample = Snapshot(sample.node, free, sample.pod_count + sign, defaulted)
-        return self._classify(sample, given.key)
+            if "/" in name:
+                scarce = None
+        defaulted = before.defaulted
+        if requests.defaulted is not _NONE:
+            defaulted = shifted(defaulted, requests.defaulted, sign)
+        sample = Snapshot(before.node, free, before.pod_count + sign, defaulted)
+        shape = given.shape
+        if shape is None or shape.nodes > 1:
+            return self._classify(sample, given)
+        self._numbers += 1
+        self._made += 1
+        made = NodeClass(given.key, self._numbers, sample, given.kind, shape, scarce=scarce)
+        made.is_signed = False
+        return made
 
-    def _classify(self, sample: Snapshot, before: tuple[Hashable, ...] | None = None) -> NodeClass:
-        """Return the class of a node; *before* is its signature before a change of capacity."""
-        if before is not None and self._sign_after is not None:
-            key = self._sign_after(sample, before)
+    def _classify(self, sample: Snapshot, before: NodeClass | None = None) -> NodeClass:
+        """Return the class of a node; *before* is its class before a change of capacity."""
+        if before is not None and before.key is not None and self._sign_after is not None:
+            key = self._sign_after(sample, before.key)
         else:
             key = None if self._sign is None else self._sign(sample)
         found = None if key is None else self._known.get(key)
         if found is None:
             self._numbers += 1
             self._made += 1
-            found = NodeClass(key, self._numbers, sample)
+            kind = self._kind_of(key, before)
+            found = NodeClass(key, self._numbers, sample, kind, self._shape_of(kind, sample))
             if key is not None:
                 self._known[key] = found
         return found
 
+    def _kind_of(
+        self, key: tuple[Hashable, ...] | None, before: NodeClass | None
+    ) -> NodeKind | None:
+        """Return the kind of nodes with a signature."""
+        if key is None or self._changing is None:
+            return None
+        # the labels are the last part, and may be others than before
+        if before is not None and before.key is not None and before.key[-1] == key[-1]:
+            return before.kind
+        parts = list(key)
+        for n in self._changing:
+            parts[n] = None
+        alike = tuple(parts)
+        kind = self._kinds.get(alike)
+        if kind is None:
+            kind = self._kinds[alike] = NodeKind(alike)
+        return kind
+
+    def _shape_of(self, kind: NodeKind | None, sample: Snapshot) -> NodeShape | None:
+        """Return the shape of nodes of a kind."""
+        if kind is None or not self._signs_allocatable:
+            return None
+        key = (kind, sample.node.allocatable)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = NodeShape(kind)
+        return shape
+
     def _move(self, index: int, old: NodeClass | None, new: NodeClass | None) -> None:
         if old is new:
             return
+        before = None if old is None else old.shape
+        shape = None if new is None else new.shape
+        if before is not shape:
+            if before is not None:
+                before.nodes -= 1
+            if shape is not None:
+                shape.nodes += 1
         if old is not None:
             in_order.remove(old.nodes, index)
             if not old.nodes:
@@ -382,6 +520,12 @@ class NodeClasses:
         self._known = {key: found for key, found in self._known.items() if found.nodes}
         for found in self.occupied():
             found.forget_others()
+        # what no node has is forgotten when most is such
+        if len(self._kinds) > 2 * len(self._occupied) + _SPARE:
+            kinds = {found.kind for found in self._occupied}
+            self._kinds = {key: kind for key, kind in self._kinds.items() if kind in kinds}
+        if len(self._shapes) > 2 * len(self._of) + _SPARE:
+            self._shapes = {key: shape for key, shape in self._shapes.items() if shape.nodes}
         self._made = len(self._occupied)
         self.epoch += 1
 
@@ -392,13 +536,22 @@ class NodeClasses:
             found = self._of[index]
             if index not in found.nodes:
                 raise InternalError(f"class {found.number} does not have its node {index}")
-            if found.key is not None and self._known.get(found.key) is not found:
+            is_known = found.key is None or self._known.get(found.key) is found
+            if found.is_signed and not is_known:
                 raise InternalError(f"class {found.number} is not known by its key")
-            if found.key is not None and self._sign is not None:
-                now = self._sign(_frozen(view))
-                if now != found.key:
-                    raise InternalError(f"node {index} is not what its class is")
+            self._check_signature(index, found, _frozen(view))
         if sum(len(found.nodes) for found in self.occupied()) != len(self._of):
             raise InternalError("a class has a node that is not in it")
         if self._occupied.keys() != set(self._of.values()):
             raise InternalError("the classes that a node is in are miscounted")
+        shapes = Counter(found.shape for found in self._of.values() if found.shape is not None)
+        if any(shape.nodes != shapes[shape] for shape in {*shapes, *self._shapes.values()}):
+            raise InternalError("the nodes of a shape are miscounted")
+
+    def _check_signature(self, index: int, found: NodeClass, view: Snapshot) -> None:
+        if found.key is None or self._sign is None:
+            return
+        # no plugin may tell the sample of a class without a signature from the node
+        wanted = found.key if found.is_signed else self._sign(found.sample)
+        if self._sign(view) != wanted:
+            raise InternalError(f"node {index} is not what its class is")

@@ -30,6 +30,7 @@ from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InternalError
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign, SignAfter
 from gangsched.framework.nodes.node_info import NodeInfo
+from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.model import Node, NodeName, Pod, PodUID, Resources
 from gangsched.protocols import ClusterState
@@ -61,6 +62,8 @@ class Nodes:
         departed: The pods that have left a node since the ledger got its last reservation, until
             the reservation is reviewed; empty without one. Nominated pods that lost their
             capacity are among them.
+        guard: What keeps the plan of the reserved gang valid; None without a reservation, and
+            while an exempt entity is tried.
     """
 
     __slots__ = (
@@ -75,6 +78,7 @@ class Nodes:
         "classes",
         "counts",
         "departed",
+        "guard",
         "infos",
         "ledger",
         "pods_version",
@@ -90,6 +94,8 @@ class Nodes:
         sign_after: SignAfter | None = None,
         *,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]] | None = None,
+        changing: tuple[int, ...] | None = None,
+        signs_allocatable: bool = False,
     ) -> None:
         self._cluster = cluster
         self.watches_pods: bool = False
@@ -97,13 +103,16 @@ class Nodes:
         self.infos: dict[NodeName, NodeInfo] = {}
         self.by_index: dict[int, NodeInfo] = {}
         self.assumed: dict[PodUID, tuple[NodeName, Pod]] = {}
-        self.classes: NodeClasses = NodeClasses(sign, sign_after)
+        self.classes: NodeClasses = NodeClasses(
+            sign, sign_after, changing, signs_allocatable=signs_allocatable
+        )
         self.counts: PodCounts = PodCounts(self.by_index, carried)
         self.version: int = 0
         self.altered: int = 0
         self.pods_version: int = 0
         self.ledger: CapacityLedger = CapacityLedger()
         self.departed: list[PodUID] = []
+        self.guard: PlanGuard | None = None
         self.unread: dict[NodeName, None] = {}
         self._looked: dict[NodeName, tuple[Node | None, list[Pod]]] = {}
         self._pods_only: set[NodeName] = set()

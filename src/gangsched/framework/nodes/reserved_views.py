@@ -2,7 +2,8 @@
 
 An exempt entity is decided on nodes from which its entries are left out. The ledger keeps them,
 so whatever the decision raises or rejects, they are withheld again afterwards. No flag says which
-view is in force: each node records the entries that are withheld from it.
+view is in force: each node records the entries that are withheld from it. An exempt entity may
+break the plan of the reserved gang, too, so the nodes have no ``PlanGuard`` meanwhile.
 
 Rules:
   R1  within a view no other entity is decided;
@@ -43,11 +44,13 @@ def exempt(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> Generator[None,
     Runtime complexity: O(returning pods + plugins) for each entry, at the begin and at the end.
     """
     entries = list(entries)
+    guard, nodes.guard = nodes.guard, None
     nodes.leave_out(entries)
     try:
         yield
     finally:
         nodes.withhold(entries)
+        nodes.guard = guard
 
 
 def withholds(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> bool:

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import define, evolve, field
 
-from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
@@ -30,7 +29,7 @@ from gangsched.framework.placement.packing.pack import (
 )
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
-from gangsched.framework.runtime.pod_readers import NodeCheck
+from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.settings import Settings
@@ -44,14 +43,15 @@ class Kind(NamedTuple):
 
     The requests are part of it, because a pod class has pods with different requests if no plugin
     reads them. The carried terms that are about a member are, because they depend on its labels,
-    which the pod class leaves out for most pods.
+    which the pod class leaves out for most pods. The same holds for what makes it stand in the way
+    of a gang with a reservation.
     """
 
     pod_class: PodClass
     requests: Resources
     group: GroupKey
     role: str | None
-    affected: frozenset[PodMatcher] = frozenset()
+    affected: frozenset[Affecting] = frozenset()
 
     def counts_for(self, ask: RoleCount) -> bool:
         """Return whether members of this kind count for a number that is asked for."""

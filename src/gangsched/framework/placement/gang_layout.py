@@ -39,7 +39,7 @@ def plan_gang(
     entity: QueuedEntity,
     *,
     now: float,
-    budget: int | None = None,
+    budget: int,
     work: Work | None = None,
     explains: bool = True,
 ) -> tuple[Plan | UnschedulableMember | None, UnschedulableMember | None, _Cycles]:
@@ -49,8 +49,8 @@ def plan_gang(
         state: The scheduler's state.
         entity: The gang.
         now: The current instant.
-        budget: The number of steps that greedy plans and searches may take together; None for
-            the scheduler's own.
+        budget: The number of steps that greedy plans and searches may take together; see
+            ``budget_shares``.
         work: What the decision has taken before; None for nothing. The steps are added to it.
         explains: Whether the reasons of a failure are wanted, or only that there is no plan.
 

@@ -30,7 +30,6 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
@@ -41,7 +40,7 @@ from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, pod_readers
-from gangsched.framework.runtime.pod_readers import NodeCheck
+from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
@@ -65,7 +64,7 @@ def place(
     asks: Sequence[RoleCount],
     *,
     now: float,
-    budget: int | None = None,
+    budget: int,
     work: Work | None = None,
     explains: bool = True,
 ) -> Plan | UnschedulableMember:
@@ -80,10 +79,10 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
-    by_terms: Sequence[frozenset[PodMatcher]] = [pod_readers.NO_TERMS] * len(members)
+    by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
-    terms: frozenset[PodMatcher] = pod_readers.NO_TERMS
+    terms: frozenset[Affecting] = pod_readers.NO_TERMS
     for member, affected in zip(members, by_terms, strict=True):
         if (
             state.settings.profile.signed
@@ -125,7 +124,6 @@ def place(
             )
             for kind, first in cycle_of.items()
         }
-    steps = state.settings.search_budget if budget is None else budget
     shared = len(groups) > 1
     work = Work() if work is None else work
     task = Task(
@@ -136,7 +134,7 @@ def place(
         judges,
         tuple(asks),
         shared,
-        steps,
+        budget,
         work,
         work.steps,
         checks,
@@ -148,7 +146,9 @@ def place(
         found = _place_each(task, groups)
     else:
         found = _place(task, groups[0], _empty(task))
-    state.attempts.search_steps += work.steps - task.begun
+    taken = work.steps - task.begun
+    state.attempts.search_steps += taken
+    state.call.steps += taken
     if found is None:
         first = members[0].pod
         return refused or UnschedulableMember(
@@ -372,7 +372,11 @@ def _unschedulable(
             constraints among them were not looked at.
     """
     if not task.explains:
-        return UnschedulableMember(member.pod.uid, member.pod.key, "no placement was found", None)
+        spent: SearchBudgetExhausted | None = None
+        if isinstance(found, BudgetExhausted):
+            spent = SearchBudgetExhausted(task.needed, found.placed, found.steps)
+        reason = "no placement was found"
+        return UnschedulableMember(member.pod.uid, member.pod.key, reason, None, spent)
     after_siblings = diagnosis
     nowhere = _needed_and_nowhere(task)
     if nowhere is not None:

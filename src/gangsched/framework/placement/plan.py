@@ -194,27 +194,34 @@ class Plan:
         for index, given in self._affordable(pod_class):
             self._offer(heap, pod_class, judge, index, given, spread=spread)
         ranked = self._untouched(pod_class)
-        upcoming = next(ranked, None)
+        upcoming, negative, index = next(ranked, None), 0, 0
         for number, member in enumerate(members):
+            chosen: NodeClass | None = None
             # the classes come by score and first node, so only those that may go first are met
-            while upcoming is not None and (
-                not heap or (0, -upcoming[0], upcoming[1].nodes[0]) <= heap[0][:3]
-            ):
-                score, given = upcoming
-                first = int(given.nodes[self._used.get(given, 0)])
-                heappush(heap, (0, -score, first, given.number, given, False))
-                upcoming = next(ranked, None)
-            if not heap:
-                return number
-            _count, negative, index, _number, given, touched = heappop(heap)
-            if touched:
-                self.put(member, given, on=index)
-            else:
-                self.put(member, given)
-                used = self._used[given]
-                if used < len(given.nodes):
-                    first = int(given.nodes[used])
+            while upcoming is not None and chosen is None:
+                negative, given = -upcoming[0], upcoming[1]
+                if heap and (0, negative, given.nodes[0]) > heap[0][:3]:
+                    break
+                if given in self._used:
+                    first = int(given.nodes[self._used[given]])
                     heappush(heap, (0, negative, first, given.number, given, False))
+                else:
+                    chosen = given
+                upcoming = next(ranked, None)
+            if chosen is not None:
+                touched = False
+            elif heap:
+                _count, negative, index, _number, chosen, touched = heappop(heap)
+            else:
+                return number
+            if touched:
+                self.put(member, chosen, on=index)
+            else:
+                index = self.put(member, chosen)
+                used = self._used[chosen]
+                if used < len(chosen.nodes):
+                    first = int(chosen.nodes[used])
+                    heappush(heap, (0, negative, first, chosen.number, chosen, False))
             self._offer(heap, pod_class, judge, index, self._at[index], spread=spread)
         return len(members)
 

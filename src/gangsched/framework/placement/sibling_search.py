@@ -90,14 +90,16 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         run = _Run(task, within, tentative)
         asked = run.asked()
         refused = run.greedy(max(budget, _FREE))
-        budget -= max(run.asked() - asked - _FREE, 0)
+        beyond = max(run.asked() - asked - _FREE, 0)
+        task.work.steps += beyond
+        budget -= beyond
         if run.is_met() or refused is None:
             return run.plan()
         kind, member, diagnosis = refused
         placed = run.counts.copy()
         run.take_back()
-        if budget <= 0 < run.asked() - asked - _FREE:
-            spent = BudgetExhausted(run.asked() - asked - _FREE, max(placed, default=0))
+        if budget <= 0 < beyond:
+            spent = BudgetExhausted(beyond, max(placed, default=0))
             return Failed(spent, kind, member, diagnosis, spent.steps)
         relaxed = search(task, Plan(task.nodes), budget, within)
         if isinstance(relaxed, Impossible):
@@ -107,6 +109,7 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
             return Failed(proof, kind, member, diagnosis, relaxed.steps)
         left = budget - relaxed.steps
         answer = run.explore(left)
+        task.work.steps += run.steps
         if isinstance(answer, Impossible):
             answer = _refined(run, answer, left - run.steps)
         if answer is not None:
@@ -129,6 +132,7 @@ def _refined(run: _Run, proof: Impossible[Kind], budget: int) -> Impossible[Kind
         fewer = _Run(evolve(run.task, asks=(evolve(ask, count=fits),)), run.within, run.tentative)
         answer = fewer.explore(budget)
         fewer.take_back()
+        run.task.work.steps += fewer.steps
         budget, steps = budget - fewer.steps, steps + fewer.steps
         if isinstance(answer, BudgetExhausted):
             return evolve(proof, fits=fits, steps=steps)

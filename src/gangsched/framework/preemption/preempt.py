@@ -20,7 +20,8 @@ Rules:
       It does not if it is incomplete, was refused for another reason, or awaits victims already;
   R2  no pod is evicted without a plan on which all pods fit that the entity needs to start;
   R3  a pod is never evicted for a pod of the same or a lower priority, so a victim cannot preempt
-      its preemptor.
+      its preemptor;
+  R4  if the budget cuts the search for victims short, a notice says so, before that of the plan.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
+from attrs import evolve
+
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import GangschedError
-from gangsched.events import Evict, Nominated
+from gangsched.events import Evict, Nominated, VictimSearchExhausted
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle.transition import apply_verdict, give_way
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
-from gangsched.framework.placement import nominator
+from gangsched.framework.placement import budget_shares, nominator
 from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.state.current_call import CurrentCall
@@ -125,24 +129,57 @@ def _preempt(
         if not len(entity) or state.queue.is_gated(entity):
             return
     preemptors: Iterable[Preemptor]
+    budget = _budget(state.settings, state.call)
     if info is None or equivalence.goes_alone(state.settings, state.call, info):
-        preemptors = _single_pods(state.settings, state.nodes, state.pods, entity, now)
+        preemptors = _single_pods(state.settings, state.nodes, state.pods, entity, now, budget)
     else:
-        preemptors = (GangPreemptor(state, entity, info, now, _budget(state.settings)),)
-    for preemptor in preemptors:
-        found = _plan(state, preemptor, priority, evicts)
-        if found is not None:
-            _carry_out(state, entity, preemptor, found, priority, now=now)
-            return
+        preemptors = (GangPreemptor(state, entity, info, now, budget),)
+    try:
+        for preemptor in preemptors:
+            found = _plan(state, preemptor, priority, evicts)
+            if budget.is_exhausted:
+                _tell_exhausted(state.call, entity, preemptor, budget, is_found=found is not None)
+            if found is not None:
+                _carry_out(state, entity, preemptor, found, priority, now=now)
+                return
+            budget.is_exhausted = False
+    finally:
+        state.call.steps += budget.looks
+        state.attempts.search_steps += budget.looks
 
 
-def _budget(settings: Settings) -> int:
+def _budget(settings: Settings, call: CurrentCall) -> VictimBudget:
     assert settings.preemption is not None
-    return min(settings.search_budget, settings.preemption.search_budget)
+    total = budget_shares.for_victims(settings, call)
+    return VictimBudget(total, min(total, settings.preemption.search_budget))
+
+
+def _tell_exhausted(
+    call: CurrentCall,
+    entity: QueuedEntity,
+    preemptor: Preemptor,
+    budget: VictimBudget,
+    *,
+    is_found: bool,
+) -> None:
+    """Post that the search for victims was cut short, and note it for ``why`` if it found none."""
+    failed = entity.unschedulable_member
+    uid = entity.pod.uid if failed is None else failed.uid
+    if isinstance(preemptor, SinglePod):
+        uid = preemptor.member.pod.uid
+    group = None if entity.group is None else entity.group.key
+    call.out.append(VictimSearchExhausted(group, uid, budget.steps, is_found))
+    if failed is not None and failed.uid == uid and not is_found:
+        entity.unschedulable_member = evolve(failed, victim_steps=budget.steps)
 
 
 def _single_pods(
-    settings: Settings, nodes: Nodes, pods: Pods, entity: QueuedEntity, now: float
+    settings: Settings,
+    nodes: Nodes,
+    pods: Pods,
+    entity: QueuedEntity,
+    now: float,
+    budget: VictimBudget,
 ) -> Iterator[SinglePod]:
     """Yield the pending members that lack capacity, in order of arrival, one member per class.
 
@@ -156,7 +193,7 @@ def _single_pods(
             if member.pod_class in classes:
                 continue
             classes.add(member.pod_class)
-        preemptor = SinglePod(settings, nodes, pods, member, now)
+        preemptor = SinglePod(settings, nodes, pods, member, now, budget)
         if len(members) == 1 or preemptor.lacks_capacity():
             yield preemptor
 

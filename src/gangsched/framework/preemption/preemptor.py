@@ -9,21 +9,21 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import final
+from typing import Final, final
 
 from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
-from gangsched.explain import Diagnosis
+from gangsched.explain import Diagnosis, SearchBudgetExhausted, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
-from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain, Plan
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.framework.preemption.victim_search import Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
@@ -37,6 +37,9 @@ from gangsched.outcomes import Outcome, Unschedulable
 
 __all__ = ["GangPreemptor", "SinglePod"]
 
+_OF_A_CLASS: Final = 2
+"""How many steps it takes to look at the shortfall of a class of pods."""
+
 
 @final
 @define(eq=False)
@@ -48,6 +51,7 @@ class SinglePod:
     pods: Pods
     member: Member
     now: float
+    budget: VictimBudget
     _cycle: CycleState | None = field(default=None, init=False)
     _barred: frozenset[int] = field(default=frozenset(), init=False)
 
@@ -138,17 +142,15 @@ class GangPreemptor:
         entity: The gang's entity.
         info: The gang's group.
         now: The current instant.
-        budget: The number of steps that one search for a placement may take. All searches for
-            victims of one preemptor together take no more than the budget of the scheduler.
+        budget: The steps that the search for victims may take.
     """
 
     state: State
     entity: QueuedEntity
     info: PodGroupInfo
     now: float
-    budget: int | None = None
+    budget: VictimBudget
     _needed: list[tuple[Member, int]] | None = field(default=None, init=False)
-    _work: Work = field(factory=Work, init=False)
     _cycles: Mapping[int, CycleState] | None = field(default=None, init=False)
 
     @property
@@ -225,16 +227,21 @@ class GangPreemptor:
 
     def places(self) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
-        state = self.state
-        left = state.settings.search_budget - self._work.steps
-        if equivalence.missing(state, self.info) or (left <= 0 and self._work.steps):
+        state, budget = self.state, self.budget
+        if equivalence.missing(state, self.info):
             return None
-        budget = left if self.budget is None else min(self.budget, left)
+        if budget.is_spent:
+            budget.is_exhausted = True
+            return None
+        steps = min(budget.each, budget.left)
         found, refused, cycles = gang_layout.plan_gang(
-            state, self.entity, now=self.now, budget=budget, work=self._work, explains=False
+            state, self.entity, now=self.now, budget=steps, work=budget.work, explains=False
         )
+        budget.looks += _OF_A_CLASS * len(self._needed or ())
         if refused is None:
             self._cycles = cycles
+        if isinstance(found, UnschedulableMember):
+            budget.is_exhausted |= isinstance(found.proof, SearchBudgetExhausted)
         return found.placed if isinstance(found, Plan) else None
 
     def _count_needed(self) -> Iterable[tuple[Member, int]]:

@@ -28,6 +28,10 @@ Theory of operation
     A preemptor that depends on other pods may need that a pod has left another node than its own.
     So the terminating pods are put back in the same way, and those that it needs gone are named.
 
+    Placements have a budget (``VictimBudget``). When it is exhausted, a set of victims counts as
+    not enough. So if there is no plan by then, none is found; otherwise no more units are given
+    back.
+
     A node is not a candidate if a filter refuses the preemptor there with ``resolvable=False``:
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
@@ -72,6 +76,7 @@ from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
 from gangsched.framework.preemption.choices import Choices
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.role_count import RoleCount
@@ -99,6 +104,11 @@ class Shortfall:
 
 class Preemptor(Protocol):
     """A pod or a gang that needs capacity."""
+
+    @property
+    def budget(self) -> VictimBudget:
+        """The steps that the search for victims may take."""
+        ...
 
     @property
     def required(self) -> tuple[RoleCount, ...]:
@@ -334,6 +344,8 @@ class _Search:
         """
         below: list[EvictionUnit] = []
         for priority in sorted({unit.priority for unit in units}):
+            if self.preemptor.budget.is_spent:
+                return None
             here = [unit for unit in units if unit.priority == priority]
             up_to = below + here
             if self._take_enough(here):
@@ -532,7 +544,7 @@ class _Search:
         self.taken.append((unit, removed))
 
     def _fits(self) -> bool:
-        if self.preemptor.shortfalls(self.domain):
+        if not self.preemptor.budget.is_spent and self.preemptor.shortfalls(self.domain):
             return False
         places = self.preemptor.places()
         if places is not None:
@@ -604,8 +616,8 @@ class _Search:
         The result is that of trying one by one. If all of a half can be spared, that takes one
         placement.
         """
-        if not pieces:
-            return []
+        if not pieces or self.preemptor.budget.is_spent:
+            return pieces
         held = [holder for _unit, holders in pieces for holder in holders]
         self.view.mark_ready(held)
         if self._fits():

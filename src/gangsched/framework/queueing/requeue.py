@@ -38,14 +38,18 @@ from typing import Any, cast
 
 from gangsched._core._capacity import gap
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._queue import SchedulingQueue
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import bundles
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.queueing.node_change import NodeChange
 from gangsched.framework.state.attempts import Attempts
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
 __all__ = [
@@ -58,6 +62,7 @@ __all__ = [
     "pods_changed",
     "may_preempt_others",
     "reopen",
+    "still_fails",
     "note_entity_event",
     "undo_try",
 ]
@@ -114,6 +119,8 @@ def _open(
     for entity in state.attempts.tried.values():
         if since is None or entity.tried_step >= since:
             entity.event_step = step
+    if ends_backoff:
+        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
@@ -130,6 +137,20 @@ def _open(
         # entities whose failure has proven nothing, or that an earlier event has helped
         if line.helped_at < step and may_fit(state, line.equivalence_class, now=now, change=change):
             state.queue.help(line, step=step)
+
+
+def _classify(
+    settings: Settings,
+    nodes: Nodes,
+    pods: Pods,
+    call: CurrentCall,
+    queue: SchedulingQueue,
+    *,
+    now: float,
+) -> None:
+    """Note the classes of the entities that changed in backoff. O(members of these)."""
+    for entity in queue.unclassed_in_backoff():
+        queue.classify(entity, equivalence.class_of(settings, nodes, pods, call, entity), now=now)
 
 
 def _preempts(pods: Pods, reservations: Reservations, reach: Hashable) -> bool:
@@ -228,6 +249,33 @@ def may_fit(
         if role:
             lacking[role] -= min(count, pod_class.headroom)
     return matters and needed <= 0 and all(count <= 0 for count in lacking.values())
+
+
+def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
+    """Park the next entity again if its class cannot fit by now; return whether it was.
+
+    An event opened the queue of its class, and other entities have taken the capacity since. A
+    cycle would find no node, as the cycle before did. Nothing is posted and no backoff begins: it
+    is as if the event had not helped. An entity that holds nodes, or for which capacity is
+    reserved, is always tried. Runtime complexity: that of ``may_fit``.
+    """
+    equivalence_class = entity.equivalence_class
+    if not isinstance(equivalence_class, EquivalenceClass) or entity.refused_at < 0:
+        return False  # its last failure was not for lack of a node
+    if entity.is_under_way:
+        return False
+    info, nominations = entity.group, state.reservations.nominations
+    if entity.seq in nominations or (info and info.key in state.attempts.waiting_since):
+        return False
+    if may_fit(state, equivalence_class, now=now):
+        return False
+    asked = equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity)
+    if asked != equivalence_class:
+        return False  # it has changed since it was parked
+    step = state.attempts.tick()
+    state.reservations.backfill.note_still_fails(equivalence_class, step, state.nodes)
+    state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
+    return True
 
 
 def _by_class(runs: Iterable[tuple[PodClass, int]]) -> tuple[tuple[PodClass, int], ...]:

@@ -56,6 +56,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "labels_read": "an iterable of strings",
     "fitted": "an iterable of strings",
     "headroom": "an int >= 0",
+    "node_evaluator": "a function that returns two ints >= 0, or None",
     "pod_ended": "True or False",
     "objects_read": "an iterable of classes in gangsched.cluster_objects.KINDS",
     "reads_pods": "True or False",
@@ -65,6 +66,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "pods_affected": "an iterable of CarriedTerm",
     "topology_keys": "an iterable of strings, or None",
     "node_group": "a hashable value",
+    "hindered_within": "an iterable of strings, or None",
     "nodes_named": "an iterable of strings, or None",
     "add_pod": "None",
     "remove_pod": "None",
@@ -139,7 +141,13 @@ def call_for_names(
     Raises:
         PluginError: The plugin raised, also while it was read, or returned anything else.
     """
-    answer: Any = call(plugin, point, about, object, *args)
+    return names_in(plugin, point, about, call(plugin, point, about, object, *args))
+
+
+def names_in(
+    plugin: Any, point: str, about: Pod | GroupView | Node, answer: Any
+) -> tuple[str, ...]:
+    """Return the strings that a plugin has answered; see ``call_for_names``."""
     kind = _kind(answer)
     if kind is not tuple and (issubclass(kind, str | bytes) or not issubclass(kind, Iterable)):
         raise returned(plugin, point, about, answer)

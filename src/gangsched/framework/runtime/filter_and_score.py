@@ -24,11 +24,12 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.nodes.judgements import Judge
-from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.judgements import Judge, Judgement
+from gangsched.framework.nodes.node_class import NodeClass, NodeKind
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.runtime import calls, pod_readers, signatures
+from gangsched.framework.runtime.evaluator import Evaluator
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
@@ -36,10 +37,19 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["evaluate_ahead", "evaluate_nodes", "is_resolvable", "judged", "note_fitted"]
+__all__ = [
+    "evaluate_ahead",
+    "evaluate_nodes",
+    "is_resolvable",
+    "judged",
+    "note_fitted",
+    "share_judgements",
+]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _UNBOUNDED: Final = 1 << 40
+_EVALUATOR: Final = "evaluator"
+"""The key of the evaluator among the answers; those of plugins have tuples."""
 _BEST: Final = 100
 
 
@@ -85,18 +95,69 @@ class _Judge:
         self._raw: dict[int, dict[NodeName, int]] = {}
         self._totals: dict[NodeClass, int] = {}
         self.outcome: Outcome = SUCCESS
+        self._evaluator: Evaluator | None = None
+        if profile.evaluating is not None:
+            self._evaluator = self._answers.get(_EVALUATOR)
+            if self._evaluator is None:
+                weight = next(w for p, w in self._weighted if p is profile.evaluating)
+                evaluator = Evaluator(profile.evaluating, weight, pod)
+                self._evaluator = self._answers[_EVALUATOR] = evaluator
+
+    def quick(self, given: NodeClass) -> Judgement | None:
+        evaluator, kind = self._evaluator, given.kind
+        if evaluator is None or evaluator.function is None or kind is None:
+            return None
+        accepted = evaluator.accepted.get(kind)
+        if accepted is None:
+            known = evaluator.refused.get(kind)
+            return self._first_of_kind(evaluator, kind, given) if known is None else known
+        plugin: Any = self._profile.evaluating
+        try:
+            found = evaluator.function(given.sample)
+            known = accepted[1].get(found)
+        except Exception as error:
+            raise calls.raised(plugin, "node_evaluator", self._pod, error) from error
+        if known is not None:
+            return known
+        if found is None:
+            refusal = self._call(plugin, "filter", given)
+            return Judgement(0, 0, refusal.reasons) if type(refusal) is Unschedulable else None
+        return evaluator.note(plugin, accepted, found, self._pod, is_real=bool(given.nodes))
+
+    def _first_of_kind(
+        self, evaluator: Evaluator, kind: NodeKind, given: NodeClass
+    ) -> Judgement | None:
+        """Ask every plugin about a class; keep what others say of all classes of its kind."""
+        own, before = self._profile.evaluating, True
+        for plugin in self._filters:
+            before = before and plugin is not own
+            answer: Outcome = self._ask(plugin, "filter", given)
+            if answer is not SUCCESS and isinstance(answer, Unschedulable):
+                refused = Judgement(0, 0, answer.reasons)
+                if before:
+                    evaluator.refused[kind] = refused
+                return refused
+        others = total = 0
+        for plugin, weight in self._weighted:
+            score: int = weight * self._ask(plugin, "score", given)
+            total += score
+            others += 0 if plugin is own else score
+        evaluator.accept(kind, others)
+        return Judgement(total, self._headroom(given), ())
 
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        pod = self._pod
         for plugin in self._filters:
             answer: Outcome = self._ask(plugin, "filter", given)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 return (0, answer.reasons)
-        headroom = _UNBOUNDED
+        return (self._headroom(given), ())
+
+    def _headroom(self, given: NodeClass) -> int:
+        pod, headroom = self._pod, _UNBOUNDED
         for bounding in self._headrooms:
             bound = calls.call_for_count(bounding, "headroom", pod, pod, given.sample)
             headroom = min(headroom, bound)
-        return (headroom, ())
+        return headroom
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """Return False if any filter refuses a node and says that evictions cannot help."""
@@ -133,7 +194,9 @@ class _Judge:
         part = self._profile.parts.get(id(plugin))
         if part is None or given.key is None:
             return self._call(plugin, point, given)
-        number, reads_labels = part
+        number, reads_labels, is_changing = part
+        if is_changing and not given.is_signed:
+            return self._call(plugin, point, given)
         known: dict[Hashable, Any] | None = self._answers.get((number, point))
         if known is None:
             known = self._answers[number, point] = {}
@@ -259,18 +322,28 @@ def evaluate_ahead(
     if not settings.profile.signed:
         return
     with suppress(GangschedError):
-        pod = pod_class.sample
         if pod_class.fitted is None:  # a class with running pods only may get pending ones again
             note_fitted(settings, pod_class)
-        if settings.profile.pod_readers and pod_class.reads_pods:
-            apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
-            signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
-            # the position of a plugin tells classes apart for which other plugins are asked
-            parts = tuple(
-                (n, part) for n, (plugin, part) in enumerate(signers) if id(plugin) not in apart
-            )
-            pod_classes.share(pod_class, (pod.requests, parts))
+        share_judgements(settings, pod_classes, pod_class)
         judged(settings, nodes, pod_class, now)
+
+
+def share_judgements(settings: Settings, pod_classes: PodClasses, pod_class: PodClass) -> None:
+    """Let a class share the judgements of classes that differ in terms about other pods only.
+
+    Nothing changes if it does already. O(plugins).
+
+    Raises:
+        PluginError: A plugin raised.
+    """
+    if not (settings.profile.pod_readers and pod_class.reads_pods):
+        return
+    pod = pod_class.sample
+    apart = {id(p) for p in pod_readers.readers(settings, pod, is_affected=True)}
+    signers = zip(settings.profile.signers, _parts(pod_class), strict=True)
+    # the position of a plugin tells classes apart for which other plugins are asked
+    parts = tuple((n, part) for n, (plugin, part) in enumerate(signers) if id(plugin) not in apart)
+    pod_classes.share(pod_class, (pod.requests, parts))
 
 
 def note_fitted(settings: Settings, pod_class: PodClass) -> None:

@@ -17,9 +17,12 @@ Some of these plugins read no more of a node than a few labels (``topology_keys`
 tell classes of nodes apart, the plugin is asked once for all nodes with equal labels. When a member
 is placed or taken back, it is asked again.
 
+A pod may also break the plan of a gang with a reservation, such as by a host port that the gang
+needs. Then ``PlanGuard`` is asked about each node that the plugins accept.
+
 Rules:
-  R1  for a pod for which no plugin reads pods and that no term is about, nothing is asked here and
-      nothing costs more;
+  R1  for a pod for which no plugin reads pods, that no term is about and that no plan is concerned
+      by, nothing is asked here and nothing costs more;
   R2  the plugins see all nodes in one state: with the pods that are bound and assumed, and the
       siblings that were planned before. Pods that the decision takes as gone are left out.
 """
@@ -27,13 +30,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
@@ -41,30 +45,55 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["NO_TERMS", "NodeCheck", "affected", "affected_among", "readers"]
+__all__ = ["NO_TERMS", "Affecting", "NodeCheck", "affected", "affected_among", "readers"]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _BEST: Final = 100
-NO_TERMS: Final[frozenset[PodMatcher]] = frozenset()
+
+Affecting: TypeAlias = PodMatcher | Concern
+"""What a pod is affected by: the pods that a carried term is about, or the reserved gang."""
+
+NO_TERMS: Final[frozenset[Affecting]] = frozenset()
 """What a pod is affected by if no term is about it."""
 
 
-def affected(nodes: Nodes, pod: Pod) -> frozenset[PodMatcher]:
+def affected(nodes: Nodes, pod: Pod) -> frozenset[Affecting]:
     """Return what the terms that pods on nodes carry, and that are about *pod*, select.
 
-    Runtime complexity: O(1) if no pod carries a term, else as ``PodCounts.carried_about``.
+    If *pod* may be in the way of the reserved gang, the result says by what.
+
+    Runtime complexity: O(1) if no pod carries a term, else as ``PodCounts.carried_about``; plus
+    O(plugins) while a gang has a reservation.
     """
+    concern = None if nodes.guard is None else nodes.guard.concern(pod)
+    found = _affected_by_terms(nodes, pod)
+    return found if concern is None else found | {concern}
+
+
+def _affected_by_terms(nodes: Nodes, pod: Pod) -> frozenset[Affecting]:
     if not nodes.counts.has_terms:
         return NO_TERMS
-    found = frozenset(term.pods for term, _counts in nodes.counts.carried_about(pod))
+    found = frozenset[Affecting](term.pods for term, _counts in nodes.counts.carried_about(pod))
     return found or NO_TERMS
 
 
-def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
+def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Affecting]]:
     """Return the same for members that are placed together, also by the terms of each other.
 
-    Runtime complexity: O(members), and O(members x terms) if members carry terms.
+    Runtime complexity: O(members), and O(members x terms) if members carry terms. O(members x
+    plugins) while a gang has a reservation.
     """
+    found = _affected_by_each_other(nodes, members)
+    if nodes.guard is None:
+        return found
+    concerns = [nodes.guard.concern(member.pod) for member in members]
+    return [
+        terms if concern is None else terms | {concern}
+        for terms, concern in zip(found, concerns, strict=True)
+    ]
+
+
+def _affected_by_each_other(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Affecting]]:
     carried = {
         term.pods: None
         for pod_class in dict.fromkeys(member.pod_class for member in members)
@@ -73,16 +102,16 @@ def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Po
     if not carried:
         if not nodes.counts.has_terms:
             return [NO_TERMS] * len(members)
-        return [affected(nodes, member.pod) for member in members]
-    known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
-    found: list[frozenset[PodMatcher]] = []
+        return [_affected_by_terms(nodes, member.pod) for member in members]
+    known: dict[tuple[str, Any], frozenset[Affecting]] = {}
+    found: list[frozenset[Affecting]] = []
     for member in members:
         pod = member.pod
         place = (pod.namespace, pod.labels)
         terms = known.get(place)
         if terms is None:
             own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
-            terms = known[place] = affected(nodes, pod).union(own) or NO_TERMS
+            terms = known[place] = _affected_by_terms(nodes, pod).union(own) or NO_TERMS
         found.append(terms)
     return found
 
@@ -130,6 +159,7 @@ class NodeCheck:
         "_groupers",
         "_nodes",
         "_normalizers",
+        "_plan",
         "_pod",
         "_refused",
         "_weighted",
@@ -173,6 +203,7 @@ class NodeCheck:
         self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
         self._wide = tuple(plugin for plugin, wide in self._filters if wide)
         self._refused: dict[tuple[int, Hashable], tuple[str, ...]] = {}
+        self._plan: PlanCheck | None = None if nodes.guard is None else nodes.guard.check(pod)
         self.named: frozenset[NodeName] | None = self._named(reading)
 
     def _is_wide(self, plugin: Any) -> bool:
@@ -212,7 +243,13 @@ class NodeCheck:
                 reasons = self._ask(plugin, node)
             if reasons:
                 return reasons
-        return ()
+        return () if self._plan is None else self._breaks_plan(self._plan, node)
+
+    def _breaks_plan(self, plan: PlanCheck, node: NodeInfo) -> tuple[str, ...]:
+        before = plan.asked
+        reasons = plan.refusal(node)
+        self.asked += plan.asked - before
+        return reasons
 
     def refuses(self, given: NodeClass) -> bool:
         """Return whether all nodes of a class are refused by their labels. O(plugins)."""
@@ -260,22 +297,28 @@ class NodeCheck:
         return every
 
     def first_refusal(self, node: NodeInfo, filters: Iterable[Any]) -> tuple[str, ...]:
-        """Return the reasons of the first of some filters that refuses a node. O(plugins)."""
+        """Return the reasons of the first of some filters that refuses a node. O(plugins).
+
+        If all accept it, the plan of the reserved gang may still refuse it.
+        """
         for plugin in filters:
             reasons = self._ask(plugin, node)
             if reasons:
                 return reasons
-        return ()
+        return () if self._plan is None else self._breaks_plan(self._plan, node)
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""
-        if not self._groupers:
+        if not self._groupers and self._plan is None:
             return None
         pod = self._pod
-        return tuple(
+        groups: list[object] = [
             calls.call(plugin, "node_group", pod, object, self._cycle, pod, node)
             for plugin in self._groupers
-        )
+        ]
+        if self._plan is not None:
+            groups.append(self._plan.group_of(node))
+        return tuple(groups)
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:
         """Return the weighted sums of the scores of accepted nodes. O(nodes x plugins)."""
@@ -322,5 +365,7 @@ class NodeCheck:
 
     def _account(self, point: str, other: Pod, node: NodeView) -> None:
         self._refused.clear()
+        if self._plan is not None:
+            self._plan.forget()
         for plugin in self._extensions:
             calls.call(plugin, point, self._pod, type(None), self._cycle, self._pod, other, node)

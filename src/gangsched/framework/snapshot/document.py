@@ -38,15 +38,24 @@ from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
+from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
-from gangsched.framework.nodes.node_class import LabelsRead, NodeClass, NodeClasses, Snapshot
+from gangsched.framework.nodes.node_class import (
+    LabelsRead,
+    NodeClass,
+    NodeClasses,
+    NodeShape,
+    Snapshot,
+)
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.nodes.ranking import Ranking
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.runtime.evaluator import Evaluator
 from gangsched.framework.snapshot.forms import SNAPSHOT
 from gangsched.framework.snapshot.read import read_into
 from gangsched.framework.snapshot.rows import SnapshotRow
@@ -105,7 +114,7 @@ HELD: Final[Mapping[type, Held]] = {
     CurrentCall: Held(
         kept="out deferred",
         anew="touched",
-        passing="seen alike seen_specs arrived refused complete",
+        passing="seen alike seen_specs arrived refused complete steps",
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
@@ -116,7 +125,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Nodes: Held(
         kept="infos assumed _indices altered departed unread",
-        anew="by_index classes counts ledger version pods_version watches_pods _total",
+        anew="by_index classes counts guard ledger version pods_version watches_pods _total",
         given="_cluster",
         passing="_looked _pods_only",
     ),
@@ -137,11 +146,22 @@ HELD: Final[Mapping[type, Held]] = {
         " is_drain_paused has_no_candidate no_candidate_until altered",
         given="policy",
     ),
-    ActiveReservation: Held(kept="entity since starts_at deadline ends capacity", anew="key"),
-    NodeClasses: Held(
-        anew="_of _known _occupied _made _numbers _moves _base epoch", given="_sign _sign_after"
+    ActiveReservation: Held(
+        kept="entity since starts_at deadline ends capacity planned drained guard", anew="key"
     ),
-    NodeClass: Held(anew="number sample scarce nodes key after before endless"),
+    ReservedPlan: Held(
+        kept="has_refused reservation",
+        anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
+    ),
+    NodeClasses: Held(
+        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch",
+        given="_sign _sign_after _changing _signs_allocatable",
+    ),
+    NodeShape: Held(anew="kind nodes"),
+    Ranking: Held(anew="_levels _ranks _unread"),
+    NodeClass: Held(
+        anew="number sample scarce nodes key kind shape is_signed after before endless"
+    ),
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
@@ -152,6 +172,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
         " _by_max_pods _reasons",
     ),
+    Evaluator: Held(anew="function refused accepted _by_score _weight"),
     EquivalenceClass: Held(
         kept="needed runs floor role_counts roles topology parts reach affected",
         anew="filing watches_pods",
@@ -168,7 +189,7 @@ HELD: Final[Mapping[type, Held]] = {
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),
     AlikeNeeds: Held(anew="names by_item by_amount"),
-    EarlyReturn: Held(anew="_heap"),
+    EarlyReturn: Held(anew="_heap _unclassed"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
         anew="hopeful late candidate number proof",

@@ -118,6 +118,7 @@ _UNSCHEDULABLE: Final = Record(
     reason=STR,
     diagnosis=optional(_DIAGNOSIS.form),
     proof=optional(union(_SHORTAGE, _EXHAUSTED)),
+    victim_steps=_COUNT,
 )
 _NODE_ROW: Final = Record(
     NodeRow, node=NODE.form, index=_POSITIVE, pods=_STRS, others=many(POD.form)
@@ -253,6 +254,9 @@ _RESERVATION: Final = Record(
     deadline=_EVER_OR_NEVER,
     ends=many(row(STR, _INSTANT)),
     nodes=many(_RESERVED.form),
+    planned=many(row(STR, STR)),
+    drained=_STRS,
+    has_refused=BOOL,
 )
 _BACKFILL: Final = Record(
     BackfillRow,

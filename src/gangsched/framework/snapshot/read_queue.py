@@ -7,11 +7,13 @@ asked for again.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 
 from attrs import evolve
 
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
+from gangsched.errors import GangschedError
 from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.nodes.pod_class import PodClass
@@ -28,8 +30,12 @@ __all__ = ["equivalence_class", "pod_class_of", "read_queue"]
 def read_queue(reading: Reading) -> None:
     """Read the place of each entity that is queued."""
     queue, rows = reading.state.queue, reading.rows
-    for pod_class in reading.state.pod_classes.by_signature.values():
-        filter_and_score.note_fitted(reading.state.settings, pod_class)
+    settings, pod_classes = reading.state.settings, reading.state.pod_classes
+    for pod_class in pod_classes.by_signature.values():
+        filter_and_score.note_fitted(settings, pod_class)
+        if pod_class.pending and settings.profile.signed:
+            with suppress(GangschedError):  # a cycle asks again, and names the pod
+                filter_and_score.share_judgements(settings, pod_classes, pod_class)
     for n, seq in enumerate(rows.active):
         entity = _place(reading, seq, Place.ACTIVE, f"active[{n}]")
         entity._handle = queue._active.push(entity.sort_key, entity)
@@ -47,6 +53,9 @@ def read_queue(reading: Reading) -> None:
             queue._blocked.add(found, step=row.blocked_at)
         else:
             queue._open[found.number] = found
+    for entity in queue._backoff.values():
+        if entity.equivalence_class is None:
+            queue._early.enter(entity, None)
     for n, row in enumerate(rows.queues):
         _check_asked(reading, row, f"queues[{n}].asked")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gangsched._core._entity import QueuedEntity
+from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.snapshot.read_queue import equivalence_class
 from gangsched.framework.snapshot.reading import Reading, each_once, get, require, unique
@@ -130,7 +131,10 @@ def _reservation(reading: Reading, row: ReservationRow) -> ActiveReservation:
         entry.returning = set(each_once(each.returning, f"{at}.returning"))
         capacity[each.node] = entry
         reading.state.nodes.ledger.add(entry)
-    return ActiveReservation(
+    each_once((uid for uid, _node in row.planned), f"{path}.planned")
+    for n, (uid, node) in enumerate(row.planned):
+        require(node in capacity, f"{path}.planned[{n}]", node, f"a node with capacity for {uid}")
+    made = ActiveReservation(
         entity,
         entity.group.key,
         row.since,
@@ -138,4 +142,11 @@ def _reservation(reading: Reading, row: ReservationRow) -> ActiveReservation:
         row.deadline,
         dict(row.ends),
         capacity,
+        row.planned,
+        frozenset(each_once(row.drained, f"{path}.drained")),
     )
+    state = reading.state
+    made.guard = state.nodes.guard = ReservedPlan(
+        state.settings, state.nodes, state.pods, state.call, made, now, row.has_refused
+    )
+    return made

@@ -266,6 +266,9 @@ class ReservationRow:
     deadline: float
     ends: tuple[tuple[PodUID, float], ...] = ()
     nodes: tuple[ReservedNodeRow, ...] = ()
+    planned: tuple[tuple[PodUID, NodeName], ...] = ()
+    drained: tuple[PodUID, ...] = ()
+    has_refused: bool = False
 
 
 @final

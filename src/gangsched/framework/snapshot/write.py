@@ -271,6 +271,9 @@ def _reservation(made: ActiveReservation) -> ReservationRow:
             )
             for each in made.capacity.values()
         ),
+        planned=made.planned,
+        drained=tuple(sorted(made.drained)),
+        has_refused=made.guard is not None and made.guard.has_refused,
     )
 
 

@@ -18,6 +18,7 @@ from attrs import define, field
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import GroupKey, NodeName, PodUID
 
@@ -37,6 +38,11 @@ class ActiveReservation:
         deadline: When the reservation is reviewed at the latest.
         ends: The expected end of each pod that holds a node and has a known one.
         capacity: The reserved capacity, by node.
+        planned: The members that are needed for the start, each with its node, in the order in
+            which they were planned.
+        drained: If nodes are drained, the pods that will have left when the gang starts. Otherwise
+            these follow from *ends*.
+        guard: What keeps the plan valid; None until the reservation is in force.
     """
 
     entity: QueuedEntity
@@ -46,6 +52,15 @@ class ActiveReservation:
     deadline: float
     ends: dict[PodUID, float]
     capacity: dict[NodeName, ReservedCapacity] = field(factory=dict[NodeName, ReservedCapacity])
+    planned: tuple[tuple[PodUID, NodeName], ...] = ()
+    drained: frozenset[PodUID] = frozenset()
+    guard: PlanGuard | None = None
+
+    def is_gone(self, uid: PodUID) -> bool:
+        """Return whether a pod will have left its node when the gang starts. O(1)."""
+        if self.starts_at == math.inf:
+            return uid in self.drained
+        return self.ends.get(uid, math.inf) <= self.starts_at
 
     def is_left_out(self, nodes: Nodes) -> bool:
         """Return whether the nodes are those that an exempt entity sees. O(1) as a rule."""
@@ -123,9 +138,8 @@ class BackfillState:
         """
         if self.policy is None:
             return
-        reservation = self.reservation
-        if step >= 0 and reservation is not None and reservation.is_left_out(nodes):
-            self.failed[equivalence_class] = step
+        if step >= 0:
+            self.note_still_fails(equivalence_class, step, nodes)
         group = entity.group
         if group is None:
             return
@@ -135,6 +149,12 @@ class BackfillState:
             self.qualified[group.key] = None
             self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
+
+    def note_still_fails(self, equivalence_class: Hashable, step: int, nodes: Nodes) -> None:
+        """Record that a class fails, as of a step, on the nodes as they are seen now. O(1)."""
+        reservation = self.reservation
+        if reservation is not None and reservation.is_left_out(nodes):
+            self.failed[equivalence_class] = step
 
     def note_event(self, entity: QueuedEntity) -> None:
         """Record an event about an entity. O(1)."""

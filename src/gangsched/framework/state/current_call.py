@@ -2,7 +2,8 @@
 
 Rules:
   R1  between two calls everything here is empty, unless a call raised. The effects that were posted
-      by then, and the errors that were put off, stay for the next call.
+      by then, and the errors that were put off, stay for the next call;
+  R2  the count of steps begins anew with each call.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class CurrentCall:
             the queue for it; empty outside of the step.
         refused: Waiting pods that a permit plugin refused when it was asked again, with the reason.
             They give their nodes back at the end of the call.
+        steps: The steps that searches of this call have taken; see ``placement.budget_shares``.
         touched: The groups whose members have changed. Whether one runs, or has fallen below its
             minimum, is decided at the end of the call, when all that belongs together was read.
     """
@@ -50,6 +52,7 @@ class CurrentCall:
     complete: tuple[Bundle, GroupKey] | tuple[()] = ()
     refused: dict[PodUID, str] = field(factory=dict[PodUID, str])
     touched: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
+    steps: int = 0
 
     def take(self) -> tuple[Effect, ...]:
         """Remove and return the effects; a notice that repeats is left out. O(effects).

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gangsched.kubernetes.extender._run import run_extender, server_context
+    from gangsched.kubernetes.extender._certificates import server_context
+    from gangsched.kubernetes.extender._run import run_extender
     from gangsched.kubernetes.extender._term import Holding
 
 __all__ = ["Holding", "run_extender", "server_context"]
@@ -24,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
             return run_extender
         case "server_context":
-            from gangsched.kubernetes.extender._run import server_context
+            from gangsched.kubernetes.extender._certificates import server_context
 
             return server_context
         case "Holding":

@@ -17,7 +17,10 @@ Rules:
       member that waits for others, or for a capacity that is reserved for seconds;
   R3  if the filters of kube-scheduler refuse the decided node, although that node is nominated, the
       gang is withdrawn and the node is paused. Without the nomination the list may be a sample of
-      the feasible nodes: the node is nominated, and kube-scheduler tries it alone.
+      the feasible nodes: the node is nominated, and kube-scheduler tries it alone;
+  R4  a member that is bound is left its node: the answer of ``bind`` was lost, and without a node
+      kube-scheduler would write that a running pod is unschedulable;
+  R5  what is kept about pods that are not known here is bounded: such a pod may be gone already.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ __all__ = [
 ]
 
 _MOST_ORDINARY: Final = 65_536
+"""How many pods are kept at most of those that are not known here."""
 _BEST: Final = 10
 _PODS: Final = "pods"
 
@@ -157,6 +161,7 @@ class Extender:
         self._pauses = NodePauses()
         self._reasons = Reasons()
         self._ordinary: dict[PodUID, None] = {}
+        self._early: dict[PodUID, None] = {}  # members that were refused before they were known
 
     # What the scheduler says ----------------------------------------------------------------
 
@@ -169,6 +174,9 @@ class Extender:
                     key = self._group_of_known(uid)
                     # a pod that is gone, or has left its group, is a gang of its own
                     gangs.setdefault(key or GroupKey(uid), []).append(effect)
+                    if uid in self._early:
+                        del self._early[uid]
+                        self.plans.refuse(uid)
                 case _:
                     self._reasons.observe(effect)
         for key, binds in gangs.items():
@@ -181,6 +189,7 @@ class Extender:
         """Take in that a pod was deleted."""
         self._reasons.forget(uid)
         self._ordinary.pop(uid, None)
+        self._early.pop(uid, None)
         return [*self.plans.pod_is_gone(uid)]
 
     def node_is_gone(self, name: NodeName) -> list[ExtenderEffect]:
@@ -215,15 +224,18 @@ class Extender:
         if key is None:
             return self._filter_ordinary(asked.pod, names)
         uid = asked.pod.uid
+        known = self._view.pod(uid)
+        if known is not None and known.node_name is not None:
+            return _only(known.node_name, names, f"pod {known.key} is on node {known.node_name}")
         bind = self.plans.bind_of(uid)
         if bind is None:
-            self.plans.refuse(uid)
+            self._refuse(uid, is_known=known is not None)
             reason = self._reasons.of(uid, key)
             is_new = reason is None
             return _refused(names, reason or f"pod group {key} is not decided yet", [], is_new)
         if bind.node in names:
             reason = f"pod group {key} was decided to use another node for this pod"
-            return Filtered([bind.node], {n: reason for n in names if n != bind.node}, [])
+            return _only(bind.node, names, reason)
         if asked.nominated != bind.node:
             reason = f"pod group {key}: the decided node is nominated"
             return _refused(names, reason, [Nominate(uid, bind.node)])
@@ -244,12 +256,14 @@ class Extender:
                 return {}
         except InvalidPodGroupError:
             return {}
+        # kube-scheduler takes a node without victims for an error, and then uses no other either
+        given = {name: each for name, each in victims.items() if each.pods}
         kept = {
             name: each
-            for name, each in victims.items()
+            for name, each in given.items()
             if not any(self._group_of_known(pod.uid) for pod in each.pods or ())
         }
-        return kept or dict(victims)
+        return kept or given
 
     def bind(self, uid: PodUID, node: str, now: float) -> tuple[HowToBind, list[ExtenderEffect]]:
         """Return what is to be done about a request to bind.
@@ -287,10 +301,15 @@ class Extender:
         except InvalidPodGroupError:
             return None
 
+    def _refuse(self, uid: PodUID, *, is_known: bool) -> None:
+        """Note that a member was refused: the decision about it has to wake it."""
+        if is_known:
+            self.plans.refuse(uid)
+        else:
+            _keep(self._early, uid)
+
     def _filter_ordinary(self, pod: Pod, names: Sequence[str]) -> Filtered:
-        self._ordinary[pod.uid] = None
-        if len(self._ordinary) > _MOST_ORDINARY:
-            del self._ordinary[next(iter(self._ordinary))]
+        _keep(self._ordinary, pod.uid)
         reserved = self.plans.reserved() if len(self.plans) else ()
         full = {name for name in names if name in reserved and not self._has_capacity(name, pod)}
         reason = "the capacity is reserved for a pod group"
@@ -334,6 +353,20 @@ class Extender:
         """Check the invariants."""
         self.plans._check()
         assert len(self._ordinary) <= _MOST_ORDINARY
+        assert len(self._early) <= _MOST_ORDINARY
+
+
+def _keep(pods: dict[PodUID, None], uid: PodUID) -> None:
+    """Add a pod, and forget the first one if there are too many."""
+    pods[uid] = None
+    if len(pods) > _MOST_ORDINARY:
+        del pods[next(iter(pods))]
+
+
+def _only(node: str, names: Sequence[str], reason: str) -> Filtered:
+    """Return the answer that leaves one node, if it is among the names."""
+    left = [node] if node in names else []
+    return Filtered(left, {name: reason for name in names if name != node}, [])
 
 
 def _refused(

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
+from gangsched._seconds import format_duration
 from gangsched.errors import GangschedError, InvalidValueError
 from gangsched.events import Bind, Effect, Event, NodeDeleted, PodDeleted
 from gangsched.kubernetes._bind import Binder, BindRefusedError
@@ -50,6 +52,8 @@ __all__ = ["Desk"]
 
 _GO: Final = ""
 _STOPPED: Final = "the extender stops"
+_AGAIN: Final = 60.0
+"""Seconds between two warnings of the same."""
 
 _log = logging.getLogger("gangsched.kubernetes.extender")
 
@@ -100,6 +104,7 @@ class Desk:
         self._decode = PodDecoder()
         self._going: dict[Bind, asyncio.Future[str]] = {}
         self._clients: dict[PodUID, set[asyncio.Future[str]]] = {}
+        self._given_up_at = -math.inf
         self._changed = asyncio.Event()
         self._settled = asyncio.Event()
 
@@ -240,6 +245,7 @@ class Desk:
     async def _wait(self, uid: PodUID, effects: Iterable[ExtenderEffect]) -> str:
         """Wait for the end of the bind of a member; return the problem, empty for none."""
         client: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        began = self._clock()
         self._clients.setdefault(uid, set()).add(client)
         self._perform(effects)
         try:
@@ -251,6 +257,20 @@ class Desk:
                 self._clients.pop(uid, None)
                 if not client.done() or client.cancelled():
                     self._extender.plans.leave(uid)
+                    self._given_up(uid, self._clock() - began)
+
+    def _given_up(self, uid: PodUID, seconds: float) -> None:
+        """Log that kube-scheduler waits for too short a time, at most once a minute."""
+        if self._clock() < self._given_up_at + _AGAIN:
+            return
+        self._given_up_at = self._clock()
+        pod = self._cache.cluster.pod(uid)
+        _log.warning(
+            "kube-scheduler gave up the bind of %s after %s s, before its gang had arrived: if it"
+            " was not stopped, httpTimeout is too short in its configuration of this extender",
+            uid if pod is None else pod.key,
+            format_duration(round(seconds, 1)),
+        )
 
     async def _look(self, args: BindingArgs) -> str:
         """Look at a pod that ``filter`` has not seen; return why it must not be bound, if so."""
@@ -264,7 +284,7 @@ class Desk:
     def _read(self, pod: bytes) -> Asked:
         try:
             return self._asked(pod)
-        except GangschedError as error:
+        except (GangschedError, UnicodeDecodeError, RecursionError) as error:
             start = pod[:100].decode("utf-8", "replace")
             raise InvalidValueError("Pod", start, f"a pod: {error}") from error
 

@@ -5,7 +5,8 @@ Rules:
       known is ignored: a later kube-scheduler may have more of them;
   R2  nodes come as names, so ``nodeCacheCapable: true`` is required. Without it each request would
       have every node as a whole, which this process watches anyway;
-  R3  the pod of a request is left as bytes: it is read by the reader of watches.
+  R3  the pod of a request is left as bytes: it is read by the reader of watches;
+  R4  names become parts of paths at the API server, so only names that an object can have are read.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _PROBLEM: Final = re.compile(
 _EXPECTED: Final = re.compile(r"Expected `(?P<type>.*)`")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<field>.*)`")
 _STEP: Final = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+|\.\.\.)\]")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,251}[A-Za-z0-9])?")
+_LONGEST_VALUE: Final = 200
 _KINDS: Final = {
     "str": "a string",
     "int": "a whole number",
@@ -153,6 +156,8 @@ def read_binding_args(raw: bytes) -> BindingArgs:
     for name, value in given.items():
         if not value:
             raise InvalidValueError(name, value, "a non-empty string")
+        if not _NAME.fullmatch(value):
+            raise InvalidValueError(name, value[:_LONGEST_VALUE], "the name of an object")
     return args
 
 
@@ -195,10 +200,12 @@ def encode_victims(victims: dict[str, MetaVictims]) -> bytes:
 
 def _read(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
     try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        raise _named(str(error), msgspec.json.decode(raw)) from error
-    except msgspec.DecodeError as error:
+        try:
+            return decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            raise _named(str(error), msgspec.json.decode(raw)) from error
+    # not every string is decoded by msgspec, and brackets may be too deep for it
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         start = raw[:100].decode("utf-8", "replace")
         raise InvalidValueError("the body", start, "JSON") from error
 

@@ -1,8 +1,8 @@
 """``run_extender``: the extender, from the first request to the last.
 
 Rules:
-  R1  with several replicas one leads and answers. The others answer 503, and are not ready, so a
-      Service sends requests to the leader;
+  R1  with several replicas one leads and answers, and the others answer 503. A Service sends
+      requests to the leader by the label of its pod. Without this label, the others are not ready;
   R2  the verbs have an address of their own: ``/metrics`` needs neither TLS nor their port.
 """
 
@@ -12,22 +12,22 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
-from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
+from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._run import connect_to, credentials_of
 from gangsched.kubernetes._server import Server
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._http import VerbServer
+from gangsched.kubernetes.extender._leader_label import LeaderLabel
 from gangsched.kubernetes.extender._term import ExtenderTerm, Holding
 
-__all__ = ["run_extender", "server_context"]
+__all__ = ["run_extender"]
 
 _log = logging.getLogger("gangsched.kubernetes.extender")
 
@@ -45,6 +45,7 @@ async def run_extender(
     serve: tuple[str, int] | None = None,
     first_settled: Callable[[], object] | None = None,
     listening: Callable[[int], object] | None = None,
+    pod: str | None = None,
 ) -> None:
     """Answer the extender's verbs of a stock kube-scheduler, until *stop* is set.
 
@@ -60,6 +61,8 @@ async def run_extender(
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None for none.
         first_settled: Called when nothing is left to decide for the first time.
         listening: Called with the port of the verbs.
+        pod: The pod of this replica, as ``NAMESPACE/NAME``: it has the label
+            ``gangsched.io/leads=true`` while this replica leads. None for no label.
 
     Raises:
         GangschedError: The configuration is malformed, or the scheduler raised.
@@ -69,6 +72,7 @@ async def run_extender(
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
     measures, further = Measures(settings), tuple(plugins)
+    label = None if pod is None else LeaderLabel(pod)
 
     async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
         return ExtenderTerm(
@@ -83,13 +87,20 @@ async def run_extender(
             first_settled,
         )
 
-    replica = Replica(settings.leader_election, stop, term, measures.leads)
+    def leads(is_leading: bool) -> None:
+        measures.leads(is_leading)
+        if label is not None:
+            label.put(is_leading)
+
+    replica = Replica(settings.leader_election, stop, term, leads)
 
     def desk() -> Desk | None:
         return None if replica.term is None else cast("ExtenderTerm", replica.term).desk
 
     def problems() -> list[str]:
-        return ["another replica leads"] if replica.term is None else replica.problems()
+        if replica.term is None and label is None:
+            return ["another replica leads"]
+        return replica.problems()
 
     verbs, pages = VerbServer(desk, measures.verb), Server(measures.pages(problems))
     try:
@@ -105,38 +116,16 @@ async def run_extender(
         credentials = credentials_of(settings)
         connected = await connect_to(settings, credentials, **lanes) if api is None else api
         try:
-            await replica.run(connected)
+            if label is None:
+                await replica.run(connected)
+            else:
+                async with label.written(Requests(connected, seen=measures.request)):
+                    # without an election no other replica leads
+                    label.put(not settings.leader_election.leader_elect)
+                    await replica.run(connected)
         finally:
             if api is None:
                 await connected.aclose()
     finally:
         await pages.stop()
         await verbs.stop()
-
-
-def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
-    """Return the TLS context of the verbs.
-
-    Args:
-        certificate: The file with the certificate and its chain, as PEM.
-        key: The file with its key.
-        authority: The file with the authorities of client certificates. Every client then needs a
-            certificate. None to ask for none.
-
-    Raises:
-        InvalidValueError: A file is absent or malformed, or the key is not that of the certificate.
-    """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        expected = f"a certificate and its key: {error}"
-        raise InvalidValueError("tls", f"{certificate}, {key}", expected) from error
-    if authority is not None:
-        try:
-            context.load_verify_locations(authority)
-        except (OSError, ssl.SSLError) as error:
-            expected = f"certificates of authorities: {error}"
-            raise InvalidValueError("client-ca", str(authority), expected) from error
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context

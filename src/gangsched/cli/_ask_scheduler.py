@@ -1,0 +1,219 @@
+"""How ``kubectl gang`` asks the running scheduler, and what it does if there is no answer.
+
+Rules:
+  R1  by default the scheduler is asked if it is found, within a few seconds. If not, the cluster is
+      listed, which needs nothing of the scheduler;
+  R2  a line on standard error says where an answer came from, or why the scheduler was not asked.
+      Standard output is the answer alone, for programs that read it;
+  R3  what a scheduler answers is read as untrusted input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from attrs import field, frozen
+
+from gangsched._text import printable
+from gangsched.cli._files import BadInputError
+from gangsched.configuration import Settings
+from gangsched.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from gangsched.kubernetes._api import Api
+    from gangsched.kubernetes._ask import Document, RunningScheduler
+    from gangsched.kubernetes._gang_rows import GangRow
+
+__all__ = ["Said", "Show", "add_ask_options", "scheduler_says"]
+
+_PORT: Final = 10259
+_PATIENCE: Final = 5.0
+"""Seconds that the scheduler gets before the cluster is listed instead."""
+_MOST_PORTS: Final = 65_535
+_KINDS: Final = {"gangs": "GangList", "why": "GangList", "queue": "QueueList"}
+_QUEUE: Final[dict[str, tuple[type, ...]]] = {
+    "name": (str,),
+    "gang": (bool,),
+    "place": (int, type(None)),
+    "priority": (int,),
+    "pods": (int,),
+    "needed": (int, type(None)),
+    "age": (int,),
+    "state": (str,),
+}
+
+
+@final
+@frozen
+class Said:
+    """What the running scheduler has answered.
+
+    Attributes:
+        page: The page that was asked.
+        items: The rows.
+        rows: The rows as gangs; empty for a queue.
+    """
+
+    page: str
+    items: list[dict[str, Any]]
+    rows: list[GangRow]
+    _show: Show = field(alias="show")
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether the cluster has to be listed for what would help."""
+        return self.page == "why" and any(row.reason and row.have for row in self.rows)
+
+    def show(self, options: argparse.Namespace) -> None:
+        """Print the answer."""
+        self._show(self, options)
+
+
+Show: TypeAlias = Callable[[Said, argparse.Namespace], None]
+
+
+def add_ask_options(parser: argparse.ArgumentParser, *, page: str, show: Show) -> None:
+    """Add the options of a command that the running scheduler can answer.
+
+    Args:
+        parser: The parser of the command.
+        page: The page that is asked.
+        show: Prints what was answered.
+    """
+    ask = parser.add_argument_group("the running scheduler")
+    ask.add_argument(
+        "--ask-scheduler",
+        choices=("auto", "never", "always"),
+        default="auto",
+        help="whether it is asked; auto: if it is found, otherwise the cluster is listed;"
+        " default: auto",
+    )
+    where = ask.add_mutually_exclusive_group()
+    where.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        help="the Lease that it holds; default: that of --config, or the one named gangsched in"
+        " any namespace",
+    )
+    where.add_argument(
+        "--scheduler-url",
+        metavar="URL",
+        help="where it serves its pages, such as http://127.0.0.1:10259; default: the pod that"
+        " holds the Lease, through the API server",
+    )
+    ask.add_argument(
+        "--scheduler-port",
+        type=int,
+        default=_PORT,
+        metavar="PORT",
+        help=f"the port of its pages in its pod; default: {_PORT}",
+    )
+    parser.set_defaults(page=page, show=show)
+
+
+async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespace) -> Said | None:
+    """Return the answer of the running scheduler; None if the cluster is to be listed.
+
+    Args:
+        api: The API server.
+        settings: The configuration, which names the Lease.
+        options: What the command line says.
+
+    Raises:
+        BadInputError: An option is malformed.
+        NotAnsweredError: It must answer, and does not.
+    """
+    if options.page is None or options.ask_scheduler == "never":
+        return None
+    from gangsched.kubernetes._ask import NotAnsweredError
+
+    scheduler = _scheduler(api, settings, options)
+    must = options.ask_scheduler == "always"
+    if options.watch:
+        if must:
+            raise InvalidValueError("--ask-scheduler", "always", "auto or never, with --watch")
+        return None
+    patience = options.request_timeout if must else min(options.request_timeout, _PATIENCE)
+    try:
+        async with asyncio.timeout(patience):
+            document = await scheduler.ask(options.page, _query(options))
+        said = _read(document, scheduler.where, options)
+    except (NotAnsweredError, TimeoutError) as error:
+        problem = error
+        if isinstance(error, TimeoutError):
+            problem = NotAnsweredError(f"no answer within {patience:.0f} s")
+        if must:
+            raise problem from error
+        print(printable(f"by listing; {problem}"), file=sys.stderr)
+        return None
+    at = printable(str(document.get("at")))
+    print(f"by the scheduler at {printable(scheduler.where)}, {at}", file=sys.stderr)
+    total = document.get("total")
+    if isinstance(total, int) and total > len(said.items):
+        print(f"the first {len(said.items)} of {total}; name a namespace", file=sys.stderr)
+    return said
+
+
+def _scheduler(api: Api, settings: Settings, options: argparse.Namespace) -> RunningScheduler:
+    from gangsched.kubernetes._ask import AtUrl, InPod, is_url
+
+    url: str | None = options.scheduler_url
+    timeout: float = options.request_timeout
+    if url is not None:
+        if not is_url(url):
+            raise BadInputError(f"--scheduler-url: expected http://HOST:PORT, got {url!r}")
+        return AtUrl(url, timeout)
+    if not 0 < options.scheduler_port <= _MOST_PORTS:
+        raise BadInputError(
+            f"--scheduler-port: expected 1 to {_MOST_PORTS}, got {options.scheduler_port}"
+        )
+    lease: tuple[str, str] | None = None
+    if options.lease is not None:
+        namespace, slash, name = options.lease.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise BadInputError(f"--lease: expected NAMESPACE/NAME, got {options.lease!r}")
+        lease = (namespace, name)
+    elif options.config is not None:
+        election = settings.leader_election
+        lease = (election.resource_namespace, election.resource_name)
+    return InPod(api, lease, options.scheduler_port, timeout)
+
+
+def _query(options: argparse.Namespace) -> dict[str, str]:
+    if options.page == "why":
+        name: str = options.group
+        return {"group": name if "/" in name else f"{options.namespace or 'default'}/{name}"}
+    return {} if options.namespace is None else {"namespace": options.namespace}
+
+
+def _read(document: Document, where: str, options: argparse.Namespace) -> Said:
+    """Return an answer as rows.
+
+    Raises:
+        NotAnsweredError: It is malformed, or is that of a scheduler for other pods.
+    """
+    from gangsched.kubernetes._ask import NotAnsweredError, check_answer
+    from gangsched.kubernetes._gang_rows import read_gang_row
+
+    items: list[dict[str, Any]] = check_answer(document, _KINDS[options.page], where)["items"]
+    names = document.get("schedulerNames")
+    for name in options.scheduler or ():
+        if not isinstance(names, list) or name not in names:
+            raise NotAnsweredError(f"{where}: it does not place the pods of {name}")
+    try:
+        if options.page == "queue":
+            for item in items:
+                for field_name, types in _QUEUE.items():
+                    if not isinstance(item.get(field_name), types):
+                        raise InvalidValueError(field_name, item.get(field_name), str(types))
+            return Said(options.page, items, [], options.show)
+        rows = [read_gang_row(item) for item in items]
+    except (InvalidValueError, AttributeError) as error:
+        raise NotAnsweredError(f"{where}: {error}") from error
+    if options.page == "why" and len(rows) != 1:
+        raise NotAnsweredError(f"{where}: expected one gang, got {len(rows)}")
+    return Said(options.page, items, rows, options.show)

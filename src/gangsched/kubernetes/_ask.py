@@ -1,0 +1,264 @@
+"""The running scheduler, found from outside and asked by HTTP.
+
+Theory of operation. The replica that leads is the holder of a Lease. In a pod, the first part of
+the holder's identity is the name of the pod. The API server passes a GET on to a port of that pod,
+by ``pods/proxy``. So a user needs no route to the pod network, and RBAC says which users may ask. A
+scheduler that runs outside of the cluster is asked at an address instead.
+
+Rules:
+  R1  only GET requests are sent;
+  R2  every reason for which there is no answer is a ``NotAnsweredError`` with a sentence. A caller
+      that can list the cluster goes on with that;
+  R3  what was answered is checked before it is used: it comes from a pod of the given name, which
+      need not be a scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias, cast, final
+from urllib.parse import quote, urlencode, urlsplit
+
+from attrs import define, field, frozen
+
+from gangsched._text import printable
+from gangsched.errors import GangschedError
+from gangsched.kubernetes._api import Api, ConnectionLost, Response
+from gangsched.kubernetes._requests import said
+
+__all__ = [
+    "API_VERSION",
+    "LEASE",
+    "AtUrl",
+    "Document",
+    "InPod",
+    "NotAnsweredError",
+    "RunningScheduler",
+    "check_answer",
+    "is_url",
+]
+
+LEASE: Final = "gangsched"
+"""The name of the Lease that is looked for in all namespaces if none is named."""
+API_VERSION: Final = "gangsched.kubectl/v1"
+_LEASES: Final = "/apis/coordination.k8s.io/v1"
+_MOST_BYTES: Final = 32 * 1024 * 1024
+
+Document: TypeAlias = dict[str, Any]
+
+
+@final
+class NotAnsweredError(GangschedError):
+    """The running scheduler could not be asked.
+
+    Attributes:
+        problem: Why there is no answer.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the running scheduler was not asked: {self.problem}"
+
+
+class RunningScheduler(Protocol):
+    """A running scheduler that can be asked."""
+
+    @property
+    def where(self) -> str:
+        """Where it runs, as far as it is known."""
+        ...
+
+    async def ask(self, page: str, query: Mapping[str, str]) -> Document:
+        """Return what a page answers.
+
+        Args:
+            page: The name of the page, such as ``gangs``.
+            query: The query.
+
+        Raises:
+            NotAnsweredError: There is no answer.
+        """
+        ...
+
+
+@final
+@frozen
+class AtUrl:
+    """A scheduler at an address.
+
+    Attributes:
+        url: Where its pages are, such as ``http://127.0.0.1:10259``.
+        timeout: Seconds that an answer may take.
+    """
+
+    url: str
+    timeout: float
+
+    @property
+    def where(self) -> str:
+        """The address."""
+        return self.url
+
+    async def ask(self, page: str, query: Mapping[str, str]) -> Document:
+        """Return what a page answers; see ``RunningScheduler``."""
+        target = _with_query(f"{self.url.rstrip('/')}/{page}", query)
+        return _document(self.url, await asyncio.to_thread(self._get, target))
+
+    def _get(self, target: str) -> Response:
+        try:
+            with urllib.request.urlopen(target, timeout=self.timeout) as answer:
+                return Response(answer.status, body=answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Response(error.code, body=error.read(_MOST_BYTES))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise NotAnsweredError(f"{self.url}: {reason}") from error
+
+
+@final
+@define(eq=False)
+class InPod:
+    """The scheduler that leads, by the pod that holds the Lease.
+
+    Attributes:
+        api: The API server.
+        lease: Namespace and name of the Lease; None for the one named ``gangsched`` in any
+            namespace.
+        port: The port of its pages.
+        timeout: Seconds that one request may take.
+        where: Its pod, as ``namespace/name``, once it is found.
+    """
+
+    api: Api
+    lease: tuple[str, str] | None
+    port: int
+    timeout: float
+    where: str = field(default="", init=False)
+
+    async def ask(self, page: str, query: Mapping[str, str]) -> Document:
+        """Return what a page answers; see ``RunningScheduler``."""
+        namespace, lease, holder = await self._holder()
+        pod = holder.rsplit("_", 2)[0]
+        if "_" not in holder or not pod:
+            raise NotAnsweredError(f"the holder {holder!r} of the Lease {lease} is no pod")
+        response = await self._through(namespace, pod, page, query)
+        if _is_absent(response, pod):
+            namespace = await self._namespace_of(pod)
+            response = await self._through(namespace, pod, page, query)
+        self.where = f"{namespace}/{pod}"
+        return _document(f"pod {self.where}", response)
+
+    async def _holder(self) -> tuple[str, str, str]:
+        """Return the namespace of the Lease, its namespace and name, and its holder."""
+        if self.lease is not None:
+            namespace, name = self.lease
+            path = f"{_LEASES}/namespaces/{quote(namespace, safe='')}/leases"
+            found: list[Document] = [await self._object(f"{path}/{quote(name, safe='')}")]
+        else:
+            name = LEASE
+            chosen = f"fieldSelector=metadata.name%3D{name}"
+            leases = await self._object(f"{_LEASES}/leases?{chosen}")
+            items: list[Document] = leases.get("items", [])
+            found = [each for each in items if each["metadata"]["name"] == name]
+        holders = dict[str, str]()
+        for each in found:
+            metadata, spec = each["metadata"], each.get("spec", dict[str, Any]())
+            if spec.get("holderIdentity"):
+                key = f"{metadata['namespace']}/{metadata['name']}"
+                holders[key] = str(spec["holderIdentity"])
+        if not found:
+            raise NotAnsweredError(f"there is no Lease {name} in any namespace")
+        if not holders:
+            raise NotAnsweredError("nothing holds its Lease")
+        if len(holders) > 1:
+            named = ", ".join(sorted(holders))
+            raise NotAnsweredError(f"there are several Leases: {named}; name one with --lease")
+        ((key, holder),) = holders.items()
+        return key.partition("/")[0], key, holder
+
+    async def _namespace_of(self, pod: str) -> str:
+        """Return the namespace of the only pod of a name; the Lease may be in another one."""
+        chosen = f"fieldSelector=metadata.name%3D{quote(pod, safe='')}"
+        pods = await self._object(f"/api/v1/pods?{chosen}")
+        found: list[str] = [
+            each["metadata"]["namespace"]
+            for each in pods.get("items", ())
+            if each["metadata"]["name"] == pod
+        ]
+        if len(found) != 1:
+            how_many = "no pod" if not found else f"{len(found)} pods"
+            raise NotAnsweredError(
+                f"there is {how_many} with the name {pod}, which holds the Lease"
+            )
+        return found[0]
+
+    async def _through(
+        self, namespace: str, pod: str, page: str, query: Mapping[str, str]
+    ) -> Response:
+        target = f"{quote(namespace, safe='')}/pods/http:{quote(pod, safe='')}:{self.port}"
+        return await self._get(_with_query(f"/api/v1/namespaces/{target}/proxy/{page}", query))
+
+    async def _object(self, path: str) -> Document:
+        response = await self._get(path)
+        if not response.is_success:
+            raise NotAnsweredError(said(response))
+        document: Document = json.loads(response.body)
+        return document
+
+    async def _get(self, path: str) -> Response:
+        try:
+            return await self.api.request("GET", path, timeout=self.timeout)
+        except ConnectionLost as lost:
+            raise NotAnsweredError(lost.problem) from lost
+
+
+def check_answer(document: Document, kind: str, where: str) -> Document:
+    """Return an answer of the expected kind.
+
+    Raises:
+        NotAnsweredError: It is something else.
+    """
+    found = (document.get("apiVersion"), document.get("kind"))
+    if found != (API_VERSION, kind) or not isinstance(document.get("items"), list):
+        raise NotAnsweredError(f"{where}: expected a {kind}, got something else")
+    return document
+
+
+def is_url(text: str) -> bool:
+    """Return whether a scheduler can be asked at an address."""
+    parts = urlsplit(text)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _is_absent(response: Response, pod: str) -> bool:
+    """Return whether the API server has no such pod, unlike a scheduler without such a page."""
+    return response.status == 404 and f'pods "{pod}" not found' in said(response)
+
+
+def _document(where: str, response: Response) -> Document:
+    """Return what a scheduler has answered.
+
+    Raises:
+        NotAnsweredError: It has not answered.
+    """
+    if not response.is_success:
+        raise NotAnsweredError(f"{where}: status {response.status}: {printable(said(response))}")
+    try:
+        document = json.loads(response.body)
+    except ValueError as error:
+        raise NotAnsweredError(f"{where}: expected JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise NotAnsweredError(f"{where}: expected a JSON object")
+    return cast("Document", document)
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path

@@ -1,0 +1,466 @@
+"""Backfill and the plan of the reserved gang: which pods wait for it, what is said, what wakes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    Backfill,
+    Bind,
+    HostPort,
+    LabelSelector,
+    Node,
+    NodeAdded,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectChanged,
+    Pod,
+    PodAdded,
+    PodAffinityTerm,
+    PodDeleted,
+    PodUID,
+    Preemption,
+    Profile,
+    Scheduler,
+    SchedulingUnit,
+    TopologySpreadConstraint,
+    Unschedulable,
+    presets,
+)
+from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim
+from gangsched.coscheduling import Coscheduling
+from gangsched.errors import PluginError
+from gangsched.model import VolumeClaim
+from gangsched.outcomes import SUCCESS, Outcome
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView, NodeView
+from gangsched.testing import make_pod
+from support.backfill_host import EXACT, Host, running
+from support.constrained_worlds import HOST, ZONE
+
+pytestmark = pytest.mark.once("capacity is reserved with the unit group only")
+
+_WEB = LabelSelector({"app": "web"})
+_APART = PodAffinityTerm(topology_key=ZONE, label_selector=_WEB)
+_REASON = "node(s) where the pod would delay the reserved start of pod group default/big"
+
+
+def _zones(*zones: str, policy: Backfill | None = None, host: Host | None = None) -> Host:
+    """Return nodes of size 2 in zones, each full until 100.
+
+    Two pods leave each node then, so that no capacity is withheld for a gang of two.
+    """
+    host = Host(policy) if host is None else host
+    for n, zone in enumerate(zones):
+        labels = {HOST: f"n{n}", ZONE: zone}
+        host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
+        _run(host, _full(f"full-{n}", f"n{n}"), 100)
+        _run(host, Pod(name=f"more-{n}", node_selector={HOST: f"n{n}"}), 100)
+    return host
+
+
+def _full(name: str, node: str) -> Pod:
+    return Pod(name=name, requests={"cpu": 2}, node_selector={HOST: node})
+
+
+def _run(host: Host, pod: Pod, seconds: float | None) -> str | None:
+    """Add a pod, decide, and return its node."""
+    host.tell(PodAdded(running(pod, None if seconds is None else str(seconds))))
+    host.decide()
+    return _node_of(host, pod.name)
+
+
+def _node_of(host: Host, name: str) -> str | None:
+    found = host.cluster.pod(PodUID(f"default/{name}"))
+    return None if found is None else found.node_name
+
+
+def _gang(host: Host, count: int = 2, **constraints: Any) -> None:
+    for n in range(count):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=count)
+        labels = {**pod.labels, "app": "web"}
+        _run(host, evolve(pod, labels=labels, **constraints), 10)
+    assert host.reservation.group == "default/big"
+
+
+def _plain(name: str, app: str = "", **constraints: Any) -> Pod:
+    """Return a pod that asks for no capacity."""
+    return Pod(name=name, labels={"app": app} if app else {}, **constraints)
+
+
+# what is in the way -----------------------------------------------------------------------------
+
+
+def test_pod_that_matches_the_anti_affinity_of_the_gang_waits() -> None:
+    host = _zones("a", "b")
+    _gang(host, pod_anti_affinity=[_APART])
+    assert _run(host, _plain("long", "web"), 500) is None
+    assert _run(host, _plain("short", "web"), 50) is not None
+    assert _run(host, _plain("other", "db"), 500) is not None
+
+
+def test_pod_whose_own_anti_affinity_is_about_a_plain_gang_waits() -> None:
+    host = _zones("a", "b", "c")
+    _gang(host)
+    (free,) = {"n0", "n1", "n2"} - set(host.reservation.nodes)
+    long = _plain("long", "db", pod_anti_affinity=[_APART])
+    planned = host.reservation.nodes[0]
+    assert _run(host, evolve(long, node_selector={HOST: planned}), 500) is None
+    assert _run(host, evolve(long, name="free", uid=PodUID("default/free")), 500) == free
+
+
+def test_pod_is_placed_in_a_zone_where_no_member_is_planned() -> None:
+    host = _zones("a", "b", "c")
+    _gang(host, pod_anti_affinity=[_APART])
+    (zone,) = {"n0", "n1", "n2"} - set(host.reservation.nodes)
+    assert _run(host, _plain("long", "web"), 500) == zone
+
+
+def test_pod_that_would_fill_a_domain_of_the_spread_waits_until_the_gang_has_started() -> None:
+    host = _zones("a", "b")
+    spread = TopologySpreadConstraint(max_skew=1, topology_key=ZONE, label_selector=_WEB)
+    _gang(host, count=3, topology_spread_constraints=[spread])
+    # 2 and 1 are planned: in one of the zones one more pod is one too many
+    found = [
+        _run(host, _plain(f"in-{zone}", "web", node_selector={ZONE: zone}), 500) for zone in "ab"
+    ]
+    assert found.count(None) == 1
+    host.now = 100
+    host.end("full-0", "full-1")
+    host.at(100)
+    assert _node_of(host, "big-0") is not None
+
+
+def test_pods_that_will_have_left_do_not_count_against_a_pod() -> None:
+    host = _zones("a", "b")
+    _run(host, _plain("old", "web", node_selector={ZONE: "a"}), 100)
+    # with five zones as a minimum, the smallest count is 0, so a zone takes two pods
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=3, topology_spread_constraints=[spread])
+    found = [
+        _run(host, _plain(f"{n}-in-{zone}", "web", node_selector={ZONE: zone}), 500)
+        for zone in "ab"
+        for n in range(2)
+    ]
+    # three of the four places are planned, whatever runs until then
+    assert found.count(None) == 3
+
+
+def test_pod_that_is_backfilled_does_not_count_against_the_next_one() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    spread = TopologySpreadConstraint(
+        max_skew=3, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=1, topology_spread_constraints=[spread])
+    assert _run(host, _plain("asks", "web"), 500) == "n0"
+    assert [_run(host, _plain(f"short-{n}", "web"), 50) for n in range(3)] == ["n0"] * 3
+    assert _run(host, _plain("long", "web"), 500) == "n0"
+    assert _run(host, _plain("more", "web"), 500) is None
+
+
+def _side(host: Host, count: int) -> list[str | None]:
+    """Add a gang of pods with the label that lasts too long; return their nodes."""
+    for n in range(count):
+        pod = make_pod(f"side-{n}", group="side", min_available=count)
+        pod = evolve(pod, labels={**pod.labels, "app": "web"}, requests={})
+        host.tell(PodAdded(running(pod, "500")))
+    host.decide()
+    return [_node_of(host, f"side-{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize(("zones", "found"), [("ab", [None, None]), ("abc", ["n2", "n2"])])
+def test_plain_gang_is_placed_only_where_no_member_of_the_reserved_gang_is_planned(
+    zones: str, found: list[str | None]
+) -> None:
+    host = _zones(*zones)
+    only = [NodeSelectorTerm([NodeSelectorRequirement(ZONE, "In", ["a", "b"])])]
+    _gang(host, pod_anti_affinity=[_APART], affinity=only)
+    assert _side(host, 2) == found
+
+
+def test_members_that_are_in_the_way_only_together_are_not_placed_together() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    _gang(host, count=1, topology_spread_constraints=[spread])
+    assert _side(host, 2) == [None, None]
+    assert _run(host, _plain("alone", "web"), 500) == "n0"
+
+
+def test_pods_that_differ_in_labels_only_are_asked_about_one_by_one() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    by_host = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "db"}))
+    _gang(host, count=1, pod_anti_affinity=[_APART, by_host])
+    host.tell(PodAdded(running(_plain("web", "web"), "500")))
+    assert _run(host, _plain("db", "db"), 500) == "n9"
+    assert _node_of(host, "web") is None
+
+
+def test_member_with_a_constraint_may_start_before_a_member_without() -> None:
+    """The plan has the plain member first; the other order is valid with one more pod."""
+    host = _zones("a")
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    for n, constraints in enumerate(([], [spread])):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=2)
+        labels = {**pod.labels, "app": "web"}
+        _run(host, evolve(pod, labels=labels, topology_spread_constraints=constraints), 10)
+    assert _run(host, _plain("long", "web"), 500) == "n0"
+    assert _run(host, _plain("more", "web"), 500) is None
+
+
+def test_first_pod_of_an_affinity_group_may_not_pin_a_gang_to_another_zone() -> None:
+    """The gang may start anywhere while no pod matches its affinity; then only beside that pod."""
+    host = Host()
+    for n, (zone, cpu) in enumerate((("a", 2), ("b", 1))):
+        labels = {HOST: f"n{n}", ZONE: zone}
+        host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, _full("full", "n0"), 100)
+    _gang(host, pod_affinity=[_APART])
+    assert host.reservation.nodes == ("n0",)
+    assert _run(host, _plain("wrong", "web", node_selector={ZONE: "b"}), 500) is None
+    assert _run(host, _plain("right", "web", node_selector={ZONE: "a"}), 500) == "n0"
+    # from now on the gang has company, so one more pod is in the way of nothing
+    host.at(1)
+    assert _node_of(host, "wrong") == "n1"
+
+
+def test_pod_with_the_claim_that_only_one_pod_may_use_waits() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    claim = PersistentVolumeClaim(
+        name="data", volume="v", bound=True, access_modes=["ReadWriteOncePod"]
+    )
+    host.tell(ObjectChanged(claim))
+    host.tell(ObjectChanged(PersistentVolume(name="v", claim="default/data")))
+    uses = [VolumeClaim("data")]
+    _gang(host, count=1, volume_claims=uses)
+    assert _run(host, _plain("long", "db", volume_claims=uses), 500) is None
+
+
+# what is said, and what wakes -------------------------------------------------------------------
+
+
+def _with_port(host: Host | None = None) -> Host:
+    host = _zones("a", host=host)
+    pod = make_pod("big-0", cpu=1, group="big", min_available=2)
+    _run(host, evolve(pod, host_ports=[HostPort(80)]), 10)
+    _run(host, make_pod("big-1", cpu=1, group="big", min_available=2), 10)
+    assert _run(host, _plain("long", host_ports=[HostPort(80)]), 500) is None
+    return host
+
+
+def test_why_names_the_gang_with_the_reservation() -> None:
+    host = _with_port()
+    assert _REASON in str(host.scheduler.why(PodUID("default/long")))
+    assert f"0/1 nodes are available: 1 {_REASON}" in str(
+        host.scheduler.why(PodUID("default/long"))
+    )
+
+
+def test_pod_that_waits_is_woken_when_the_gang_with_the_reservation_leaves() -> None:
+    host = _with_port()
+    host.end("big-0")
+    host.decide()
+    host.at(1)  # the end of its backoff
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_woken_when_the_gang_has_started_and_ended() -> None:
+    host = _with_port()
+    host.now = 100
+    host.end("full-0")
+    host.at(100)
+    assert _node_of(host, "big-0") == "n0"
+    assert _node_of(host, "long") is None  # the port is taken now
+    host.now = 110
+    host.end("big-0", "big-1")
+    host.at(110)
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_woken_when_the_reservation_moves_to_another_node() -> None:
+    host = _with_port()
+    labels = {HOST: "n9", ZONE: "z"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
+    host.decide()
+    assert _node_of(host, "big-0") == "n9"
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_not_tried_again_without_an_event() -> None:
+    host = _with_port()
+    known = len(host.effects)
+    for now in (1, 2, 3):
+        assert host.scheduler.next_deadline() is None or host.at(now) == []
+    assert len(host.effects) == known
+
+
+def test_pod_that_ends_in_time_is_not_blocked_behind_a_pod_that_waits() -> None:
+    host = _with_port()
+    assert _run(host, _plain("short", host_ports=[HostPort(80)]), 50) == "n0"
+
+
+def test_restored_scheduler_holds_the_pod_and_wakes_it() -> None:
+    host = _with_port()
+    data = json.loads(json.dumps(host.scheduler.snapshot()))
+    host.scheduler = host.make()
+    host.scheduler.restore(data)
+    host.scheduler._check()
+    assert host.decide() == []
+    assert _run(host, _plain("more", host_ports=[HostPort(80)]), 500) is None
+    assert _run(host, _plain("short", host_ports=[HostPort(80)]), 50) == "n0"
+    host.end("big-0", "short")
+    host.decide()
+    assert _node_of(host, "long") == "n0"
+
+
+def test_what_if_holds_the_pod_and_changes_nothing() -> None:
+    host = _with_port()
+    more = running(_plain("more", host_ports=[HostPort(80)]), "500")
+    assert not [e for e in host.scheduler.what_if(PodAdded(more)).effects if isinstance(e, Bind)]
+    gone = host.scheduler.what_if(PodDeleted(PodUID("default/big-0")), until=1)
+    assert [e.uid for e in gone.effects if isinstance(e, Bind)] == ["default/long"]
+    assert host.decide() == []
+
+
+def test_pod_of_a_higher_priority_takes_the_port_and_moves_the_reservation() -> None:
+    host = _with_port()
+    port = [HostPort(80)]
+    assert _run(host, _plain("urgent", host_ports=port, priority=9), 500) == "n0"
+    assert host.reservation.starts_at == 500
+
+
+def test_drained_nodes_are_kept_free_of_pods_in_the_way_elsewhere_in_the_zone() -> None:
+    host = Host(Backfill())
+    for name, cpu in (("n0", 2), ("n1", 1)):
+        labels = {HOST: name, ZONE: "a"}
+        host.tell(NodeAdded(Node(name=name, allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, _full("full", "n0"), None)
+    for n in range(2):
+        pod = evolve(make_pod(f"big-{n}", cpu=1, group="big", min_available=2))
+        term = PodAffinityTerm(topology_key=ZONE, label_selector=LabelSelector({"app": "db"}))
+        _run(host, evolve(pod, pod_anti_affinity=[term]), None)
+    assert host.reservation.starts_at is None
+    assert _run(host, _plain("db", "db", node_selector={HOST: "n1"}), None) is None
+    assert _run(host, _plain("any", "any", node_selector={HOST: "n1"}), None) == "n1"
+
+
+def test_pods_on_drained_nodes_do_not_count_against_a_pod() -> None:
+    host = Host(Backfill(least_members=1))
+    for name, cpu in (("n0", 2), ("n1", 1)):
+        labels = {HOST: name, ZONE: "a"}
+        host.tell(NodeAdded(Node(name=name, allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, evolve(_full("full", "n0"), labels={"app": "web"}), None)
+    spread = TopologySpreadConstraint(
+        max_skew=2, topology_key=ZONE, label_selector=_WEB, min_domains=5
+    )
+    pod = make_pod("big-0", cpu=2, group="big", min_available=1)
+    pod = evolve(pod, labels={**pod.labels, "app": "web"}, topology_spread_constraints=[spread])
+    _run(host, pod, None)
+    assert host.reservation.nodes == ("n0",)
+    assert _run(host, _plain("long", "web", node_selector={HOST: "n1"}), None) == "n1"
+    assert _run(host, _plain("more", "web", node_selector={HOST: "n1"}), None) is None
+
+
+def test_pod_of_a_higher_priority_in_the_way_moves_the_reservation_from_any_node() -> None:
+    host = _zones("a", policy=Backfill(EXACT, least_members=1))
+    labels = {HOST: "n9", ZONE: "a"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"pods": 9}, labels=labels)))
+    _gang(host, count=1, pod_anti_affinity=[_APART])
+    urgent = _plain("urgent", "web", priority=9, node_selector={HOST: "n9"})
+    assert _run(host, urgent, 500) == "n9"
+    assert host.reservation.starts_at == 500
+
+
+def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
+    class _Host(Host):
+        def make(self) -> Scheduler:
+            return presets.gang(self.cluster, backfill=self.policy, preemption=Preemption())
+
+    host = _with_port(_Host())
+    more = _plain("more", host_ports=[HostPort(80)])
+    assert _run(host, more, 500) is None
+    assert _node_of(host, "full-0") == "n0"
+    assert host.reservation.starts_at == 100
+
+
+# plugins that do not say which pods are in the way ------------------------------------------------
+
+
+class _Alone:
+    """Accepts a pod with the label only on a node without other pods with the label."""
+
+    name = "Alone"
+
+    def pod_signature(self, pod: Pod) -> str | None:
+        return pod.labels.get("alone")
+
+    def node_signature(self, node: NodeView) -> None:
+        return None
+
+    def reads_pods(self, pod: Pod) -> bool:
+        return "alone" in pod.labels
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        taken = "alone" in pod.labels and any("alone" in other.labels for other in node.pods)
+        return Unschedulable("taken") if taken else SUCCESS
+
+
+class _Says(_Alone):
+    """The same, and says where other pods are in the way."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+def _with_plugin(plugin: Any) -> Host:
+    class _Host(Host):
+        def make(self) -> Scheduler:
+            profile = Profile(Coscheduling(), NodeResources(), plugin, DefaultBinder())
+            return Scheduler(self.cluster, profile, unit=SchedulingUnit.GROUP, backfill=self.policy)
+
+    host = _Host(n0=2)
+    _run(host, make_pod("full", cpu=2), 100)
+    for n in range(2):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=2)
+        labels = {**pod.labels} if n else {**pod.labels, "alone": "yes"}
+        _run(host, evolve(pod, labels=labels), 10)
+    assert host.reservation.starts_at == 100
+    return host
+
+
+def test_any_pod_is_asked_about_if_a_plugin_does_not_say_which_are_in_the_way() -> None:
+    host = _with_plugin(_Alone())
+    assert _run(host, Pod(name="long", labels={"alone": "yes"}), 500) is None
+    assert _run(host, Pod(name="plain"), 500) == "n0"
+
+
+def test_plugin_that_says_that_no_pod_is_in_the_way_is_believed() -> None:
+    host = _with_plugin(_Says(()))
+    assert _run(host, Pod(name="long", labels={"alone": "yes"}), 500) == "n0"
+
+
+@pytest.mark.parametrize("answer", ["zone", 7, [1], ValueError("no")])
+def test_plugin_that_misbehaves_is_named_and_the_pod_is_asked_about(answer: object) -> None:
+    host = _with_plugin(_Says(answer))
+    host.tell(PodAdded(running(Pod(name="long", labels={"alone": "yes"}), "500")))
+    with pytest.raises(PluginError, match=r"Alone.*hindered_within"):
+        host.decide()
+    assert _node_of(host, "long") is None
+    host.scheduler._check()

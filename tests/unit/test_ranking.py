@@ -1,0 +1,116 @@
+"""Classes of nodes are read by rank and first node, however they were added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gangsched.errors import InternalError
+from gangsched.framework.nodes.node_class import NodeClass, Snapshot
+from gangsched.framework.nodes.ranking import Ranking
+from gangsched.model import Node, NodeName
+
+SAMPLE = Snapshot(Node(name=NodeName("n")), {}, 0)
+RANKS = st.integers(-3, 3)
+
+
+class RankingMachine(RuleBasedStateMachine):
+    """A ranking beside the list of what it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = 0
+        self.has: list[tuple[int, int, NodeClass]] = []
+        self.ranking = Ranking(())
+
+    def _new(self) -> tuple[int, NodeClass]:
+        self.made += 1
+        # the first nodes are not in the order of arrival
+        return self.made * 7 % 101 + 101 * (self.made // 101), NodeClass(None, self.made, SAMPLE)
+
+    @rule(ranks=st.lists(RANKS, max_size=8))
+    def start_anew(self, ranks: list[int]) -> None:
+        self.has = [(rank, *self._new()) for rank in ranks]
+        self.ranking = Ranking(iter(self.has))
+
+    @rule(rank=RANKS)
+    def add(self, rank: int) -> None:
+        first, given = self._new()
+        self.has.append((rank, first, given))
+        self.ranking.move(rank, -1, first, given)
+
+    @precondition(lambda self: self.has)
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        rank, first, given = self.has.pop(data.draw(st.integers(0, len(self.has) - 1)))
+        self.ranking.move(rank, first, -1, given)
+
+    @precondition(lambda self: self.has)
+    @rule(data=st.data())
+    def have_another_first_node(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, len(self.has) - 1))
+        rank, before, given = self.has[place]
+        first, _class = self._new()
+        self.has[place] = (rank, first, given)
+        self.ranking.move(rank, before, first, given)
+
+    def _wanted(self) -> list[tuple[int, NodeClass]]:
+        return [(rank, given) for rank, _first, given in sorted(self.has, key=lambda e: e[:2])]
+
+    @rule()
+    def read_the_first(self) -> None:
+        wanted = self._wanted()
+        assert self.ranking.first() is (wanted[0][1] if wanted else None)
+
+    @rule(rank=RANKS)
+    def read_from_a_rank(self, rank: int) -> None:
+        wanted = self._wanted()
+        position = self.ranking.position(rank)
+        found = list(self.ranking.since(position))
+        assert found == [each for each in wanted if each[0] >= rank]
+        backwards = list(self.ranking.before(position))
+        levels = sorted({each[0] for each in wanted if each[0] < rank}, reverse=True)
+        assert backwards == [each for level in levels for each in wanted if each[0] == level]
+
+    @rule()
+    def read_all(self) -> None:
+        assert list(self.ranking) == self._wanted()
+
+    @invariant()
+    def is_sound(self) -> None:
+        self.ranking._check()
+
+
+TestRankingMachine = RankingMachine.TestCase
+
+
+def lose_a_rank(ranking: Ranking) -> None:
+    ranking._ranks.pop()
+
+
+def keep_an_empty_level(ranking: Ranking) -> None:
+    ranking._levels[0].clear()
+
+
+def put_in_disorder(ranking: Ranking) -> None:
+    ranking._levels[0].reverse()
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "says"),
+    [
+        (lose_a_rank, "are not those of the levels"),
+        (keep_an_empty_level, "a level of nodes is empty"),
+        (put_in_disorder, "the nodes of rank 0 are not in order"),
+    ],
+)
+def test_check_sees_a_ranking_that_drifted(sabotage: Callable[[Ranking], None], says: str) -> None:
+    ranking = Ranking((rank, n, NodeClass(None, n, SAMPLE)) for n, rank in enumerate([0, 1, 0]))
+    assert [rank for rank, _given in ranking] == [0, 0, 1]
+    ranking._check()
+    sabotage(ranking)
+    with pytest.raises(InternalError, match=says):
+        ranking._check()
