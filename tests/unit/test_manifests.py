@@ -33,7 +33,7 @@ from gangsched.model import (
     Topology,
 )
 from gangsched.simulation.manifests import ParsedManifests, PriorityClasses, load_manifests
-from gangsched.simulation.workload import RUN_SECONDS, Workload, run_seconds
+from gangsched.simulation.workload import RUN_SECONDS, OwnerDeleted, Workload, run_seconds
 
 HEAD = "f.yaml: document 1: "
 
@@ -43,7 +43,8 @@ def _load(text: str, **more: Any) -> Workload:
 
 
 def _events(workload: Workload) -> list[Event]:
-    return [arrival.event for arrival in workload.arrivals]
+    events = (arrival.event for arrival in workload.arrivals)
+    return [event for event in events if not isinstance(event, OwnerDeleted)]
 
 
 def _dump(*documents: dict[str, Any]) -> str:
