@@ -8,8 +8,8 @@ Rules:
   R2  the other pending members of its gang get the reason of the gang. They are told only if it is
       another than they were told last: a gang that keeps failing for one reason is told once;
   R3  late members that stand behind one like them, which was tried, get its reason. They are told
-      only if it differs in more than numbers of nodes: with each of many nodes, one of them is
-      placed, and the number of nodes changes for all others;
+      only if it differs in more than numbers of nodes. Each node that takes one of them changes
+      these numbers for all others;
   R4  the members of an incomplete gang get a reason without counts. So a member that arrives is
       told, and the members before it are not told again. O(1) for each member that arrives.
 """
