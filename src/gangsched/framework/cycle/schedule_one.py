@@ -344,10 +344,9 @@ def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: st
     one that failed stands for all of them. Otherwise each late member that arrives would cost a
     cycle for each one that waits.
     """
-    entity = member.entity
-    for pod in entity.pending:
-        like = pods.members[pod.uid]
-        if like.pod_class is member.pod_class and like is not member:
-            entity.mark_tried(pod.uid)
-            if like.told != reason:
-                notices.tell_unschedulable(call, like, reason)
+    entity, pod_class = member.entity, member.pod_class
+    members = [pods.members[pod.uid] for pod in entity.pending]
+    alike = [each for each in members if each.pod_class is pod_class and each is not member]
+    for like in alike:
+        entity.mark_tried(like.pod.uid)
+    notices.tell_like_members(call, alike, reason)

@@ -7,14 +7,19 @@ Rules:
   R1  a pod that was tried itself is told after each try, with its own reason;
   R2  the other pending members of its gang get the reason of the gang. They are told only if it is
       another than they were told last: a gang that keeps failing for one reason is told once;
-  R3  the members of an incomplete gang get a reason without counts. So a member that arrives is
+  R3  late members that stand behind one like them, which was tried, get its reason. They are told
+      only if it differs in more than numbers of nodes. Each node that takes one of them changes
+      these numbers for all others;
+  R4  the members of an incomplete gang get a reason without counts. So a member that arrives is
       told, and the members before it are not told again. O(1) for each member that arrives.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 from operator import attrgetter
+from typing import Final
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.events import PodUnschedulable
@@ -27,6 +32,7 @@ __all__ = [
     "incomplete",
     "over_quota",
     "tell_gang",
+    "tell_like_members",
     "tell_unadmitted",
     "tell_unschedulable",
     "untried",
@@ -34,11 +40,30 @@ __all__ = [
 
 _arrival = attrgetter("seq")
 
+_COUNT: Final = re.compile(r"(^0/|: |, )\d+(?= )")
+"""The numbers of nodes in a reason such as ``0/5 nodes are available: 5 Insufficient cpu.``"""
+
 
 def tell_unschedulable(call: CurrentCall, member: Member, reason: str) -> None:
     """Post why a pod that was tried is not placed. O(1)."""
     member.reason = member.told = reason
     call.out.append(PodUnschedulable(member.pod.uid, reason))
+
+
+def tell_like_members(call: CurrentCall, members: Iterable[Member], reason: str) -> None:
+    """Tell late members the reason of one like them; see R3. O(members)."""
+    same: dict[str, bool] = {reason: True}
+    for member in members:
+        told = member.told
+        is_same = same.get(told)
+        if is_same is None:
+            is_same = same[told] = _without_counts(told) == _without_counts(reason)
+        if not is_same:
+            tell_unschedulable(call, member, reason)
+
+
+def _without_counts(reason: str) -> str:
+    return _COUNT.sub(r"\1", reason)
 
 
 def incomplete(key: GroupKey) -> str:

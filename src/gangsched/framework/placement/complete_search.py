@@ -110,10 +110,10 @@ class Task:
         return self.budget - (self.work.steps - self.begun)
 
     def met(self, plan: Plan) -> bool:
-        """Return whether a plan has enough members. O(asks x members), O(1) for a single ask."""
+        """Return whether a plan has enough members. O(asks + members), O(1) for a single ask."""
         if len(self.asks) == 1 and not self.shared:
             return len(plan.placed) >= self.asks[0].count
-        return all(plan.count(ask) >= ask.count for ask in self.asks)
+        return plan.meets(self.asks)
 
     def part(self, group: GroupKey) -> Task:
         """Return the part of the task that concerns one group."""

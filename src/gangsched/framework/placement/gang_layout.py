@@ -78,7 +78,7 @@ def plan_gang(
         kept = nominator.plan(state, entity, ready_members, cycles, now=now)
         if (
             kept is not None
-            and all(kept.count(each) >= each.count for each in asked)
+            and kept.meets(asked)
             and choose_node.accepts_all(state.settings, state.nodes, kept.placed, cycles)
         ):
             return kept, refused, cycles

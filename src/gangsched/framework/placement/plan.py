@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias, final
 
@@ -31,6 +31,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
+from gangsched.model import GroupKey
 
 __all__ = ["Domain", "Plan"]
 
@@ -114,12 +115,15 @@ class Plan:
         """Return the class of a touched node after its planned members. O(1)."""
         return self._at[index]
 
-    def count(self, ask: RoleCount) -> int:
-        """Return how many planned members count for a number that is asked for. O(members)."""
-        return sum(
-            member.group is not None and ask.covers(member.group.key, member.role)
-            for member, _index in self.placed
-        )
+    def meets(self, asks: Iterable[RoleCount]) -> bool:
+        """Return whether enough members are planned for each number. O(members + asks)."""
+        counts: dict[tuple[GroupKey | None, str | None], int] = {}
+        for member, _index in self.placed:
+            if member.group is not None:
+                for role in {None, member.role}:
+                    key = (member.group.key, role)
+                    counts[key] = counts.get(key, 0) + 1
+        return all(counts.get((ask.group, ask.role), 0) >= ask.count for ask in asks)
 
     def within(self, domain: Domain | None) -> Plan:
         """Return a copy that continues in another domain. O(members)."""

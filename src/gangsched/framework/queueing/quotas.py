@@ -47,9 +47,11 @@ def charge_running(pods: Pods, info: PodGroupInfo) -> None:
 def give_back(pods: Pods, info: PodGroupInfo) -> bool:
     """Return the charge of a group that has ended or cannot start; return whether it had one.
 
-    Runtime complexity: O(groups of its bundle).
+    Runtime complexity: O(1) without quotas, else O(groups of its bundle).
     """
     ledger = pods.quotas
+    if not ledger.is_used:
+        return False
     if not info.unscheduled:
         ledger.stop_waiting(info.key)
     if pods.restarts.is_held(info.key):
