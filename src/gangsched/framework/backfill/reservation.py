@@ -24,8 +24,8 @@ Theory of operation
     capacity: the gang when nodes gain capacity, and one exempt entity when no other is active.
 
 Rules:
-  R1  an entity that is not exempt sees the nodes without the reserved capacity, and its pods are
-      not placed where they break the plan; an exempt one sees all free capacity;
+  R1  an entity that is not exempt sees the nodes without the reserved capacity. Its pods are not
+      placed where they break the plan. An exempt one sees all free capacity;
   R2  the expected start moves to a later instant only for an event: a wrong run time, a changed
       node, the gang itself, or a gang that outranks it. Admitting a pod never moves it;
   R3  an exempt entity that fits with all capacity is tried after every other active entity;

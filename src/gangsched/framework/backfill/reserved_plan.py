@@ -37,7 +37,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
 from gangsched.framework.placement.tentative import Tentative
-from gangsched.framework.runtime import calls, extension_points, pod_readers, signatures
+from gangsched.framework.runtime import calls, extension_points, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall
@@ -166,7 +166,9 @@ class ReservedPlan:
             if found:
                 keys.update(found)
                 hits.append(n)
-        for term in signatures.carried(self._settings.profile, pod):
+        known = self._pods.members.get(pod.uid)
+        # those of its class: they were asked for when the pod was read, so no plugin can raise here
+        for term in () if known is None else known.pod_class.carried:
             if term.weight is None and any(term.pods.may_match(*each) for each in self._labels):
                 keys.add(term.topology_key)
         if not keys and not anywhere:
