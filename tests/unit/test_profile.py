@@ -157,7 +157,7 @@ def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
         plugin("Reading", "score", "node_signature", "labels_read"),
     ]
     profile = Profile(SORT, *judges, BIND)
-    assert profile.parts == {id(judges[0]): (0, False), id(judges[2]): (2, True)}
+    assert profile.parts == {id(judges[0]): (0, False, False), id(judges[2]): (2, True, False)}
     assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}
 
 

@@ -40,7 +40,6 @@ def row(name: str = "train", **given: Any) -> Document:
         "priority": 0,
         "api": "scheduling.k8s.io/v1alpha2",
         "message": "",
-        "restarts": 0,
         "age": 7,
         "nodes": [],
         **given,
