@@ -150,14 +150,14 @@ def test_pods_are_evaluated_singly_when_a_plugin_has_no_signature(point: str) ->
 
 
 def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
-    """A plugin that bounds the pods of a node distinguishes every node."""
+    """A plugin that bounds the pods of a node distinguishes every node; pods change each part."""
     judges = [
         plugin("First", "filter", "node_signature"),
         plugin("Bounding", "filter", "node_signature", "headroom"),
         plugin("Reading", "score", "node_signature", "labels_read"),
     ]
     profile = Profile(SORT, *judges, BIND)
-    assert profile.parts == {id(judges[0]): (0, False, False), id(judges[2]): (2, True, False)}
+    assert profile.parts == {id(judges[0]): (0, False, True), id(judges[2]): (2, True, True)}
     assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}
 
 
