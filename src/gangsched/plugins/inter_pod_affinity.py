@@ -125,8 +125,8 @@ class InterPodAffinity:
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
         """Return the keys of the anti-affinity terms that *other* may match.
 
-        A pod that matches the affinity terms of *pod* is in the way on any node if *pod* may be the
-        first of its group: then *pod* is accepted beside it only.
+        A pod that matches the affinity terms of *pod* may be in the way on any node. If *pod* may
+        be the first of its group, it is accepted only beside that pod.
         """
         if pod.pod_affinity and all(
             _may_match(pod, term, one) for term in pod.pod_affinity for one in (pod, other)

@@ -2,26 +2,26 @@
 
 Theory of operation
     The reservation has a plan: which members go to which nodes at the expected start. Capacity is
-    withheld for it. A pod may break the plan in other ways: it takes a host port, matches the
-    anti-affinity of a member, keeps the members away by its own anti-affinity, fills a domain of a
-    spread constraint, or uses a volume.
+    withheld for it. A pod may break the plan in other ways: it takes a host port, or matches the
+    anti-affinity of a member. Its own anti-affinity may keep the members away, it may fill a domain
+    of a spread constraint, and it may use a volume.
 
     1. ``concern``: most pods cannot be in the way. The plugins that read pods for a member say
        where another pod would be (``HinderedBy``), and the carried terms of the pod are compared
        with the members. A gang without constraints is asked about pods with such terms only.
     2. A node in none of these domains is accepted at once.
-    3. For any other node the start is carried out on a view of the nodes: without the pods that
-       will have left, with the pod, and with one member after another on its planned node. The
+    3. For any other node the start is carried out on a view of the nodes without the pods that
+       will have left. It has the pod, and one member after another on its planned node. The
        plugins that read pods are asked before each of them. Some orders of the members are valid
        and others are not: one that is refused is tried after the others, and then before them.
 
 Rules:
-  R1  if the members were accepted in some order that was tried, the plan is valid: the gang can
+  R1  if the members were accepted in some order that was tried, the plan is valid. The gang can
       start by then, since at the expected start the search is over all orders and nodes;
   R2  a pod that will have left by then is in the way of no member, and helps none;
   R3  what is refused is refused until the reservation moves, or pods on nodes change;
   R4  what a plugin raises while it is asked for ``concern`` is raised at the end of the call, and
-      the pod counts as being in the way: the answer is needed in steps that cannot stop half-way.
+      the pod counts as being in the way. The answer is needed in steps that cannot stop half-way.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ from gangsched.framework.lifecycle.entity_outcomes import (
 from gangsched.framework.lifecycle.transition import (
     apply_verdict,
     readmit,
+    still_fails,
     transition,
 )
 from gangsched.framework.placement import choose_node, nominator, topology
@@ -64,23 +65,17 @@ def run(state: State, *, now: float) -> bool:
     """Run one scheduling cycle; return False if there was no entity to try."""
     while (entity := _next_entity(state, now=now)) is not None:
         if state.reservations.backfill.reservation is None:
-            if _try_entity(state, entity, now=now):
+            if not still_fails(state, entity, now=now):
+                _run_cycle(state, entity, now=now)
                 return True
-        else:
-            with reservation.turn(state, entity, now=now):
-                if _try_entity(state, entity, now=now):
-                    return True
-            if state.queue.head() is None:
-                reservation.look(state, now=now)  # an exempt entity may be next
+            continue
+        with reservation.turn(state, entity, now=now):
+            if not still_fails(state, entity, now=now):
+                _run_cycle(state, entity, now=now)
+                return True
+        if state.queue.head() is None:
+            reservation.look(state, now=now)  # an exempt entity may be next
     return False
-
-
-def _try_entity(state: State, entity: QueuedEntity, *, now: float) -> bool:
-    """Run the cycle of an entity, unless it is known to fail; return whether it was run."""
-    if requeue.still_fails(state, entity, now=now):
-        return False
-    _run_cycle(state, entity, now=now)
-    return True
 
 
 def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:

@@ -47,6 +47,7 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.lifecycle import (
     assume,
     group_attempt,
@@ -74,7 +75,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
-__all__ = ["apply_verdict", "give_way", "readmit", "transition"]
+__all__ = ["apply_verdict", "give_way", "readmit", "still_fails", "transition"]
 
 
 def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: float) -> None:
@@ -147,6 +148,33 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
     if isinstance(denied, Unschedulable):
         _not_admitted(state, entity, denied, now=now)
         return False
+    return True
+
+
+def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
+    """Return whether the next entity cannot fit by now; then it is parked again without a cycle.
+
+    An event opened the queue of its class, and others have taken the capacity since. A cycle would
+    find no node, as the one before did. No backoff begins and nothing is posted, as if the event
+    had not helped. An entity that holds nodes or has reserved capacity is always tried. So is every
+    pod with the unit ``pod``, whose attempts are those of kube-scheduler. O(pod classes) as a rule.
+    """
+    asked = entity.equivalence_class
+    if entity.refused_at < 0 or asked is None or state.settings.unit is SchedulingUnit.POD:
+        return False  # its last failure was not for lack of a node, or no event has requeued it
+    info = entity.group
+    if entity.is_under_way or entity.seq in state.reservations.nominations:
+        return False
+    if info is not None and info.key in state.attempts.waiting_since:
+        return False
+    if requeue.may_fit(state, asked, now=now):
+        return False
+    nodes, pods, call = state.nodes, state.pods, state.call
+    if equivalence.class_of(state.settings, nodes, pods, call, entity) != asked:
+        return False  # it has changed since it was parked
+    step = state.attempts.tick()
+    state.reservations.backfill.note_still_fails(asked, step, nodes)
+    state.queue.park(entity, equivalence_class=asked, step=step, now=now)
     return True
 
 

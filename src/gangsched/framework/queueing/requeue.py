@@ -62,7 +62,6 @@ __all__ = [
     "pods_changed",
     "may_preempt_others",
     "reopen",
-    "still_fails",
     "note_entity_event",
     "undo_try",
 ]
@@ -249,33 +248,6 @@ def may_fit(
         if role:
             lacking[role] -= min(count, pod_class.headroom)
     return matters and needed <= 0 and all(count <= 0 for count in lacking.values())
-
-
-def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
-    """Park the next entity again if its class cannot fit by now; return whether it was.
-
-    An event opened the queue of its class, and other entities have taken the capacity since. A
-    cycle would find no node, as the cycle before did. Nothing is posted and no backoff begins: it
-    is as if the event had not helped. An entity that holds nodes, or for which capacity is
-    reserved, is always tried. Runtime complexity: that of ``may_fit``.
-    """
-    equivalence_class = entity.equivalence_class
-    if not isinstance(equivalence_class, EquivalenceClass) or entity.refused_at < 0:
-        return False  # its last failure was not for lack of a node
-    if entity.is_under_way:
-        return False
-    info, nominations = entity.group, state.reservations.nominations
-    if entity.seq in nominations or (info and info.key in state.attempts.waiting_since):
-        return False
-    if may_fit(state, equivalence_class, now=now):
-        return False
-    asked = equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity)
-    if asked != equivalence_class:
-        return False  # it has changed since it was parked
-    step = state.attempts.tick()
-    state.reservations.backfill.note_still_fails(equivalence_class, step, state.nodes)
-    state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
-    return True
 
 
 def _by_class(runs: Iterable[tuple[PodClass, int]]) -> tuple[tuple[PodClass, int], ...]:

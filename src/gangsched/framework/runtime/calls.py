@@ -31,6 +31,7 @@ __all__ = [
     "first_refusal",
     "first_unschedulable",
     "name_of",
+    "names_in",
     "raised",
     "returned",
 ]
