@@ -15,6 +15,7 @@ from gangsched._core import _claims
 from gangsched.framework import Scheduler
 from gangsched.framework.nodes import node_class
 from gangsched.kubernetes import _cache, _caches, _decode, _echoes, _known, _recorder, _run
+from gangsched.kubernetes._answers import Answers
 from gangsched.kubernetes._shell import Shell
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
@@ -92,7 +93,7 @@ async def test_memory_does_not_grow_with_pods_that_are_gone() -> None:
             shells.append(Shell(*args, **named))
             return shells[-1]
 
-        patch.setattr(_run, "_import_shell", lambda: remembered)
+        patch.setattr(_run, "_import_scheduler", lambda: (remembered, Answers))
         api = MemoryApi()
         api.put(NODES, node_json("n"))
         async with running(api, evolve(ALONE, partial_bound=0.2)):

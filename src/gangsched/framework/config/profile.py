@@ -136,7 +136,7 @@ are: 'NodeResourcesFit'
         node_signers: The filter and score plugins that give a node signature; empty if one of them
             gives none.
         signers_of_capacity: Those of them that read what pods change of a node, with their index.
-        signs_allocatable: Whether one of these tells nodes apart that offer different amounts.
+        signs_allocatable: Whether each of these tells nodes apart that offer different amounts.
         label_readers: The node signers that read node labels.
         parts: By identity of a node signer, the index of its part in the key of a node class,
             whether it reads labels, and whether pods change the part. A plugin with ``headroom``
@@ -231,7 +231,8 @@ are: 'NodeResourcesFit'
         self.signers_of_capacity: Final[tuple[tuple[int, NodeSignature], ...]] = (
             signers_of_capacity(self.node_signers)
         )
-        self.signs_allocatable: Final = any(
+        # the answers of any other plugin are kept by its part of the signature
+        self.signs_allocatable: Final = bool(self.signers_of_capacity) and all(
             signs_allocatable(plugin) for _n, plugin in self.signers_of_capacity
         )
         self.label_readers: Final[tuple[NodeLabelsRead, ...]] = self._with(

@@ -154,15 +154,15 @@ def readmit(state: State, entity: QueuedEntity, *, now: float) -> bool:
 def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
     """Return whether the next entity cannot fit by now; then it is parked again without a cycle.
 
-    An event opened the queue of its class, and others have taken the capacity since. A cycle would
-    find no node, as the one before did. No backoff begins and nothing is posted, as if the event
-    had not helped. An entity that holds nodes or has reserved capacity is always tried. So is every
-    pod with the unit ``pod``, whose attempts are those of kube-scheduler. O(pod classes) as a rule.
+    Its last attempt failed because nodes refused a member (``refused_at``). An event opened the
+    queue of its class, and others have taken the capacity since. A cycle would find no node, as the
+    one before did. No backoff begins and nothing is posted, as if the event had not helped. An
+    entity that holds nodes or has reserved capacity is always tried. So is every pod with the unit
+    ``pod``, whose attempts are those of kube-scheduler. O(pod classes) as a rule.
     """
-    asked = entity.equivalence_class
-    if entity.refused_at < 0 or asked is None or state.settings.unit is SchedulingUnit.POD:
-        return False  # its last failure was not for lack of a node, or no event has requeued it
-    info = entity.group
+    asked, info = entity.equivalence_class, entity.group
+    if asked is None or state.settings.unit is SchedulingUnit.POD:
+        return False  # no event has requeued it
     if entity.is_under_way or entity.seq in state.reservations.nominations:
         return False
     if info is not None and info.key in state.attempts.waiting_since:

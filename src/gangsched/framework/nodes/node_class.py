@@ -291,7 +291,7 @@ class NodeClasses:
         sign: Signs a node; None if each node is a class of its own.
         sign_after: Signs a node after a pod; None to ask *sign* again.
         changing: The positions of the parts of a signature that pods change; None if any may.
-        signs_allocatable: Whether one of these parts differs if nodes offer different amounts.
+        signs_allocatable: Whether each of these parts differs if nodes offer different amounts.
 
     Attributes:
         version: The number of moves so far.
