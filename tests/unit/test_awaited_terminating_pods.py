@@ -1,4 +1,4 @@
-"""A preemptor waits for the terminating pods that a constraint between pods is about, and no other."""
+"""A preemptor waits for the terminating pods that a constraint between pods is about."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from gangsched import (
 from gangsched.model import NodeName
 from gangsched.testing import make_node, make_pod
 
-APART = PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"app": "a"}))
+APART = PodAffinityTerm(
+    topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"app": "a"})
+)
 
 
 def cluster_with(*pods: Pod) -> tuple[InMemoryCluster, Scheduler]:

@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from gangsched import (
     Bind,
+    Effect,
     HostPort,
     InMemoryCluster,
     NodeAdded,
@@ -41,7 +42,7 @@ class Checking:
         return SUCCESS
 
 
-def effects(profile: Profile, pod: Pod) -> list[object]:
+def effects(profile: Profile, pod: Pod) -> list[Effect]:
     """Return what a scheduler with a large node does about a pod."""
     cluster = InMemoryCluster()
     cluster.apply(NodeAdded(make_node("n", cpu=4)))

@@ -81,7 +81,7 @@ def test_pod_that_leaves_a_crowded_node_of_a_reservation_supplies_nothing_more()
 
 
 def test_late_report_of_a_pod_that_a_crowded_node_never_had_changes_nothing() -> None:
-    cluster, scheduler, pods = crowd(LIMIT + 1)
+    _cluster, scheduler, pods = crowd(LIMIT + 1)
     nodes = scheduler._state.nodes
     before = nodes.infos[N0].free.copy()
     nodes.look(N0, of_pod=True)

@@ -7,8 +7,20 @@ from collections.abc import Iterable
 import pytest
 from attrs import field, frozen
 
-from gangsched import Bind, InMemoryCluster, NodeAdded, NodeName, Outcome, Pod, PodAdded
-from gangsched import PodUnschedulable, Scheduler, SchedulingUnit, Unschedulable, presets
+from gangsched import (
+    Bind,
+    InMemoryCluster,
+    NodeAdded,
+    NodeName,
+    Outcome,
+    Pod,
+    PodAdded,
+    PodUnschedulable,
+    Scheduler,
+    SchedulingUnit,
+    Unschedulable,
+    presets,
+)
 from gangsched.outcomes import SUCCESS
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_node, make_pod

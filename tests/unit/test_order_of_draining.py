@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from gangsched import Backfill, NodeName, PodAdded, Resources
 from gangsched.framework.backfill import start_estimate
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.model import GroupKey
 from gangsched.testing import make_pod
 from support.backfill_host import Host, running
-from attrs import evolve
 
 BIG = GroupKey("default/big")
 
@@ -23,8 +24,7 @@ def test_nominated_pods_of_a_node_count_as_pods_to_be_drained() -> None:
     state = host.scheduler._state
     entity = state.pods.entities[BIG]
     nominated = [
-        ReservedCapacity(99, NodeName("a"), 0, Resources({"cpu": 1}))
-        for _each in range(2)
+        ReservedCapacity(99, NodeName("a"), 0, Resources({"cpu": 1})) for _each in range(2)
     ]
     state.nodes.reserve(nominated)
     found = start_estimate._by_draining(state, entity, host.now)

@@ -1,4 +1,4 @@
-"""Pods on nodes in a snapshot: a pod is described once, unless it has changed since it was placed."""
+"""Pods on nodes in a snapshot: each is described once, unless it changed after its placement."""
 
 from __future__ import annotations
 

@@ -40,7 +40,11 @@ def test_node_with_exactly_the_requested_extended_resources_strands_none(
 ) -> None:
     cluster = InMemoryCluster()
     nodes = Nodes(cluster)
-    offers: dict[str, dict[str, int | str]] = {"none": {}, "gpu": {GPU: 2}, "both": {GPU: 2, NIC: 2}}
+    offers: dict[str, dict[str, int | str]] = {
+        "none": {},
+        "gpu": {GPU: 2},
+        "both": {GPU: 2, NIC: 2},
+    }
     for name, more in offers.items():
         cluster.apply(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": 4, **more})))
         nodes.refresh(NodeName(name))
