@@ -11,6 +11,7 @@ from gangsched.framework.backfill import reservation
 from gangsched.framework.config import signing
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import notices
+from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.queueing import bundles, requeue
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler
@@ -57,7 +58,7 @@ def test_state_of_a_cycle_without_nodes_counts_no_pods() -> None:
         _ = CycleState(None, {NodeName("n"): busy_node()}).counts
 
 
-def busy_node() -> object:
+def busy_node() -> NodeInfo:
     _cluster, scheduler = busy_scheduler()
     return scheduler._state.nodes.infos[NodeName("n1")]
 
@@ -73,7 +74,7 @@ class Instance:
 
 
 def test_declaration_of_an_object_counts_for_the_method_of_the_object() -> None:
-    assert signing._declared(Instance(("tolerations",))) == {"tolerations"}
+    assert signing._declared(Instance(("tolerations",))) == frozenset({"tolerations"})
     with pytest.raises(ProfileError, match="attributes_signed"):
         signing._declared(Instance(("no such attribute",)))
 
