@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gangsched import InMemoryCluster, NodeAdded, PodAdded, Preemption, Success, Unschedulable, presets
+from gangsched import (
+    InMemoryCluster,
+    NodeAdded,
+    PodAdded,
+    Preemption,
+    Success,
+    Unschedulable,
+    presets,
+)
 from gangsched.framework.preemption.preemptor import SinglePod
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
