@@ -12,6 +12,7 @@ from gangsched import (
     presets,
 )
 from gangsched.framework.preemption.preemptor import SinglePod
+from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 
@@ -29,6 +30,8 @@ def test_refused_preemptor_bars_no_node() -> None:
     faulty.answers["filter"] = Unschedulable("never", resolvable=False)
     for answer, barred in ((Unschedulable("not now"), 0), (Success(), 1)):
         faulty.answers["pre_filter"] = answer
-        preemptor = SinglePod(state.settings, state.nodes, state.pods, member, 0.0)
+        preemptor = SinglePod(
+            state.settings, state.nodes, state.pods, member, 0.0, VictimBudget(1000, 1000)
+        )
         preemptor.bar_nodes()
         assert len(preemptor._barred) == barred

@@ -17,6 +17,8 @@ GPU, NIC = "example.com/gpu", "example.com/nic"
 class Accepting:
     """A judge that accepts every node for one pod."""
 
+    def quick(self, given: NodeClass) -> None: ...
+
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
         return 1, ()
 
