@@ -70,10 +70,8 @@ class UsageTracker:
             case ObjectChanged() | ObjectDeleted() | PermitAllowed() | PermitRejected():
                 pass
             case BindFailed(uid, attempt):
-                shown = self._cluster.pod(uid)
-                bound = shown is not None and shown.node_name is not None
-                if self._attempts.get(uid) == attempt and not bound:
-                    self.jobs.give_back(uid, now=now)
+                if self._attempts.get(uid) == attempt:
+                    self._give_back(uid, now)
             case PodGroupAdded(group) | PodGroupUpdated(group):
                 self._group(group.key, now)
             case PodGroupDeleted(key):
@@ -95,7 +93,7 @@ class UsageTracker:
                     self._attempts[uid] = attempt
                     assigned += self._hold(uid, now)
                 case PodRejected(uid):
-                    self.jobs.give_back(uid, now=now)
+                    self._give_back(uid, now)
                 case Nominated(victims=victims):
                     self.jobs.preempted += len(victims)
                 case _:
@@ -115,6 +113,15 @@ class UsageTracker:
             return []
         self.jobs.hold(uid, now=now)
         return [uid]
+
+    def _give_back(self, uid: PodUID, now: float) -> None:
+        """Record that a scheduler takes a pod off a node; a pod that is bound stays where it is.
+
+        A bind of the scheduler before a restart may have taken effect on another node.
+        """
+        pod = self._cluster.pod(uid)
+        if pod is None or pod.node_name is None:
+            self.jobs.give_back(uid, now=now)
 
     def _pod(self, uid: PodUID, now: float) -> list[PodUID]:
         pod = self._cluster.pod(uid)
