@@ -64,19 +64,14 @@ __all__ = ["run"]
 def run(state: State, *, now: float) -> bool:
     """Run one scheduling cycle; return False if there was no entity to try."""
     while (entity := _next_entity(state, now=now)) is not None:
+        if state.reservations.backfill.reservation is not None:
+            with reservation.turn(state, entity, now=now):
+                _run_cycle(state, entity, now=now)
+            return True
         # only one that was refused before may be left out
-        was_refused = entity.refused_at >= 0
-        if state.reservations.backfill.reservation is None:
-            if not (was_refused and still_fails(state, entity, now=now)):
-                _run_cycle(state, entity, now=now)
-                return True
-            continue
-        with reservation.turn(state, entity, now=now):
-            if not (was_refused and still_fails(state, entity, now=now)):
-                _run_cycle(state, entity, now=now)
-                return True
-        if state.queue.head() is None:
-            reservation.look(state, now=now)  # an exempt entity may be next
+        if not (entity.refused_at >= 0 and still_fails(state, entity, now=now)):
+            _run_cycle(state, entity, now=now)
+            return True
     return False
 
 

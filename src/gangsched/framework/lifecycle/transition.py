@@ -157,8 +157,9 @@ def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
     Its last attempt failed because nodes refused a member (``refused_at``). An event opened the
     queue of its class, and others have taken the capacity since. A cycle would find no node, as the
     one before did. No backoff begins and nothing is posted, as if the event had not helped. An
-    entity that holds nodes or has reserved capacity is always tried. So is every pod with the unit
-    ``pod``, whose attempts are those of kube-scheduler. O(pod classes) as a rule.
+    entity that holds nodes or has reserved capacity is always tried. So is every entity while there
+    is a reservation, which is made anew by what fails. So is every pod with the unit ``pod``, whose
+    attempts are those of kube-scheduler. O(pod classes) as a rule.
     """
     asked, info = entity.equivalence_class, entity.group
     if asked is None or state.settings.unit is SchedulingUnit.POD:
@@ -172,9 +173,7 @@ def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
     nodes, pods, call = state.nodes, state.pods, state.call
     if equivalence.class_of(state.settings, nodes, pods, call, entity) != asked:
         return False  # it has changed since it was parked
-    step = state.attempts.tick()
-    state.reservations.backfill.note_still_fails(asked, step, nodes)
-    state.queue.park(entity, equivalence_class=asked, step=step, now=now)
+    state.queue.park(entity, equivalence_class=asked, step=state.attempts.tick(), now=now)
     return True
 
 

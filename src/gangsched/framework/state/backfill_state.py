@@ -138,8 +138,9 @@ class BackfillState:
         """
         if self.policy is None:
             return
-        if step >= 0:
-            self.note_still_fails(equivalence_class, step, nodes)
+        reservation = self.reservation
+        if step >= 0 and reservation is not None and reservation.is_left_out(nodes):
+            self.failed[equivalence_class] = step
         group = entity.group
         if group is None:
             return
@@ -149,12 +150,6 @@ class BackfillState:
             self.qualified[group.key] = None
             self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
-
-    def note_still_fails(self, equivalence_class: Hashable, step: int, nodes: Nodes) -> None:
-        """Record that a class fails, as of a step, on the nodes as they are seen now. O(1)."""
-        reservation = self.reservation
-        if reservation is not None and reservation.is_left_out(nodes):
-            self.failed[equivalence_class] = step
 
     def note_event(self, entity: QueuedEntity) -> None:
         """Record an event about an entity. O(1)."""
