@@ -188,6 +188,14 @@ def test_driver_that_was_stopped_ends_the_waits() -> None:
             host.submit(NEW)
 
 
+def test_host_that_never_ran_ends_the_waits_when_it_is_closed() -> None:
+    host = Host(start=start)
+    job = host.submit(NEW)
+    host.close()
+    with pytest.raises(GangRejectedError, match="the host was closed"):
+        job.wait(LONG)
+
+
 def test_start_that_ends_the_interpreter_is_the_cause_too() -> None:
     def leave(_pod: Pod, _node: NodeName) -> None:
         raise SystemExit(3)
@@ -269,3 +277,65 @@ def test_closed_host_takes_nothing_in_on_asyncio(call: str) -> None:
             await host.__aenter__()
 
     asyncio.run(main())
+
+
+def run(story: Callable[[], Awaitable[object]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(LONG):
+            await story()
+
+    asyncio.run(main())
+
+
+def test_question_that_waits_for_its_job_ends_with_the_host_on_asyncio() -> None:
+    async def story() -> None:
+        host = AsyncHost(start=start_async, make=broken)
+        host.tell(NODE)
+        host.submit(BAD)
+        host.tell(*(NodeAdded(Node(name=f"n-{index}")) for index in range(100)))
+        late = host.submit(NEW)  # more events later than the driver takes in before it decides
+        asked = asyncio.create_task(host.why(late))
+        await asyncio.sleep(0)
+        await host.__aenter__()
+        with pytest.raises(HostClosedError, match="why was refused"):
+            await asked
+        with pytest.raises(PluginError):
+            await host.aclose()
+
+    run(story)
+
+
+def test_driver_that_was_stopped_ends_the_waits_on_asyncio() -> None:
+    async def story() -> None:
+        async with AsyncHost(start=start_async) as host:
+            job = host.submit(gang("train", workers=2, cpu=1))
+            host.driver.stop()
+            with pytest.raises(GangRejectedError, match="the host was closed"):
+                await job.started()
+
+    run(story)
+
+
+def test_job_is_refused_while_the_host_is_being_closed_on_asyncio() -> None:
+    async def story() -> None:
+        begun, let_go = asyncio.Event(), asyncio.Event()
+
+        async def slow(_pod: Pod, _node: NodeName) -> None:
+            begun.set()
+            await let_go.wait()
+
+        host = AsyncHost(start=slow)
+        await host.__aenter__()
+        host.tell(NODE)
+        job = host.submit(NEW)
+        await begun.wait()
+        closing = asyncio.create_task(host.aclose())
+        await asyncio.sleep(0.01)
+        with pytest.raises(HostClosedError):
+            host.submit(GOOD)
+        host.tell(NODE)  # a watch that goes on meanwhile is no error
+        let_go.set()
+        await closing
+        assert await job.started() == {"new": "a"}
+
+    run(story)

@@ -146,6 +146,26 @@ def test_state_tells_finished_from_cancelled() -> None:
         assert first.state is JobState.FINISHED
 
 
+def test_job_that_is_cancelled_during_its_start_has_not_started() -> None:
+    begun, let_go = threading.Event(), threading.Event()
+
+    def start(_pod: Pod, _node: NodeName) -> None:
+        begun.set()
+        assert let_go.wait(LONG)
+
+    with Host(start=start) as host, ThreadPoolExecutor() as pool:
+        host.tell(node(1))
+        job = host.submit(POD)
+        assert begun.wait(LONG)
+        cancelled = pool.submit(host.cancel, job)
+        with pytest.raises(GangRejectedError, match="withdrawn before it started"):
+            job.wait(LONG)
+        let_go.set()
+        assert cancelled.result(LONG) == {"p": "a"}
+        assert (job.state, job.has_started) == (JobState.CANCELLED, False)
+        assert job.places == {"p": "a"}
+
+
 # Questions about a job that is over -----------------------------------------------------------
 
 
@@ -332,5 +352,23 @@ def test_start_that_raises_is_told_on_asyncio() -> None:
             assert await job.started() == {"p": "a"}
             assert isinstance(job.start_error, OSError)
         assert told == [("p", "a", "no such machine")]
+
+    run(story)
+
+
+def test_question_about_a_job_that_is_cancelled_meanwhile_is_refused_on_asyncio() -> None:
+    async def story() -> None:
+        async def start(_pod: Pod, _node: NodeName) -> None:
+            await asyncio.sleep(0)
+
+        host = AsyncHost(start=start)  # not entered: the job is not taken in
+        job = host.submit(gang("train", workers=2, cpu=1))
+        asked = asyncio.create_task(host.why(job))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        assert await host.cancel(job) == {}
+        with pytest.raises(UnknownPodError):
+            await asked
+        await host.aclose()
 
     run(story)
