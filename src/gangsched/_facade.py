@@ -39,9 +39,9 @@ ORIGINS: Final = {
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
     "errors": (
-        "ClusterStateError DecisionLogError GangRejectedError GangschedError InternalError "
-        "InvalidPodGroupError InvalidValueError ManifestError PluginError ProfileError "
-        "ReentrantCallError TraceError UnknownPodError"
+        "ClusterStateError DecisionLogError GangRejectedError GangschedError HostClosedError "
+        "InternalError InvalidPodGroupError InvalidValueError ManifestError PluginError "
+        "ProfileError ReentrantCallError TraceError UnknownPodError"
     ),
     "events": (
         "Bind BindFailed Bound Effect Event Evict GroupBelowMinimum GroupBound GroupIncomplete "

@@ -20,6 +20,7 @@ __all__ = [
     "DecisionLogError",
     "GangRejectedError",
     "GangschedError",
+    "HostClosedError",
     "InternalError",
     "InvalidPodGroupError",
     "InvalidValueError",
@@ -177,8 +178,8 @@ class GangRejectedError(GangschedError):
     """A gang was rejected while its start was awaited: what waits must not start.
 
     ``PermitGate`` raises it where a member waits, which must give its place back. ``Job.wait`` of
-    the host raises it for a job that was withdrawn. A return value could be ignored, and the
-    member would start without its gang.
+    the host raises it for a job that was withdrawn before it started. A return value could be
+    ignored, and the member would start without its gang.
 
     Attributes:
         uid: The member, or the key of the job.
@@ -192,6 +193,25 @@ class GangRejectedError(GangschedError):
 
     def __str__(self) -> str:
         return f"{self.uid} must not start: {self.reason}"
+
+
+class HostClosedError(GangschedError, RuntimeError):
+    """A method of a host was called that has been closed, or that an error has ended.
+
+    An error that ended the host, such as a ``PluginError``, is chained as the cause.
+
+    Attributes:
+        call: The method.
+        reason: Why the host does nothing any more.
+    """
+
+    def __init__(self, call: str, reason: str) -> None:
+        super().__init__(call, reason)
+        self.call = call
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.call} was refused: {self.reason}"
 
 
 class ManifestError(GangschedError, ValueError):

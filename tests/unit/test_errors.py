@@ -12,6 +12,7 @@ from gangsched.errors import (
     DecisionLogError,
     GangRejectedError,
     GangschedError,
+    HostClosedError,
     InternalError,
     InvalidPodGroupError,
     InvalidValueError,
@@ -82,6 +83,12 @@ CASES: list[tuple[GangschedError, str, dict[str, object], type[Exception]]] = [
         "broken invariant, please report: an entity is in two places",
         {"invariant": "an entity is in two places"},
         GangschedError,
+    ),
+    (
+        HostClosedError("submit", "the host is closed"),
+        "submit was refused: the host is closed",
+        {"call": "submit", "reason": "the host is closed"},
+        RuntimeError,
     ),
     (
         ManifestError("job.yaml", 2, "spec.minMember", "expected a number, got 'x'"),

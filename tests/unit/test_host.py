@@ -247,7 +247,7 @@ def test_cancelled_job_ends_its_waits_on_asyncio() -> None:
         assert await host.cancel(job) == {}
         with pytest.raises(GangRejectedError, match="the job was withdrawn"):
             await waiting
-        assert repr(job) == "<AsyncJob default/train withdrawn>"
+        assert repr(job) == "<AsyncJob default/train cancelled>"
         host.submit(gang("train", workers=2, cpu=1))  # its end is that of the host
 
     run(story)

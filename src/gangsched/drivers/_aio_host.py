@@ -12,13 +12,18 @@ from gangsched.drivers import aio
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._submitted import (
     CLOSED,
-    WITHDRAWN,
+    JobState,
     Submitted,
     SubmittedJobs,
     Watch,
-    state_of,
+    failed,
 )
-from gangsched.errors import GangRejectedError, InvalidValueError
+from gangsched.errors import (
+    GangRejectedError,
+    HostClosedError,
+    InvalidValueError,
+    UnknownPodError,
+)
 from gangsched.events import Bind, Event, Evict, PodAdded, PodDeleted
 from gangsched.explain import Why
 from gangsched.framework import Scheduler
@@ -52,17 +57,29 @@ class AsyncJob:
         return self._submitted.named_places()
 
     @property
+    def state(self) -> JobState:
+        """Whether the job is pending, has started, was finished or was cancelled."""
+        return self._submitted.state
+
+    @property
     def has_started(self) -> bool:
-        """Whether as many pods as must start together have been started."""
-        return self._started.done() and self._started.exception() is None
+        """Whether as many pods as must start together have been started, also if it ended since."""
+        return self._submitted.has_started
+
+    @property
+    def start_error(self) -> Exception | None:
+        """The exception of the last *start* of its pods that failed; None if none has failed."""
+        return self._submitted.start_error
 
     async def started(self) -> Mapping[str, NodeName]:
         """Wait until the job has started; return the node of each pod, by name.
 
-        Cancelling the wait does not cancel the job; ``asyncio.timeout`` limits it.
+        Cancelling the wait does not cancel the job; ``asyncio.timeout`` limits it. A job that has
+        started and was finished since returns its nodes, too.
 
         Raises:
-            GangRejectedError: The job was withdrawn, or the host was closed, before it started.
+            GangRejectedError: The job was withdrawn, or the host ended, before it started. An error
+                that ended the host is the cause.
         """
         return await asyncio.shield(self._started)
 
@@ -73,15 +90,15 @@ class AsyncJob:
         if not self._started.done():
             self._started.set_result(MappingProxyType(self._submitted.named_places()))
 
-    def _withdraw(self, reason: str) -> None:
+    def _reject(self, reason: str, cause: BaseException | None = None) -> None:
         if not self._started.done():
-            self._started.set_exception(GangRejectedError(self.key, reason))
+            error = GangRejectedError(self.key, reason)
+            error.__cause__ = cause
+            self._started.set_exception(error)
             self._started.exception()  # a job for which nothing waits is no error
-        self._known.set()
 
     def __repr__(self) -> str:
-        failed = self._started.done() and self._started.exception() is not None
-        return f"<AsyncJob {self.key} {state_of(self.has_started, 'x' if failed else None)}>"
+        return f"<AsyncJob {self.key} {self.state.value}>"
 
 
 @final
@@ -93,6 +110,8 @@ class AsyncHost:
     Args:
         start: Starts a pod on a node, in a task of its own; see ``Host``.
         evict: Ends a pod that a policy evicts; see ``Host``.
+        on_start_error: Called with the pod, the node and the exception after *start* has raised; a
+            plain function, not a coroutine.
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
@@ -106,12 +125,14 @@ class AsyncHost:
         *,
         start: Callable[[Pod, NodeName], Awaitable[object]],
         evict: Callable[[Pod, NodeName], Awaitable[object]] | None = None,
+        on_start_error: Callable[[Pod, NodeName, Exception], object] | None = None,
         make: Callable[[ClusterState], Scheduler] = presets.gang,
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         self._start = start
         self._evict = evict
+        self._on_start_error = on_start_error
         self._clock = clock
         self._submitted = SubmittedJobs()
         self._jobs: dict[str, AsyncJob] = {}
@@ -126,8 +147,12 @@ class AsyncHost:
             clock=clock,
         )
         self._running: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._has_ended = False
+        self._failure: BaseException | None = None
 
     async def __aenter__(self) -> AsyncHost:
+        self._check_submits("__aenter__")
         self._running = asyncio.create_task(self._run())
         return self
 
@@ -141,10 +166,13 @@ class AsyncHost:
 
     def tell(self, *events: Event) -> None:
         """Hand events in, in order; see ``Host.tell``."""
+        if self._has_ended:
+            self._check_submits("tell")
         self.driver.tell(*events)
 
     def submit(self, job: Gang | Pod) -> AsyncJob:
         """Submit a job; see ``Host.submit``."""
+        self._check_submits("submit")
         submitted = self._submitted.add(job, now=self._clock())
         future: asyncio.Future[Mapping[str, NodeName]] = asyncio.get_running_loop().create_future()
         made = self._jobs[submitted.key] = AsyncJob(submitted, future)
@@ -153,28 +181,31 @@ class AsyncHost:
 
     async def finish(self, job: AsyncJob) -> Mapping[str, NodeName]:
         """Report that a job has ended; see ``Host.finish``."""
-        _before, after = await self._remove(job)
+        _before, after = await self._remove(job, JobState.FINISHED)
         return after
 
     async def cancel(self, job: AsyncJob) -> Mapping[str, NodeName]:
         """Withdraw a job; return the pods that were started; see ``Host.cancel``."""
-        before, after = await self._remove(job)
+        before, after = await self._remove(job, JobState.CANCELLED)
         return {**before, **after}
 
     async def why(self, job: AsyncJob) -> Why:
         """Return why a job has not started, or that it has; see ``Host.why``."""
+        self._check_known(job)
         await job._known.wait()
+        self._check_known(job)
         return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 
     async def aclose(self) -> None:
         """Stop after all that was handed in; see ``Host.close``."""
+        self._is_closing = True
         self.driver.stop()
         running, self._running = self._running, None
         try:
             if running is not None:
                 await running
         finally:
-            self._end_waits()
+            self._ended(None)
 
     def _taken_in(self, uid: PodUID) -> None:
         key = self._submitted.key_of_last(uid)
@@ -185,24 +216,54 @@ class AsyncHost:
     async def _run(self) -> None:
         try:
             await self.driver.run()
-        finally:
-            self._end_waits()
+        except BaseException as error:
+            self._ended(error)
+            raise
+        self._ended(None)
 
-    def _end_waits(self) -> None:
+    def _ended(self, failure: BaseException | None) -> None:
+        """Take no more calls, and end the waits for jobs that have not started."""
+        if not self._has_ended:
+            self._has_ended, self._failure = True, failure
+        reason = CLOSED if self._failure is None else failed(self._failure)
         for job in self._jobs.values():
-            job._withdraw(CLOSED)
+            if not job.has_started:
+                job._submitted.end = JobState.CANCELLED
+                job._reject(reason, self._failure)
+            job._take_in()
 
-    async def _remove(self, job: AsyncJob) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
+    def _check_failure(self, call: str) -> None:
+        if self._failure is not None:
+            raise HostClosedError(call, failed(self._failure)) from self._failure
+
+    def _check_submits(self, call: str) -> None:
+        self._check_failure(call)
+        if self._is_closing or self._has_ended:
+            raise HostClosedError(call, "the host is closed")
+
+    def _check_known(self, job: AsyncJob) -> None:
+        if not isinstance(job, AsyncJob):
+            raise InvalidValueError("job", job, "an AsyncJob of this host")
+        self._check_failure("why")
+        if self._jobs.get(job.key) is not job:
+            raise UnknownPodError(job.key)
+
+    async def _remove(
+        self, job: AsyncJob, end: JobState
+    ) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
         """Remove a job; return the pods that were started before and since."""
         if not isinstance(job, AsyncJob):
             raise InvalidValueError("job", job, "an AsyncJob of this host")
+        self._check_failure("finish" if end is JobState.FINISHED else "cancel")
         if self._jobs.get(job.key) is not job:
             return {}, {}
         submitted = job._submitted
         self._submitted.remove(job.key)
         del self._jobs[job.key]
         before = submitted.named_places()
-        job._withdraw(WITHDRAWN)
+        submitted.end = end
+        self._settle(job)
+        job._take_in()
         self.driver.tell(*submitted.withdrawal())
         here = asyncio.current_task()
         while others := [each for each in submitted.starting.values() if each is not here]:
@@ -216,14 +277,25 @@ class AsyncHost:
         if submitted is None:
             raise LookupError(f"pod {uid} was withdrawn")
         submitted.starting[uid] = asyncio.current_task()
+        job, pod = self._jobs[submitted.key], submitted.pods[uid]
         try:
-            await self._start(submitted.pods[uid], effect.node)
-            has_started = submitted.place(uid, effect.node)
+            await self._start(pod, effect.node)
+            if submitted.place(uid, effect.node):
+                job._start()
+        except Exception as error:
+            submitted.start_error = error
+            if self._on_start_error is not None:
+                self._on_start_error(pod, effect.node, error)
+            raise
         finally:
             del submitted.starting[uid]
-        job = self._jobs.get(submitted.key)
-        if has_started and job is not None and job._submitted is submitted:
-            job._start()
+            self._settle(job)
+
+    @staticmethod
+    def _settle(job: AsyncJob) -> None:
+        rejection = job._submitted.rejection
+        if rejection is not None:
+            job._reject(rejection)
 
     async def _end(self, effect: Evict) -> None:
         uid = effect.uid

@@ -13,13 +13,18 @@ from gangsched.drivers import blocking
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._submitted import (
     CLOSED,
-    WITHDRAWN,
+    JobState,
     Submitted,
     SubmittedJobs,
     Watch,
-    state_of,
+    failed,
 )
-from gangsched.errors import GangRejectedError, InvalidValueError
+from gangsched.errors import (
+    GangRejectedError,
+    HostClosedError,
+    InvalidValueError,
+    UnknownPodError,
+)
 from gangsched.events import Bind, Event, Evict, PodAdded, PodDeleted
 from gangsched.explain import Why
 from gangsched.framework import Scheduler
@@ -39,7 +44,8 @@ class Job:
         self._submitted = submitted
         self._known = threading.Event()  # the scheduler has been told of all its pods
         self._decided = threading.Event()
-        self._withdrawn: str | None = None
+        self._rejected: str | None = None
+        self._cause: BaseException | None = None
         self._places: Mapping[str, NodeName] = {}
 
     @property
@@ -53,23 +59,40 @@ class Job:
         return self._submitted.named_places()
 
     @property
+    def state(self) -> JobState:
+        """Whether the job is pending, has started, was finished or was cancelled."""
+        return self._submitted.state
+
+    @property
     def has_started(self) -> bool:
-        """Whether as many pods as must start together have been started."""
-        return self._decided.is_set() and self._withdrawn is None
+        """Whether as many pods as must start together have been started, also if it ended since."""
+        return self._submitted.has_started
+
+    @property
+    def start_error(self) -> Exception | None:
+        """The exception of the last *start* of its pods that failed; None if none has failed."""
+        return self._submitted.start_error
 
     def wait(self, timeout: float | None = None) -> Mapping[str, NodeName]:
         """Block until the job has started; return the node of each pod, by name.
 
+        A job that has started and was finished since returns its nodes, too.
+
         Raises:
-            GangRejectedError: The job was withdrawn, or the host was closed, before it started.
-            TimeoutError: It did not start within *timeout* seconds.
+            GangRejectedError: The job was withdrawn, or the host ended, before it started. An error
+                that ended the host is the cause.
+            TimeoutError: It did not start within *timeout* seconds. The exception of the last
+                *start* that failed is the cause.
         """
         if not self._decided.wait(timeout):
             assert timeout is not None
-            waited = format_duration(timeout)
-            raise TimeoutError(f"job {self.key} has not started within {waited} s")
-        if self._withdrawn is not None:
-            raise GangRejectedError(self.key, self._withdrawn)
+            said = f"job {self.key} has not started within {format_duration(timeout)} s"
+            error = self.start_error
+            if error is not None:
+                said = f"{said}; its last start failed: {str(error) or repr(error)}"
+            raise TimeoutError(said) from error
+        if self._rejected is not None:
+            raise GangRejectedError(self.key, self._rejected) from self._cause
         return self._places
 
     def _take_in(self) -> None:
@@ -79,14 +102,13 @@ class Job:
         self._places = MappingProxyType(self._submitted.named_places())
         self._decided.set()
 
-    def _withdraw(self, reason: str) -> None:
+    def _reject(self, reason: str, cause: BaseException | None = None) -> None:
         if not self._decided.is_set():
-            self._withdrawn = reason
+            self._rejected, self._cause = reason, cause
             self._decided.set()
-        self._known.set()
 
     def __repr__(self) -> str:
-        return f"<Job {self.key} {state_of(self.has_started, self._withdrawn)}>"
+        return f"<Job {self.key} {self.state.value}>"
 
 
 @final
@@ -98,6 +120,8 @@ class Host:
             failed: the pod is then tried again. It is called in the threads of a pool.
         evict: Ends a pod that a policy evicts; the pod counts as gone when it returns. None if no
             policy evicts.
+        on_start_error: Called with the pod, the node and the exception after *start* has raised, in
+            the same thread. None if ``Job.start_error`` and the log are enough.
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
@@ -111,12 +135,14 @@ class Host:
         *,
         start: Callable[[Pod, NodeName], object],
         evict: Callable[[Pod, NodeName], object] | None = None,
+        on_start_error: Callable[[Pod, NodeName, Exception], object] | None = None,
         make: Callable[[ClusterState], Scheduler] = presets.gang,
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         self._start = start
         self._evict = evict
+        self._on_start_error = on_start_error
         self._clock = clock
         self._lock = threading.Lock()
         self._start_ended = threading.Condition(self._lock)
@@ -133,9 +159,13 @@ class Host:
             clock=clock,
         )
         self._thread = threading.Thread(target=self._run, name="gangsched", daemon=True)
+        self._is_closing = False
+        self._has_ended = False
         self._failure: BaseException | None = None
+        self._close_raises = True
 
     def __enter__(self) -> Host:
+        self._check_submits("__enter__")
         self._thread.start()
         return self
 
@@ -152,7 +182,10 @@ class Host:
 
         Raises:
             InvalidValueError: One is not an event; none was handed in.
+            HostClosedError: The host has ended.
         """
+        if self._has_ended:
+            self._check_submits("tell")
         self.driver.tell(*events)
 
     def submit(self, job: Gang | Pod) -> Job:
@@ -160,8 +193,10 @@ class Host:
 
         Raises:
             InvalidValueError: It is neither, or its key or the UID of a pod is in use.
+            HostClosedError: The host is being closed, or has ended.
         """
         with self._lock:
+            self._check_submits("submit")
             submitted = self._submitted.add(job, now=self._clock())
             made = self._jobs[submitted.key] = Job(submitted)
         self.driver.tell(*submitted.events())
@@ -172,8 +207,12 @@ class Host:
 
         Blocks while a *start* of one of its pods is under way. The pods that were started
         meanwhile are returned, with their nodes: the caller has to end them. Most jobs have none.
+        A call from within *start* does not wait for that one.
+
+        Raises:
+            HostClosedError: An error has ended the host; it is the cause.
         """
-        _before, after = self._remove(job)
+        _before, after = self._remove(job, JobState.FINISHED)
         return after
 
     def cancel(self, job: Job) -> Mapping[str, NodeName]:
@@ -181,32 +220,43 @@ class Host:
 
         Blocks while a *start* of one of its pods is under way, and returns that pod too. No other
         *start* of the job begins. A call from within *start* does not wait for that one.
+
+        Raises:
+            HostClosedError: An error has ended the host; it is the cause.
         """
-        before, after = self._remove(job)
+        before, after = self._remove(job, JobState.CANCELLED)
         return {**before, **after}
 
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
 
         Raises:
-            UnknownPodError: The job has been withdrawn.
+            UnknownPodError: The job has been finished or cancelled.
+            HostClosedError: An error has ended the host; it is the cause.
         """
+        self._check_known(job)
         job._known.wait()
-        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
+        self._check_known(job)
+        answer = self.driver.ask(lambda scheduler: scheduler.why(job.key))
+        self._check_known(job)  # else it may tell of a job of which some pods are deleted
+        return answer
 
     def close(self) -> None:
         """Stop after all that was handed in; end the waits for jobs that have not started.
 
         Raises:
-            Exception: What ended the driver, such as an error of a plugin.
+            Exception: What ended the driver, such as an error of a plugin. Only the first call
+                raises it.
         """
+        with self._lock:
+            self._is_closing = True
         self.driver.stop()
         if self._thread.ident is not None:
             self._thread.join()
-        self._end_waits()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        self._ended(None)
+        raises, self._close_raises = self._close_raises, False
+        if raises and self._failure is not None:
+            raise self._failure
 
     def _taken_in(self, uid: PodUID) -> None:
         with self._lock:
@@ -219,19 +269,46 @@ class Host:
         try:
             self.driver.run()
         except BaseException as error:
-            self._failure = error
-            self._end_waits()
+            self._ended(error)
+        else:
+            self._ended(None)
 
-    def _end_waits(self) -> None:
+    def _ended(self, failure: BaseException | None) -> None:
+        """Take no more calls, and end the waits for jobs that have not started."""
         with self._lock:
-            waiting = list(self._jobs.values())
+            if not self._has_ended:
+                self._has_ended, self._failure = True, failure
+            jobs = list(self._jobs.values())
+            waiting = [job for job in jobs if not job.has_started]
+            for job in waiting:
+                job._submitted.end = JobState.CANCELLED
+        reason = CLOSED if self._failure is None else failed(self._failure)
         for job in waiting:
-            job._withdraw(CLOSED)
+            job._reject(reason, self._failure)
+        for job in jobs:
+            job._take_in()
 
-    def _remove(self, job: Job) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
+    def _check_failure(self, call: str) -> None:
+        if self._failure is not None:
+            raise HostClosedError(call, failed(self._failure)) from self._failure
+
+    def _check_submits(self, call: str) -> None:
+        self._check_failure(call)
+        if self._is_closing or self._has_ended:
+            raise HostClosedError(call, "the host is closed")
+
+    def _check_known(self, job: Job) -> None:
+        if not isinstance(job, Job):
+            raise InvalidValueError("job", job, "a Job of this host")
+        self._check_failure("why")
+        if self._jobs.get(job.key) is not job:
+            raise UnknownPodError(job.key)
+
+    def _remove(self, job: Job, end: JobState) -> tuple[dict[str, NodeName], dict[str, NodeName]]:
         """Remove a job; return the pods that were started before and since."""
         if not isinstance(job, Job):
             raise InvalidValueError("job", job, "a Job of this host")
+        self._check_failure("finish" if end is JobState.FINISHED else "cancel")
         submitted = job._submitted
         with self._lock:
             # a job of the same name that was submitted later is another one
@@ -240,7 +317,11 @@ class Host:
             self._submitted.remove(job.key)
             del self._jobs[job.key]
             before = submitted.named_places()
-        job._withdraw(WITHDRAWN)
+            submitted.end = end
+            rejection = submitted.rejection
+        if rejection is not None:
+            job._reject(rejection)
+        job._take_in()
         self.driver.tell(*submitted.withdrawal())
         with self._lock:
             here = threading.get_ident()
@@ -257,18 +338,31 @@ class Host:
             if submitted is None:
                 raise LookupError(f"pod {uid} was withdrawn")
             submitted.starting[uid] = threading.get_ident()
+            job = self._jobs[submitted.key]
         has_started = False
         try:
-            self._start(submitted.pods[uid], effect.node)
+            self._start_pod(submitted, uid, effect.node)
             with self._lock:
                 has_started = submitted.place(uid, effect.node)
         finally:
             with self._lock:
                 del submitted.starting[uid]
                 self._start_ended.notify_all()
-                job = self._jobs.get(submitted.key)
-        if has_started and job is not None and job._submitted is submitted:
+                rejection = submitted.rejection
+            if rejection is not None:
+                job._reject(rejection)
+        if has_started:
             job._start()
+
+    def _start_pod(self, submitted: Submitted, uid: PodUID, node: NodeName) -> None:
+        pod = submitted.pods[uid]
+        try:
+            self._start(pod, node)
+        except Exception as error:
+            submitted.start_error = error
+            if self._on_start_error is not None:
+                self._on_start_error(pod, node, error)
+            raise
 
     def _end(self, effect: Evict) -> None:
         uid = effect.uid

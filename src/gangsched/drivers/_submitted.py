@@ -5,12 +5,15 @@ Rules:
       one time;
   R2  a job that is withdrawn is forgotten. A start that is under way then still ends in its record,
       and never in that of a later job with the same name;
-  R3  the pods and the group of a job carry the instant of its submission, since the queue orders
+  R3  a job that is finished while its pods are being started has started once these starts have
+      placed a quorum. A job that is cancelled before it started never starts;
+  R4  the pods and the group of a job carry the instant of its submission, since the queue orders
       jobs by it.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
@@ -22,10 +25,28 @@ from gangsched.gangs import Gang
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["CLOSED", "WITHDRAWN", "Submitted", "SubmittedJobs", "Watch", "state_of"]
+__all__ = ["CLOSED", "JobState", "Submitted", "SubmittedJobs", "Watch", "failed"]
 
-WITHDRAWN: Final = "the job was withdrawn before it started"
 CLOSED: Final = "the host was closed before the job started"
+
+
+class JobState(enum.Enum):
+    """The state of a job that was submitted to a host."""
+
+    PENDING = "pending"
+    """Fewer pods than its quorum have been started."""
+    STARTED = "started"
+    """Its quorum has been started, and its end has not been reported."""
+    FINISHED = "finished"
+    """``finish`` was called."""
+    CANCELLED = "cancelled"
+    """``cancel`` was called, or the host ended before the job started."""
+
+
+_WITHDRAWN: Final = {
+    JobState.FINISHED: "the job was finished before it started",
+    JobState.CANCELLED: "the job was withdrawn before it started",
+}
 
 
 @define(eq=False)
@@ -40,6 +61,8 @@ class Submitted:
         places: The node of each pod that is placed.
         starting: The pods whose start is under way, each with the thread or the task that it is in.
         has_started: Whether its quorum has been placed.
+        end: FINISHED or CANCELLED once it has been withdrawn; else None.
+        start_error: The exception of its last start that failed; None if none did.
     """
 
     key: str
@@ -49,6 +72,24 @@ class Submitted:
     places: dict[PodUID, NodeName] = field(factory=dict[PodUID, NodeName])
     starting: dict[PodUID, object] = field(factory=dict[PodUID, object])
     has_started: bool = False
+    end: JobState | None = None
+    start_error: Exception | None = None
+
+    @property
+    def state(self) -> JobState:
+        """The state of the job."""
+        if self.end is not None:
+            return self.end
+        return JobState.STARTED if self.has_started else JobState.PENDING
+
+    @property
+    def rejection(self) -> str | None:
+        """Why it was withdrawn and can no longer start; None if it has started, or still can."""
+        if self.has_started or self.end is None:
+            return None
+        if self.end is JobState.FINISHED and self.starting:
+            return None
+        return _WITHDRAWN[self.end]
 
     def events(self) -> Iterator[Event]:
         """Yield the events that add the job."""
@@ -72,7 +113,7 @@ class Submitted:
     def place(self, uid: PodUID, node: NodeName) -> bool:
         """Record that a pod is placed; return whether the job starts with that."""
         self.places[uid] = node
-        if self.has_started or not self._has_quorum():
+        if self.has_started or self.end is JobState.CANCELLED or not self._has_quorum():
             return False
         self.has_started = True
         return True
@@ -163,6 +204,6 @@ class Watch:
         """Do nothing."""
 
 
-def state_of(has_started: bool, withdrawn: str | None) -> str:
-    """Return the state of a job in one word."""
-    return "started" if has_started else "pending" if withdrawn is None else "withdrawn"
+def failed(error: BaseException) -> str:
+    """Return why a host does nothing any more, in one phrase."""
+    return f"the scheduler ended with an error: {str(error) or repr(error)}"
