@@ -9,8 +9,8 @@ from attrs import frozen
 from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched._values import EFFECT
+from gangsched.cli._subject import Subject
 from gangsched.explain import Why
-from gangsched.model import GroupKey
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
@@ -52,31 +52,38 @@ class WhatIfAnswer:
 @final
 @frozen
 class Explanation:
-    """Why a group does not run, and what would make it start.
+    """Why a pod or a group does not run, and what would make it start.
 
     Attributes:
         at: When the scheduler was asked.
-        group: The group.
-        why: Why it does not run.
-        changes: For each kind of node, how many more nodes would start it.
+        subject: The group, the pod or the job.
+        why: Why it does not run; None if its pods are deleted.
+        changes: For each kind of node, how many more nodes would start its group.
         untried: How many further kinds of nodes were not tried.
         what_if: The answer to ``--add`` and ``--apply``; None without either.
     """
 
     at: float
-    group: GroupKey
-    why: Why
+    subject: Subject
+    why: Why | None
     changes: tuple[SmallestChange, ...]
     untried: int = 0
     what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={format_span(self.at)}  pod group {self.group}: {self.why}"]
+        lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
         text = "\n".join(map(printable, lines))
         return text if self.what_if is None else f"{text}\n{self.what_if}"
+
+    def _answer(self) -> str:
+        started, finished = self.subject.span
+        if not self.subject.is_finished or started is None or finished is None:
+            return str(self.why)
+        times = f"from t={format_span(started)} to t={format_span(finished)}"
+        return f"it has finished; it ran {times}"
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the explanation as plain data.
@@ -84,12 +91,17 @@ class Explanation:
         Args:
             settings: The settings of the scheduler and of the run.
         """
+        pod = self.subject.pod
+        started, finished = self.subject.span
         return {
             "schema": SCHEMA,
             "settings": settings,
             "at": self.at,
-            "group": self.group,
-            "why": _why(self.why),
+            "group": self.subject.group,
+            "pod": None if pod is None else pod.key,
+            "started_at": started,
+            "finished_at": finished,
+            "why": None if self.why is None else _why(self.why),
             "smallest_changes": [_change(change) for change in self.changes],
             "untried": self.untried,
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
