@@ -123,6 +123,8 @@ def _change(change: SmallestChange) -> dict[str, Any]:
         "at": None if found is None else found.at,
         "tried": None if lacking is None else lacking.most,
         "refusal": None if lacking is None else lacking.refusal,
+        "others_started": None if lacking is None else lacking.others_started,
+        "is_older": None if lacking is None else lacking.is_older,
         "why": None if lacking is None else _why(lacking.why),
         "text": str(change),
     }
