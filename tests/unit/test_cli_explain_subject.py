@@ -103,3 +103,49 @@ def test_job_of_another_namespace_is_suggested_by_its_name(
     (files / "many.csv").write_text("\n".join((f"{HEADER},tenant", *rows, "")))
     text = fails(capsys, "explain", "j6", "--trace", "many.csv", "--nodes", "1x4", "--until", "5")
     assert text.endswith("; did you mean bob/j6?\n")
+
+
+def what_if(name: str, trace: str, until: int, *words: str) -> list[str]:
+    lines = says(name, trace, until, *words).splitlines()
+    return [line for line in lines if line.startswith("  then") or "other groups" in line]
+
+
+def queue_of_gangs(files: Path) -> None:
+    rows = [f"g{number},{number},2,4,100000" for number in range(8)]
+    rows[0] = "g0,0,2,4,10"  # it has finished when the question is asked
+    (files / "queue.csv").write_text("\n".join((HEADER, *rows, "")))
+
+
+def test_what_if_prints_the_groups_that_change_and_the_asked_one_first(files: Path) -> None:
+    queue_of_gangs(files)
+    lines = what_if("g6", "queue.csv", 50, "--add", "4x4")
+    assert lines[0].startswith("  then default/g6: pod default/g6-0 does not fit: ")
+    assert lines[1:] == [
+        "  then default/g2: 2 members hold nodes",
+        "  then default/g3: 2 members hold nodes",
+        "  5 other groups: as before",
+    ]
+
+
+def test_what_if_of_a_finished_group_says_that_it_has_finished(files: Path) -> None:
+    queue_of_gangs(files)
+    lines = what_if("g0", "queue.csv", 50, "--add", "4x4")
+    assert lines[0] == "  then default/g2: 2 members hold nodes"
+    assert not any("0 members" in line for line in lines)
+
+
+def test_json_of_what_if_has_every_group(files: Path) -> None:
+    queue_of_gangs(files)
+    found = data("g6", "queue.csv", 50, "--add", "4x4")["what_if"]
+    assert len(found["why"]) == 8
+
+
+def test_what_if_prints_a_group_that_loses_its_members(files: Path) -> None:
+    (files / "low.csv").write_text(f"{HEADER},priority\nlow,0,2,4,1000,0\nwait,1,2,4,9,0\n")
+    (files / "high.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: high}\n"
+        "spec: {priority: 9, containers: [{name: c, resources: {limits: {nvidia.com/gpu: 4}}}]}\n"
+    )
+    lines = what_if("wait", "low.csv", 50, "--apply", "high.yaml", "--preempt")
+    assert lines[0].startswith("  then default/wait: ")
+    assert lines[1].startswith("  then default/low: ")

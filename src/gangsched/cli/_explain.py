@@ -17,7 +17,7 @@ from gangsched.cli._subject import Subject, find
 from gangsched.cli._workload import Source, add_source, read_source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event, NodeAdded
-from gangsched.model import Node, NodeName, Resources
+from gangsched.model import GroupKey, Node, NodeName, Resources
 from gangsched.simulation import EventLog, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
 
@@ -92,7 +92,8 @@ def _explain(options: argparse.Namespace) -> int:
     found = _ask(simulator, find(simulator, options.name), shape, options.most)
     events = _events(options, simulator)
     if events:
-        found = evolve(found, what_if=_what_if(simulator, log, events))
+        group = None if found.subject.is_finished else found.subject.group
+        found = evolve(found, what_if=_what_if(simulator, log, events, group))
     if options.output == "json":
         print_json(found.to_dict(settings))
     else:
@@ -152,12 +153,15 @@ def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
     return events
 
 
-def _what_if(simulator: Simulator, log: EventLog, events: list[Event]) -> WhatIfAnswer:
+def _what_if(
+    simulator: Simulator, log: EventLog, events: list[Event], group: GroupKey | None
+) -> WhatIfAnswer:
     """Ask the scheduler what it would do if the events arrived now."""
+    before = simulator.scheduler.what_if(now=simulator.now)
     answer = simulator.scheduler.what_if(*events, now=simulator.now)
     known = len(log.entries)
     for event in events:
         log.event(event, simulator.now)
     for at, effect in answer.timed:
         log.effects((effect,), at)
-    return WhatIfAnswer(answer, tuple(log.entries[known:]))
+    return WhatIfAnswer(answer, tuple(log.entries[known:]), before, group)

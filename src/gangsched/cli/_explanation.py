@@ -10,7 +10,16 @@ from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched._values import EFFECT
 from gangsched.cli._subject import Subject
-from gangsched.explain import Why
+from gangsched.explain import (
+    BackingOff,
+    NoNodeFits,
+    NotEnoughMembers,
+    PartlyRunning,
+    Queued,
+    Running,
+    Why,
+)
+from gangsched.model import GroupKey
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
@@ -18,6 +27,7 @@ __all__ = ["SCHEMA", "Explanation", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
+_PENDING: Final = Queued | BackingOff | NoNodeFits
 
 
 @final
@@ -28,17 +38,33 @@ class WhatIfAnswer:
     Attributes:
         answer: The answer of the scheduler.
         entries: Its events and effects as log entries.
+        before: What the scheduler would do without the events.
+        group: The group of the question; None if there is none, or it has finished.
     """
 
     answer: WhatIf
     entries: tuple[LogEntry, ...]
+    before: WhatIf
+    group: GroupKey | None
 
     def __str__(self) -> str:
         lines = [f"  t={format_span(e.at)}  {e.object}  {e.message}" for e in self.entries[:_LINES]]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
-        lines += [f"  then {key}: {why}" for key, why in self.answer.why.items()]
+        changed = self._changed()
+        lines += [f"  then {key}: {self.answer.why[key]}" for key in changed]
+        others = len(self.answer.why) - len(changed)
+        if others:
+            lines.append(f"  {others} other {'group' if others == 1 else 'groups'}: as before")
         return "\n".join(["what if:", *map(printable, lines)])
+
+    def _changed(self) -> list[str]:
+        """Return the groups whose state differs because of the events, the asked one first."""
+        before, after = self.before.why, self.answer.why
+        changed = [key for key in after if _state(before.get(key)) != _state(after[key])]
+        if self.group is None or self.group not in after:
+            return changed
+        return [self.group, *(key for key in changed if key != self.group)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -106,6 +132,19 @@ class Explanation:
             "untried": self.untried,
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
         }
+
+
+def _state(why: Why | None) -> tuple[object, ...]:
+    """Return what has to differ for a group to count as changed.
+
+    The text of an answer does not: with each added node, every group that does not fit has another
+    number of nodes in its reason, and the positions in the queue move.
+    """
+    if isinstance(why, Running | PartlyRunning):
+        return (type(why), why.members)
+    if isinstance(why, NotEnoughMembers):
+        return (type(why), why.present)
+    return (_PENDING,) if isinstance(why, _PENDING) else (type(why),)
 
 
 def _why(why: Why) -> dict[str, Any]:
