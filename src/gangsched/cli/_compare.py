@@ -104,7 +104,7 @@ def _settings(
     """Return a policy that was given in one word, and its settings."""
     # the name of a file may have commas
     first, *more = text.split(",") if words == ["--policy"] else [text]
-    parser = Parser(prog="gangsched compare", add_help=False)
+    parser = Parser(prog="gangsched compare", add_help=False, allow_abbrev=False)
     add_policy(parser)
     words = [f"{words[0]}={first}"]
     words += [f"--{each}" for each in map(_hyphened, more)]

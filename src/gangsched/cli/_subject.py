@@ -42,6 +42,11 @@ class Subject:
     pod: Pod | None
     job: JobRow | None
 
+    @classmethod
+    def of_group(cls, key: GroupKey, job: JobRow | None = None) -> Subject:
+        """Return a pod group."""
+        return cls(f"pod group {key}", key, None, job)
+
     @property
     def is_finished(self) -> bool:
         """Whether its job has finished."""
@@ -74,7 +79,7 @@ def _of_job(simulator: Simulator, name: str) -> Subject | None:
     known = simulator.scheduler.registry.get(GroupKey(name))
     if known is not None:
         row = job.row() if job is not None and job.kind == "group" else None
-        return Subject(f"pod group {name}", GroupKey(name), None, row)
+        return Subject.of_group(GroupKey(name), row)
     if job is None or not job.members or job.kind == "group":
         return None
     uids = [uid for uid in job.members if uid not in job.holding and uid not in job.finished]
