@@ -25,7 +25,7 @@ from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source
 from gangsched.simulation import Counts, Distribution, Report
-from gangsched.simulation.render import area_text, table_text
+from gangsched.simulation.render import area_text, share_text, table_text
 from gangsched.simulation.timeline import Timeline
 
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
@@ -173,7 +173,7 @@ def _figures(
 
 
 def _share(name: str, result: Report) -> str:
-    return f"{result.summary.utilisation.get(name, 0.0):.1%}"
+    return share_text(result.summary.utilisation.get(name, 0.0))
 
 
 def _wasted(name: str, result: Report) -> str:
