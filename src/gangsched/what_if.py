@@ -92,6 +92,10 @@ class Insufficient:
             an empty string if it takes one.
         exhausted: Whether the budget of the question was used up. Then numbers above *most* were
             not tried; if *most* is 0, perhaps no number was.
+        others_started: The number of other pod groups, and pods without a group, that start with
+            *most* nodes added: they come first and use capacity.
+        is_older: Whether *why* is the reason of an attempt before the nodes were added. Then the
+            group is known not to fit with them, and was not tried again.
     """
 
     group: GroupKey
@@ -101,6 +105,8 @@ class Insufficient:
     why: Why
     refusal: str = ""
     exhausted: bool = False
+    others_started: int = 0
+    is_older: bool = False
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
@@ -114,9 +120,16 @@ class Insufficient:
         if not self.most:
             return f"no number of nodes would start {what}: {self.why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)
+        others = ""
+        if self.others_started:
+            start = "other pod group or pod starts"
+            if self.others_started > 1:
+                start = "other pod groups or pods start"
+            others = f"with {self.most} of them, {self.others_started} {start}; "
+        older = "without them, " * self.is_older
         return (
             f"no number of nodes up to {self.most} of {self.shape.allocatable} would start {what}:"
-            f" {refusal}{self.why}"
+            f" {refusal}{others}{older}{self.why}"
         )
 
 

@@ -207,7 +207,7 @@ def test_configuration_of_the_scheduler_is_read(
     [
         ("args: {node: node-001}", "args: {colour: red}", "pluginConfig[mine:Cordon].args"),
         ("mine:Cordon", "Quota", "enabled[].name must be one of"),
-        ("name: Backfill", "name: Volcano", "pluginConfig[].name must be one of"),
+        ("name: Backfill", "name: Volcano", "pluginConfig[1].name must be one of"),
         ("kind: Kube", "kind: Cube", "c.yaml: kind must be KubeSchedulerConfiguration"),
         ("profiles:", "profiles: [", "c.yaml: expected YAML"),
     ],

@@ -153,7 +153,7 @@ def test_bad_input_is_one_sentence_that_names_the_option(
     here = ("one.yaml", "job.yaml")
     unknown = fails(capsys, "explain", "other", *here)
     assert unknown == (
-        "gangsched: GROUP: no pod or pod group 'default/other' is known;"
+        "gangsched: NAME: no pod or pod group 'default/other' is known;"
         " known groups: default/train\n"
     )
     assert "there is no group" in fails(capsys, "explain", "other", "one.yaml")

@@ -497,7 +497,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: FaultPlan.drawn(1, count=-1), "count"),
     (lambda: FaultPlan.drawn(1, places=0), "places"),
     (lambda: FaultPlan.drawn(1, seconds=-1.0), "seconds"),
-    (lambda: FaultPlan.from_json([]), ""),
+    (lambda: FaultPlan.from_json([]), "plan"),
     (lambda: FaultPlan.from_json({"faults": [{"kind": "Fire"}]}), "faults[0].kind"),
     (lambda: FaultPlan.from_json({"faults": [{"kind": "BindFails"}]}), "faults[0].bind"),
     (

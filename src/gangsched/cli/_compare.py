@@ -25,7 +25,7 @@ from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source
 from gangsched.simulation import Counts, Distribution, Report
-from gangsched.simulation.render import area_text, table_text
+from gangsched.simulation.render import area_text, share_text, table_text
 from gangsched.simulation.timeline import Timeline
 
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
@@ -104,7 +104,7 @@ def _settings(
     """Return a policy that was given in one word, and its settings."""
     # the name of a file may have commas
     first, *more = text.split(",") if words == ["--policy"] else [text]
-    parser = Parser(prog="gangsched compare", add_help=False)
+    parser = Parser(prog="gangsched compare", add_help=False, allow_abbrev=False)
     add_policy(parser)
     words = [f"{words[0]}={first}"]
     words += [f"--{each}" for each in map(_hyphened, more)]
@@ -173,7 +173,7 @@ def _figures(
 
 
 def _share(name: str, result: Report) -> str:
-    return f"{result.summary.utilisation.get(name, 0.0):.1%}"
+    return share_text(result.summary.utilisation.get(name, 0.0))
 
 
 def _wasted(name: str, result: Report) -> str:

@@ -1,4 +1,4 @@
-"""``gangsched explain``: why a pod group does not run, and what would make it start."""
+"""``gangsched explain``: why a pod or a group does not run, and what would make it start."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gangsched.cli._explanation import Explanation, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
+from gangsched.cli._subject import Subject, find
 from gangsched.cli._workload import Source, add_source, read_source
-from gangsched.errors import InvalidValueError, UnknownPodError
+from gangsched.errors import InvalidValueError
 from gangsched.events import Event, NodeAdded
-from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node, NodeName, Resources
 from gangsched.simulation import EventLog, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
@@ -31,13 +31,18 @@ def add_explain(commands: Any) -> None:
     """Add the command."""
     explain = commands.add_parser(
         "explain",
-        help="say why a pod group does not run, and what would make it start",
+        help="say why a pod or a pod group does not run, and what would make it start",
         description="Run manifests or a trace as simulate does, until --until or one minute after"
-        " the last event. Then print why one pod group does not run, and how many more nodes would"
-        " start it. Without manifests and trace: the job of gangsched demo, on two nodes.",
+        " the last event. Then print why one pod group, pod or job does not run, and how many more"
+        " nodes would start a group. Without manifests and trace: the job of gangsched demo, on two"
+        " nodes.",
     )
     explain.set_defaults(run=_explain)
-    explain.add_argument("group", metavar="GROUP", help="NAMESPACE/NAME, or NAME in default")
+    explain.add_argument(
+        "name",
+        metavar="NAME",
+        help="a pod group, a pod or a job of the report: NAMESPACE/NAME, or NAME in default",
+    )
     add_source(explain)
     add_policy(explain)
     add_run(explain)
@@ -84,19 +89,16 @@ def _explain(options: argparse.Namespace) -> int:
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:
         # so that no group is in backoff when it is asked about
         simulator.run(until=simulator.last_event_at + LINGER)
-    found = _ask(simulator, _key(options.group), shape, options.most)
+    found = _ask(simulator, find(simulator, options.name), shape, options.most)
     events = _events(options, simulator)
     if events:
-        found = evolve(found, what_if=_what_if(simulator, log, events))
+        group = None if found.subject.is_finished else found.subject.group
+        found = evolve(found, what_if=_what_if(simulator, log, events, group))
     if options.output == "json":
         print_json(found.to_dict(settings))
     else:
         print(found)
     return 0
-
-
-def _key(text: str) -> GroupKey:
-    return GroupKey(text if "/" in text else f"default/{text}")
 
 
 def _shape(text: str) -> Node:
@@ -114,24 +116,21 @@ def _shape(text: str) -> Node:
         raise BadInputError(f"--shape: {error}") from error
 
 
-def _ask(simulator: Simulator, key: GroupKey, shape: Node | None, most: int) -> Explanation:
-    """Ask the scheduler why a group does not run, and how many nodes would start it."""
+def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) -> Explanation:
+    """Ask the scheduler why something does not run, and how many nodes would start its group."""
     scheduler, now = simulator.scheduler, simulator.now
     if most < 0:
         raise InvalidValueError("--most", most, "an int >= 0")
-    if scheduler.registry.get(key) is None:
-        raise BadInputError(f"GROUP: {UnknownPodError(str(key))}; {_known(scheduler)}")
+    asked = subject.group if subject.pod is None else subject.pod
+    why = None if asked is None else scheduler.why(asked)
+    group = subject.group
+    if group is None or scheduler.registry.get(group) is None or subject.is_finished:
+        return Explanation(now, subject, why, ())
     kinds = [shape] if shape is not None else kinds_of_nodes(simulator.cluster.nodes())
     changes = tuple(
-        scheduler.smallest_change(key, kind, most=most, now=now) for kind in kinds[:_KINDS]
+        scheduler.smallest_change(group, kind, most=most, now=now) for kind in kinds[:_KINDS]
     )
-    return Explanation(now, key, scheduler.why(key), changes, len(kinds[_KINDS:]))
-
-
-def _known(scheduler: Scheduler) -> str:
-    keys = [str(info.key) for info in scheduler.registry]
-    more = ", ..." if len(keys) > 5 else ""
-    return f"known groups: {', '.join(keys[:5])}{more}" if keys else "there is no group"
+    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]))
 
 
 def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
@@ -154,12 +153,15 @@ def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
     return events
 
 
-def _what_if(simulator: Simulator, log: EventLog, events: list[Event]) -> WhatIfAnswer:
+def _what_if(
+    simulator: Simulator, log: EventLog, events: list[Event], group: GroupKey | None
+) -> WhatIfAnswer:
     """Ask the scheduler what it would do if the events arrived now."""
+    before = simulator.scheduler.what_if(now=simulator.now)
     answer = simulator.scheduler.what_if(*events, now=simulator.now)
     known = len(log.entries)
     for event in events:
         log.event(event, simulator.now)
     for at, effect in answer.timed:
         log.effects((effect,), at)
-    return WhatIfAnswer(answer, tuple(log.entries[known:]))
+    return WhatIfAnswer(answer, tuple(log.entries[known:]), before, group)

@@ -9,7 +9,16 @@ from attrs import frozen
 from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched._values import EFFECT
-from gangsched.explain import Why
+from gangsched.cli._subject import Subject
+from gangsched.explain import (
+    BackingOff,
+    NoNodeFits,
+    NotEnoughMembers,
+    PartlyRunning,
+    Queued,
+    Running,
+    Why,
+)
 from gangsched.model import GroupKey
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
@@ -18,6 +27,7 @@ __all__ = ["SCHEMA", "Explanation", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
+_PENDING: Final = Queued | BackingOff | NoNodeFits
 
 
 @final
@@ -28,17 +38,33 @@ class WhatIfAnswer:
     Attributes:
         answer: The answer of the scheduler.
         entries: Its events and effects as log entries.
+        before: What the scheduler would do without the events.
+        group: The group of the question; None if there is none, or it has finished.
     """
 
     answer: WhatIf
     entries: tuple[LogEntry, ...]
+    before: WhatIf
+    group: GroupKey | None
 
     def __str__(self) -> str:
         lines = [f"  t={format_span(e.at)}  {e.object}  {e.message}" for e in self.entries[:_LINES]]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
-        lines += [f"  then {key}: {why}" for key, why in self.answer.why.items()]
+        changed = self._changed()
+        lines += [f"  then {key}: {self.answer.why[key]}" for key in changed]
+        others = len(self.answer.why) - len(changed)
+        if others:
+            lines.append(f"  {others} other {'group' if others == 1 else 'groups'}: as before")
         return "\n".join(["what if:", *map(printable, lines)])
+
+    def _changed(self) -> list[str]:
+        """Return the groups whose state differs because of the events, the asked one first."""
+        before, after = self.before.why, self.answer.why
+        changed = [key for key in after if _state(before.get(key)) != _state(after[key])]
+        if self.group is None or self.group not in after:
+            return changed
+        return [self.group, *(key for key in changed if key != self.group)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -52,31 +78,38 @@ class WhatIfAnswer:
 @final
 @frozen
 class Explanation:
-    """Why a group does not run, and what would make it start.
+    """Why a pod or a group does not run, and what would make it start.
 
     Attributes:
         at: When the scheduler was asked.
-        group: The group.
-        why: Why it does not run.
-        changes: For each kind of node, how many more nodes would start it.
+        subject: The group, the pod or the job.
+        why: Why it does not run; None if its pods are deleted.
+        changes: For each kind of node, how many more nodes would start its group.
         untried: How many further kinds of nodes were not tried.
         what_if: The answer to ``--add`` and ``--apply``; None without either.
     """
 
     at: float
-    group: GroupKey
-    why: Why
+    subject: Subject
+    why: Why | None
     changes: tuple[SmallestChange, ...]
     untried: int = 0
     what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
-        lines = [f"t={format_span(self.at)}  pod group {self.group}: {self.why}"]
+        lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
         text = "\n".join(map(printable, lines))
         return text if self.what_if is None else f"{text}\n{self.what_if}"
+
+    def _answer(self) -> str:
+        started, finished = self.subject.span
+        if not self.subject.is_finished or started is None or finished is None:
+            return str(self.why)
+        times = f"from t={format_span(started)} to t={format_span(finished)}"
+        return f"it has finished; it ran {times}"
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the explanation as plain data.
@@ -84,16 +117,34 @@ class Explanation:
         Args:
             settings: The settings of the scheduler and of the run.
         """
+        pod = self.subject.pod
+        started, finished = self.subject.span
         return {
             "schema": SCHEMA,
             "settings": settings,
             "at": self.at,
-            "group": self.group,
-            "why": _why(self.why),
+            "group": self.subject.group,
+            "pod": None if pod is None else pod.key,
+            "started_at": started,
+            "finished_at": finished,
+            "why": None if self.why is None else _why(self.why),
             "smallest_changes": [_change(change) for change in self.changes],
             "untried": self.untried,
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
         }
+
+
+def _state(why: Why | None) -> tuple[object, ...]:
+    """Return what has to differ for a group to count as changed.
+
+    The text of an answer does not: with each added node, every group that does not fit has another
+    number of nodes in its reason, and the positions in the queue move.
+    """
+    if isinstance(why, Running | PartlyRunning):
+        return (type(why), why.members)
+    if isinstance(why, NotEnoughMembers):
+        return (type(why), why.present)
+    return (_PENDING,) if isinstance(why, _PENDING) else (type(why),)
 
 
 def _why(why: Why) -> dict[str, Any]:
@@ -111,6 +162,8 @@ def _change(change: SmallestChange) -> dict[str, Any]:
         "at": None if found is None else found.at,
         "tried": None if lacking is None else lacking.most,
         "refusal": None if lacking is None else lacking.refusal,
+        "others_started": None if lacking is None else lacking.others_started,
+        "is_older": None if lacking is None else lacking.is_older,
         "why": None if lacking is None else _why(lacking.why),
         "text": str(change),
     }

@@ -30,6 +30,7 @@ from gangsched.cli._explanation import Explanation
 from gangsched.cli._files import BadInputError
 from gangsched.cli._options import seconds
 from gangsched.cli._parser import Parser
+from gangsched.cli._subject import Subject
 from gangsched.cli._tables import FORMATS, age_of, print_documents, table
 from gangsched.configuration import Settings
 from gangsched.errors import InvalidValueError
@@ -249,7 +250,7 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
     if options.output in ("json", "yaml"):
         found = row.to_dict()
         if answer is not None:
-            whole = Explanation(now, key, answer, changes, len(kinds[_KINDS:]))
+            whole = Explanation(now, Subject.of_group(key), answer, changes, len(kinds[_KINDS:]))
             found["smallest_changes"] = whole.to_dict({})["smallest_changes"]
         print_documents("GangList", [found], options.output)
         return

@@ -76,6 +76,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy = parser.add_argument_group("scheduling")
     policy.add_argument(
         "--policy",
+        type=_policy,
         choices=_Policies(POLICIES),
         metavar="POLICY",
         help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang (the"
@@ -126,6 +127,21 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         help="with --backfill: which run times the scheduler knows: those of the workload, or the"
         " time limits; default: run_time",
     )
+
+
+def _policy(text: str) -> str:
+    """Read a policy from the command line; an error names every form that is allowed."""
+    if text in _Policies(POLICIES):
+        return text
+    name, comma, options = text.partition(",")
+    if comma and name in POLICIES:
+        words = " ".join(f"--{each.strip().replace('_', '-')}" for each in options.split(","))
+        raise argparse.ArgumentTypeError(
+            f"expected one policy, got {text!r}: only compare takes its options in the same word;"
+            f" here: --policy {name} {words}"
+        )
+    known = f"{', '.join(POLICIES)} or MODULE:FUNCTION"
+    raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
 
 
 def _factor(text: str) -> float:

@@ -101,10 +101,10 @@ def make_scheduler(
     profile = settings.profile
     made = _made(profile, {**_OTHERS, **(factories or {})})
     known = (*_CONFIGURED, *made)
-    for name in profile.args:
+    for place, name in enumerate(profile.args):
         if name not in known:
             expected = f"one of {', '.join(known)}"
-            raise InvalidValueError("profiles[0].pluginConfig[].name", name, expected)
+            raise InvalidValueError(f"profiles[0].pluginConfig[{place}].name", name, expected)
     gang = _Args("Coscheduling", profile)
     policy = Coscheduling(
         order=gang.choice("order", Order, Order.LAST_FAILURE),

@@ -198,7 +198,8 @@ def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
                 name=name, namespaces=each.texts("namespaces"), hard=each.mapping("hard").rest()
             )
         except InvalidValueError as error:
-            named = error.field in ("name", "namespaces", "hard")
+            # the error about an amount names it hard.NAME, or only NAME
+            named = error.field in ("name", "namespaces", "hard") or error.field.startswith("hard.")
             path = each.path(error.field if named else f"hard.{error.field}")
             raise InvalidValueError(path, error.value, error.expected) from error
         each.close()

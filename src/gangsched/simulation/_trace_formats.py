@@ -5,7 +5,8 @@
 - openb: a CSV header with ``creation_time`` and ``num_gpu``. Pods of Alibaba's GPU trace v2023.
 - dlrm: a CSV header with ``app`` and ``role``. Instances of Alibaba's trace v2025.
 - philly: a ``[``. The published log of Microsoft's Philly cluster, in JSON.
-- swf: lines that begin with ``;``. The Standard Workload Format of the Parallel Workloads Archive.
+- swf: a line that begins with ``;``, or has 18 numbers. The Standard Workload Format of the
+  Parallel Workloads Archive.
 
 Rules:
   R1  a malformed row is an error that names file, line, column and value; no value is guessed
@@ -25,6 +26,7 @@ from gangsched.simulation._trace_rows import Row, Table
 
 __all__ = [
     "COLUMNS",
+    "FORMATS",
     "GPU_MODEL",
     "MOST_WORKERS",
     "OPENB",
@@ -48,6 +50,12 @@ OPENB_TIMES: Final = ("creation_time", "deletion_time", "scheduled_time")
 
 GPU_MODEL: Final = "nvidia.com/gpu.product"
 """The label of a node with the model of its GPUs, as GPU feature discovery writes it."""
+
+FORMATS: Final = (
+    "a CSV header with job and submit_s (jobs), creation_time and num_gpu (openb) or app and role"
+    " (dlrm), a [ (the job log of Philly), or a line that begins with ; or has 18 numbers (SWF)"
+)
+"""How the format of a trace is recognised by its first line that is not blank."""
 
 MOST_WORKERS: Final = 150_000
 

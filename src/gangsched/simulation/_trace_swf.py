@@ -23,7 +23,7 @@ from gangsched.resources import Resources
 from gangsched.simulation._trace_formats import MOST_WORKERS
 from gangsched.simulation._trace_jobs import TraceJob
 
-__all__ = ["SwfReader"]
+__all__ = ["SwfReader", "is_job_line"]
 
 _FIELDS: Final = 18
 _NAMES: Final = {1: "submit time", 3: "run time", 4: "allocated processors"}
@@ -31,6 +31,12 @@ _LONGEST_SHOWN: Final = 80
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]*)?", re.ASCII)
 _ABOUT: Final = re.compile(r";\s*(MaxNodes|MaxProcs)\s*:\s*([0-9]{1,9})", re.ASCII)
 _JOB, _SUBMIT, _RUN, _ALLOCATED, _ASKED, _LIMIT, _MEMORY, _USER = 0, 1, 3, 4, 7, 8, 9, 11
+
+
+def is_job_line(text: str) -> bool:
+    """Return whether a line is a job: 18 numbers that white space separates."""
+    words = text.split()
+    return len(words) == _FIELDS and all(map(_NUMBER.fullmatch, words))
 
 
 @final

@@ -319,7 +319,9 @@ class FaultPlan:
         Raises:
             InvalidValueError: The data is malformed; the error names the field.
         """
-        return _PLAN.read(data, "")
+        if not isinstance(data, dict):
+            raise InvalidValueError("plan", data, "an object with faults and ahead")
+        return _PLAN.read(cast("object", data), "")
 
 
 _PLAN: Final = Record(FaultPlan, faults=_FAULTS, ahead=BOOL)

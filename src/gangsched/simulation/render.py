@@ -11,23 +11,25 @@ Rules:
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from io import StringIO
-from typing import TextIO
+from typing import Any, Final, TextIO, cast
 
 from gangsched._seconds import format_duration, format_span
 from gangsched._text import printable
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
-__all__ = ["area_text", "print_report", "progress", "table_text"]
+__all__ = ["area_text", "print_report", "progress", "share_text", "table_text"]
 
 _UNITS = {
     "nvidia.com/gpu": "GPU-seconds",
     "cpu": "CPU-seconds",
-    "memory": "byte-seconds of memory",
+    "memory": "Gi-hours of memory",
 }
+_GI_HOUR: Final = 2**30 * 3600
 
 
 def print_report(result: Report, out: TextIO) -> None:
@@ -60,7 +62,7 @@ def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:
 
 def _summary(result: Report, out: TextIO) -> None:
     summary = result.summary
-    chosen = ", ".join(f"{k}={v}" for k, v in result.settings.items() if v is not None)
+    chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
     out.write(printable(chosen) + "\n")
     rows = [("simulated", f"{format_span(summary.end)} in {summary.decisions} decisions")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
@@ -72,7 +74,7 @@ def _summary(result: Report, out: TextIO) -> None:
                 took = f"{figures}, of the {counts.finished} that finished"
                 rows += [("  took", took), ("  slowdown", _figures(counts.slowdown, _factor))]
     for name, share in summary.utilisation.items():
-        rows.append((f"{name} used", f"{share:.1%}"))
+        rows.append((f"{name} used", share_text(share)))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
     rows += [("deadlock", _deadlock(summary))]
     rows += [("never fits", key) for key in summary.never_fit[:20]]
@@ -116,8 +118,32 @@ def _wasted(summary: Summary) -> list[str]:
 
 
 def area_text(name: str, area: float) -> str:
-    """Return an amount of a resource over time: ``840 GPU-seconds``."""
+    """Return an amount of a resource over time: ``840 GPU-seconds``; memory is in Gi-hours."""
+    if name == "memory":
+        amount = area / _GI_HOUR
+        return f"{amount:.{max(2, _decimals(amount))}f} {_UNITS[name]}"
     return f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
+
+
+def share_text(share: float) -> str:
+    """Return a share in percent with one decimal; below 1% with two significant digits."""
+    return f"{share:.{max(1, _decimals(share * 100))}%}"
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals show two significant digits of a number."""
+    # the exponent is read from the rounded number: 0.996 is 1.0, not 1.00
+    return 1 - int(f"{value:.1e}".partition("e")[2]) if value > 0 else 0
+
+
+def _setting(name: str, value: object) -> object:
+    """Return a setting as text: a plan of faults as the number of faults of each kind."""
+    if name != "faults" or not isinstance(value, dict):
+        return value
+    plan: Any = cast("object", value)
+    kinds: Counter[str] = Counter(each["kind"] for each in plan["faults"])
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{kinds.total()} ({counts})" if kinds else "0"
 
 
 def _deadlock(summary: Summary) -> str:

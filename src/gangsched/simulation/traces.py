@@ -28,7 +28,7 @@ from gangsched.simulation._trace_formats import COLUMNS
 from gangsched.simulation._trace_jobs import TraceJob, arrivals
 from gangsched.simulation._trace_philly import PhillyReader
 from gangsched.simulation._trace_rows import Row, Table
-from gangsched.simulation._trace_swf import SwfReader
+from gangsched.simulation._trace_swf import SwfReader, is_job_line
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
 __all__ = ["COLUMNS", "Trace", "load_trace", "open_trace", "parse_nodes_shape"]
@@ -122,7 +122,7 @@ def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None
     if most is None:
         most = MOST_STREAMED
     first, lines = _begun(_strings(read()))
-    if first.startswith(";"):
+    if first.startswith(";") or is_job_line(first):
         return _swf(read, lines, file, most)
     if first.startswith("["):
         return _philly(read, lines, file, most)
@@ -134,6 +134,10 @@ def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None
     if {"creation_time", "num_gpu"} <= columns and "job" not in columns:
         used = (*formats.OPENB, *formats.OPENB_TIMES)
         return _rows(read, table, formats.openb_rows, most, used, _OPENB_NOTES)
+    if not columns & {*COLUMNS}:
+        raise TraceError(
+            file, table.line, "", f"expected {formats.FORMATS}, got {first.strip()[:80]!r}"
+        )
     used = (*COLUMNS, *formats.OPTIONAL)
     return _rows(read, table, formats.job_rows, most, used, ())
 
@@ -180,7 +184,9 @@ def _swf(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, mos
         if problem is not None:
             raise TraceError(file, line, problem[0], problem[1])
     left = reader.left_out
-    skipped = f"{file}: {left} jobs have no processors or no run time and were left out"
+    which = "1 job has" if left == 1 else f"{left} jobs have"
+    were = "was" if left == 1 else "were"
+    skipped = f"{file}: {which} no processors or no run time and {were} left out"
 
     def again() -> Iterator[TraceJob]:
         return (job for _line, job in SwfReader(_strings(read()), file))

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from gangsched.errors import UnknownPodError
-from gangsched.events import GroupScheduled, NodeAdded
-from gangsched.explain import NotEnoughMembers
+from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
+from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.nodes.node_table import Nodes
@@ -71,11 +71,13 @@ def search(
         until = now if entity is None else max(now, entity.backoff_until)
     number = 0
     lacks_members = False
+    before: Why | None = None
     spending = Spending(budget)
     while True:
         ahead = simulate.look(calls, state, now, spending)
         if not number:
-            lacks_members = _lacks_members(ahead, key)
+            before = _before(ahead, key)
+            lacks_members = isinstance(before, NotEnoughMembers)
         for node in _fresh(ahead, shape, number):
             ahead.tell(NodeAdded(node))
         ahead.run(until)
@@ -102,15 +104,31 @@ def search(
         why,
         _refusal(ahead.state.settings, ahead.state.nodes, ahead.state.pods, key, shape, until),
         ahead.is_cut_short,
+        _others_started(ahead, key),
+        # A failed attempt is counted in the answer. An answer that is the same as before the trial
+        # is therefore that of an older attempt: the group was known not to fit, and not tried.
+        why == before and isinstance(why, NoNodeFits | BackingOff | Queued),
     )
 
 
-def _lacks_members(ahead: Ahead, key: GroupKey) -> bool:
-    """Return whether a group has too few members before the first cycle."""
+def _before(ahead: Ahead, key: GroupKey) -> Why | None:
+    """Return why a group does not run before the first cycle; None for an unknown group."""
     if ahead.state.pods.registry.get(key) is None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
-    return known and isinstance(answers.why(ahead.state, key, now=ahead.now), NotEnoughMembers)
+    return answers.why(ahead.state, key, now=ahead.now) if known else None
+
+
+def _others_started(ahead: Ahead, key: GroupKey) -> int:
+    """Return how many other groups, and pods without a group, started in a fork. O(effects)."""
+    members = ahead.state.pods.members
+    found = 0
+    for _at, effect in ahead.timed:
+        if isinstance(effect, GroupScheduled):
+            found += effect.group != key
+        elif isinstance(effect, PodScheduled) and effect.uid in members:
+            found += members[effect.uid].group is None
+    return found
 
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
