@@ -40,6 +40,7 @@ Rules:
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import assert_never
 
 from gangsched._core._counters import MemberState
