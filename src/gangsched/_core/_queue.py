@@ -300,7 +300,11 @@ class SchedulingQueue:
                 self._back_off(entity)
 
     def withdraw(self, equivalence_class: Hashable) -> None:
-        """Let no entity of a class return early from backoff until the next event that helps."""
+        """Let no entity of a class return early from backoff until the next event that helps.
+
+        For a class of which a plugin refused an entity: it is not blocked, since nothing is proven
+        about nodes, but the plugin would refuse the others as well.
+        """
         queue = self._queues.get(equivalence_class)
         if queue is not None:
             self._early.withdraw(queue)

@@ -40,7 +40,6 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from typing import assert_never
 
 from gangsched._core._counters import MemberState
@@ -287,7 +286,8 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.reservations.backfill.note_rejected(
         entity, equivalence_class, step, state.nodes, lacks_capacity=False
     )
-    _withdraw(state.queue, entity, equivalence_class)
+    if entity.refused_at == REFUSED_BY_PLUGIN:
+        state.queue.withdraw(equivalence_class)
     state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
@@ -346,7 +346,8 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     state.queue.remove(entity, now=now)
     # in backoff its place is by the step of the failure before
     entity.refused_at = refused_at
-    _withdraw(state.queue, entity, equivalence_class)
+    if entity.refused_at == REFUSED_BY_PLUGIN:
+        state.queue.withdraw(equivalence_class)
     _back_off(state.settings, entity, now=now)
     entity.reason = outcome.reason
     info.failures = entity.failures
@@ -477,16 +478,6 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
 def _refusal(attempts: Attempts, entity: QueuedEntity) -> int:
     """Return whether nodes or a plugin refused a member in a try, as ``refused_at`` has it."""
     return attempts.step if entity.failed_step >= 0 else entity.failed_step
-
-
-def _withdraw(queue: SchedulingQueue, entity: QueuedEntity, equivalence_class: Hashable) -> None:
-    """If a plugin refused an entity, try none of its class in backoff before the next event.
-
-    The class is not blocked, since nothing is proven about nodes. But the plugin would refuse the
-    others as well, and an event costs one attempt for each class.
-    """
-    if entity.refused_at == REFUSED_BY_PLUGIN:
-        queue.withdraw(equivalence_class)
 
 
 def _note_cut_short(attempts: Attempts, entity: QueuedEntity) -> None:
