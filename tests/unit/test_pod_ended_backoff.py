@@ -12,6 +12,8 @@ from gangsched import (
     Bind,
     BindFailed,
     Bound,
+    EvictGroup,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -203,6 +205,49 @@ def test_pod_whose_bind_failed_stays_in_backoff(point: str) -> None:
     run.now = 0.5
     assert run.tell(end_of_first()) == []
     assert run.scheduler.next_deadline() == 1.0
+
+
+def test_late_member_whose_bind_failed_stays_in_backoff_with_one_that_was_refused() -> None:
+    class Chosen(Licences):
+        def pre_filter(self, state: object, pod: Pod, *, now: float) -> Outcome:
+            refused = pod.name.startswith("refused")
+            return Unschedulable("not this one") if refused else Success()
+
+    def member(name: str) -> PodAdded:
+        key = "pod-group.scheduling.sigs.k8s.io/"
+        labels = {key + "name": "g", key + "min-available": "1"}
+        return PodAdded(Pod(name=name, labels=labels, requests={"cpu": 1}))
+
+    run = Run(Chosen(9, "reserve"))
+    run.tell(PodAdded(first()), member("started"))
+    run.failing = {"default/fails"}
+    for event in (member("refused"), member("fails"), member("last")):
+        run.scheduler.handle(run.cluster.apply(event), now=run.now)
+    assert run.scheduler.schedule_one(now=run.now) is not None  # refused
+    effects = run.scheduler.schedule_one(now=run.now)
+    assert effects is not None
+    (bind,) = [effect for effect in effects if isinstance(effect, Bind)]
+    failed = BindFailed(bind.uid, bind.attempt, "as the test says")
+    run.scheduler.handle(run.cluster.apply(failed), now=run.now)
+    assert run.scheduler.next_deadline() == 1.0
+    run.failing.clear()
+    run.now = 0.5
+    assert "default/fails" not in run.tell(end_of_first())
+
+
+def test_evicted_gang_stays_in_backoff() -> None:
+    class Evicts(Licences):
+        def post_filter(self, state: object, pod: Pod, reason: str, *, now: float) -> object:
+            if pod.name == "first":
+                return Success()
+            return EvictGroup(GroupKey("default/second"), reason)
+
+    run = Run(Evicts(1, "pre_filter"))
+    run.tell(PodAdded(first()))
+    run.tell(*gang("second", workers=2, cpu=3).events())
+    assert run.scheduler.next_deadline() == 1.0
+    run.now = 0.5
+    assert run.tell(end_of_first()) == []
 
 
 @EACH_POINT
