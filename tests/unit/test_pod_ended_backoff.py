@@ -29,6 +29,7 @@ from gangsched import (
     gang,
     presets,
 )
+from gangsched._core._entity import REFUSED_BY_PLUGIN, QueuedEntity
 from gangsched.events import Effect, Event
 from gangsched.model import PodUID
 
@@ -205,6 +206,28 @@ def test_pod_whose_bind_failed_stays_in_backoff(point: str) -> None:
     run.now = 0.5
     assert run.tell(end_of_first()) == []
     assert run.scheduler.next_deadline() == 1.0
+
+
+def test_gang_that_changed_in_backoff_returns_early_too() -> None:
+    run = Run(Licences(1, "pre_filter"))
+    run.tell(PodAdded(first()))
+    *both, late = gang("second", workers=3, min_available=2, cpu=2).events()
+    run.tell(*both)
+    run.now = 0.5
+    run.tell(late)
+    assert run.scheduler.next_deadline() == 1.0
+    names = [f"default/second-{number}" for number in range(3)]
+    assert run.tell(end_of_first()) == names
+
+
+def test_refusal_by_a_plugin_does_not_hide_that_every_node_refused_a_member() -> None:
+    entity = QueuedEntity(1, 0.0)
+    entity.note_refusal_by_plugin()
+    assert entity.failed_step == REFUSED_BY_PLUGIN
+    entity.failed_step = 3
+    entity.note_refusal_by_plugin()
+    entity.forget_refusal_by_plugin()
+    assert entity.failed_step == 3
 
 
 def test_late_member_whose_bind_failed_stays_in_backoff_with_one_that_was_refused() -> None:

@@ -189,8 +189,8 @@ def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: fl
     plus O(entities in backoff).
     """
     if kinds is None:
-        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
         state.queue.admit_refused_by_plugin(step=state.attempts.step)
+        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
         if kinds is None or _reads_objects(state.pods, entity, kinds):
