@@ -772,8 +772,11 @@ class SkipsPods(Protocol):
 class PodEnded(Protocol):
     """Optional for plugins that refuse pods because of other pods, wherever these run: a quota.
 
-    The plugin says itself when it may accept more, so nothing is asked again and again. In
-    kube-scheduler, ``EventsToRegister`` with a queueing hint for the deletion of pods does this.
+    The end of a pod gives capacity to a node. What only lacked that is tried again in any case. It
+    does not help a pod that the plugin refused on other nodes, at ``pre_enqueue``, or in backoff:
+    for these the plugin says itself that it may accept more.
+
+    In kube-scheduler, ``EventsToRegister`` with a queueing hint for the deletion of pods does this.
     """
 
     def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
@@ -783,8 +786,15 @@ class PodEnded(Protocol):
         was deleted before that. A pod that was never bound is not reported; if it was reserved,
         ``unreserve`` is called.
 
-        If it returns True, every parked pod and gang that may fit is requeued, and ``pre_enqueue``
-        is called again for those that it had denied.
+        If it returns True:
+
+        - ``pre_enqueue`` is called again for all that it had denied;
+        - each pod and gang that no node takes is tried again if it may fit now;
+        - a pod or gang that a plugin refused at ``pre_filter``, ``reserve``, ``permit`` or
+          ``pre_bind`` is in backoff. That ends as soon as nothing else is to be tried.
+
+        What asks for the same is tried one by one, until one fails. If False, the first and the
+        last do not happen. A backoff after a bind that failed goes on in any case.
         """
         ...
 

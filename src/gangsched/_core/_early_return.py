@@ -7,6 +7,9 @@ spaces out what fails for other reasons, such as binds. And an event later than 
 help it. So each event costs one failed attempt for each equivalence class at most. kube-scheduler
 does the same when its active queue is empty (``PopFromBackoffQ``).
 
+An entity that a plugin refused whatever the node qualifies too, once a plugin says that it may
+accept more. Other events say nothing about it. If it is refused again, its class is withdrawn.
+
 Of each equivalence queue that such an event has opened, the best entity in backoff is the
 *candidate*. The candidates of all queues are in one heap.
 

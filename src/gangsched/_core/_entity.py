@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from gangsched._core._heap import HeapHandle
 from gangsched._core._registry import PodGroupInfo
@@ -22,7 +22,10 @@ from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod, PodUID
 from gangsched.protocols import QueueSortKey
 
-__all__ = ["Place", "QueuedEntity"]
+__all__ = ["REFUSED_BY_PLUGIN", "Place", "QueuedEntity"]
+
+REFUSED_BY_PLUGIN: Final = -2
+"""In place of a step: no node refused a member, but a plugin did, whatever the node."""
 
 
 class Place(enum.Enum):
@@ -47,13 +50,15 @@ class QueuedEntity:
         sort_key: The sort key, which does not change while the entity is queued.
         equivalence_class: The class of its equivalence queue: entities of one class fail alike.
         tried_step: The step at which a member was last tried.
-        failed_step: The step at which a member last found no node in the current attempt; -1
-            if none failed.
+        failed_step: The step at which a member last found no node in the current attempt;
+            ``REFUSED_BY_PLUGIN`` if there is none and a plugin refused one at ``pre_filter``,
+            ``reserve``, ``permit`` or ``pre_bind``; -1 if none failed.
         event_step: The step of the last event that may help a member already tried in this
             round; -1 if there is none.
         round_step: The step at which the first member of this round was tried.
         refused_at: The step at which its last attempt failed, if every node had refused a member;
-            -1 if it failed for another reason, and before any.
+            ``REFUSED_BY_PLUGIN`` if only a plugin had; -1 if it failed for another reason, and
+            before any.
         reason: Why the entity is not scheduled; empty if no reason is known.
         unschedulable_member: The member that last found no node since the last release.
         expected_run: The priority and the expected run time in seconds, cached; None until computed
@@ -156,6 +161,16 @@ class QueuedEntity:
     def mark_ready(self, uid: PodUID) -> None:
         """Mark a pending member as ready again."""
         self._is_ready = uid in self
+
+    def note_refusal_by_plugin(self) -> None:
+        """Note that a plugin refused a member in the current attempt, whatever the node."""
+        if self.failed_step < 0:
+            self.failed_step = REFUSED_BY_PLUGIN
+
+    def forget_refusal_by_plugin(self) -> None:
+        """Note that the current attempt fails for another reason, such as a bind or an eviction."""
+        if self.failed_step == REFUSED_BY_PLUGIN:
+            self.failed_step = -1
 
     def refill(self) -> None:
         """Begin a new round: every pending member is ready."""

@@ -46,7 +46,7 @@ from sortedcontainers import SortedDict
 
 from gangsched._core._blocked_queues import BlockedQueues
 from gangsched._core._early_return import EarlyReturn
-from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
@@ -287,6 +287,27 @@ class SchedulingQueue:
     def help(self, queue: EquivalenceQueue, *, step: int) -> None:
         """Let entities of an open equivalence queue return early from backoff; see ``hasten``."""
         self._early.help(queue, step=step)
+
+    def admit_refused_by_plugin(self, *, step: int) -> None:
+        """Let the next event that helps end the backoff of entities that a plugin refused.
+
+        From now on they count as refused by every node at *step*. O(entities in backoff).
+        """
+        for entity in self.backoff:
+            if entity.refused_at == REFUSED_BY_PLUGIN:
+                self._end_backoff(entity)
+                entity.refused_at = step
+                self._back_off(entity)
+
+    def withdraw(self, equivalence_class: Hashable) -> None:
+        """Let no entity of a class return early from backoff until the next event that helps.
+
+        For a class of which a plugin refused an entity: it is not blocked, since nothing is proven
+        about nodes, but the plugin would refuse the others as well.
+        """
+        queue = self._queues.get(equivalence_class)
+        if queue is not None:
+            self._early.withdraw(queue)
 
     def hasten(self, *, now: float) -> bool:
         """If no entity is active, activate the best one in backoff that an event has helped.

@@ -5,7 +5,8 @@ Rules:
       delayed, long before;
   R2  a bind is in flight until the kit reports it. The kit sees its pod as placed meanwhile;
   R3  an evicted pod is recreated under another UID, as its controller would do. The kit keeps
-      its first UID.
+      its first UID;
+  R4  pods may have further labels, which are no labels of a group.
 """
 
 from __future__ import annotations
@@ -42,8 +43,15 @@ __all__ = ["GangschedAdapter", "adapt"]
 _MAX_DECISIONS = 100_000
 
 
+def _no_labels(pod: PlainPod) -> Mapping[str, str]:
+    return EMPTY
+
+
 def adapt(
-    make: Callable[[ClusterState], Scheduler], *, duplicate_events: bool = False
+    make: Callable[[ClusterState], Scheduler],
+    *,
+    duplicate_events: bool = False,
+    labels: Callable[[PlainPod], Mapping[str, str]] = _no_labels,
 ) -> Callable[[], GangschedAdapter]:
     """Return a factory of adapters for schedulers of gangsched, as ``check_scheduler`` takes it.
 
@@ -51,11 +59,16 @@ def adapt(
 
         check_scheduler(adapt(presets.coscheduling))
 
+    Pods request the ``resources`` of the ``SchedulerSpec``: only ``gpu``, which is not
+    ``nvidia.com/gpu``, by default. So name there what your plugins read.
+
     Args:
         make: Returns a scheduler over a cluster state.
         duplicate_events: Whether each event is passed to the scheduler twice.
+        labels: Returns the labels of a pod that your plugins read, such as a tenant. The same for
+            equal pods, since test cases are repeated.
     """
-    return lambda: GangschedAdapter(make, duplicate_events=duplicate_events)
+    return lambda: GangschedAdapter(make, duplicate_events=duplicate_events, labels=labels)
 
 
 @final
@@ -65,12 +78,17 @@ class GangschedAdapter:
     features = FEATURES
 
     def __init__(
-        self, make: Callable[[ClusterState], Scheduler], *, duplicate_events: bool = False
+        self,
+        make: Callable[[ClusterState], Scheduler],
+        *,
+        duplicate_events: bool = False,
+        labels: Callable[[PlainPod], Mapping[str, str]] = _no_labels,
     ) -> None:
         self.now: float = 0.0
         self.cluster: InMemoryCluster = InMemoryCluster()
         self.scheduler: Scheduler = make(self.cluster)
         self._make = make
+        self._labels = labels
         self._times = 2 if duplicate_events else 1
         self._binds: dict[PodUID, Bind] = {}
         self._uids: dict[str, PodUID] = {}
@@ -107,7 +125,7 @@ class GangschedAdapter:
         spec = spec_of(pod)
         if spec is not None and self.cluster.pod_group(spec.key) is None:
             self._apply(PodGroupAdded(spec))
-        self._add(pod.uid, pod_of(pod, created_at=self.now))
+        self._add(pod.uid, pod_of(pod, created_at=self.now, labels=self._labels(pod)))
 
     def cancel(self, uid: str) -> None:
         """Remove a pod."""

@@ -181,7 +181,9 @@ class SchedulerSpec:
         once_satisfied: Whether members of a gang that has started once may be placed one by one
             after all its placed members are gone. If False, the gang needs a quorum again.
         may_evict: Whether the scheduler may take a placed pod off its node by itself.
-        resources: The resources that pods request and nodes offer.
+        resources: The resources that pods request and nodes offer. The default ``gpu`` is a name
+            of its own: a plugin that reads ``nvidia.com/gpu`` sees none requested. Name what your
+            plugins read.
         mixed_requests: Whether members of one gang may request different amounts.
         decisions_per_pod: The number of decisions per pod that one call of ``tick`` may make, in
             addition to 8 in all.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gangsched.constraints import Toleration, Topology
+from gangsched.errors import InvalidValueError
 from gangsched.model import Pod, PodGroup, PodUID, group_key
+from gangsched.resources import EMPTY
 from gangsched.testing._plain_pod import PlainPod
 
 __all__ = ["pod_of", "spec_of"]
@@ -16,9 +19,21 @@ _ROLE: Final = "pod-group.scheduling.sigs.k8s.io/role"
 _NAMESPACE: Final = "default"
 
 
-def pod_of(pod: PlainPod, *, created_at: float) -> Pod:
-    """Return the ``Pod``. Its label gives the minimum if the gang needs no ``PodGroup``."""
-    labels: dict[str, str] = {}
+def pod_of(pod: PlainPod, *, created_at: float, labels: Mapping[str, str] = EMPTY) -> Pod:
+    """Return the ``Pod``. Its label gives the minimum if the gang needs no ``PodGroup``.
+
+    Args:
+        pod: The pod.
+        created_at: When it was created.
+        labels: Further labels, none of them of a group.
+
+    Raises:
+        InvalidValueError: A further label is one of a group.
+    """
+    taken = [key for key in labels if key in (_NAME, _MINIMUM, _ROLE)]
+    if taken:
+        raise InvalidValueError("labels", taken[0], "a label that is none of the pod's group")
+    labels = dict(labels)
     if pod.group is not None:
         labels[_NAME] = pod.group
         if spec_of(pod) is None:

@@ -220,7 +220,9 @@ def _fail(
     notices.tell_unschedulable(state.call, member, reason)
     diagnosis = unschedulable.diagnosis
     lacks_capacity = diagnosis is not None and not diagnosis.refusal
-    if diagnosis is not None:
+    if diagnosis is None:
+        entity.note_refusal_by_plugin()
+    else:
         entity.failed_step = state.attempts.step
     own = {
         party.group.key for party in bundles.pending(state.pods, entity) if party.group is not None

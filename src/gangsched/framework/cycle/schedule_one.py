@@ -307,7 +307,9 @@ def _fail(
         and equivalence.goes_alone(state.settings, state.call, info)
     ):
         _mark_like_members(state.pods, state.call, member, reason)
-    if diagnosis is not None:
+    if diagnosis is None:
+        entity.note_refusal_by_plugin()
+    else:
         entity.failed_step = state.attempts.step
     notices.tell_unschedulable(state.call, member, reason)
     if not isinstance(answer, RejectGroup | HoldGroup | EvictGroup):

@@ -43,7 +43,7 @@ import math
 from typing import assert_never
 
 from gangsched._core._counters import MemberState
-from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
@@ -93,6 +93,7 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
         case CycleEnded():
             _cycle_ended(state, entity, now=now)
         case Failed():
+            entity.forget_refusal_by_plugin()
             _failed(state, entity, now=now)
         case KeepsWaiting():
             _keeps_waiting(state, entity, now=now)
@@ -265,7 +266,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     if entity.place is not Place.ACTIVE:
         # in backoff its place is by the deadline and the step of the failure, which change below
         state.queue.remove(entity, now=now)
-    _note_refusal(state.attempts, entity)
+    entity.refused_at = _refusal(state.attempts, entity)
     _back_off(state.settings, entity, now=now)
     entity.refill()
     entity.reason = state.pods.members[entity.pod.uid].reason
@@ -284,6 +285,8 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     state.reservations.backfill.note_rejected(
         entity, equivalence_class, step, state.nodes, lacks_capacity=False
     )
+    if entity.refused_at == REFUSED_BY_PLUGIN:
+        state.queue.withdraw(equivalence_class)
     state.queue.park(entity, equivalence_class=equivalence_class, step=step, now=now)
 
 
@@ -327,7 +330,9 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
         _note_cut_short(state.attempts, entity)
     freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
     group_attempt.fail(info, now=now)
-    refused_at = state.attempts.step if entity.failed_step >= 0 else -1
+    if outcome.evict:
+        entity.forget_refusal_by_plugin()
+    refused_at = _refusal(state.attempts, entity)
     equivalence_class = equivalence.class_of(
         state.settings, state.nodes, state.pods, state.call, entity
     )
@@ -340,6 +345,8 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     state.queue.remove(entity, now=now)
     # in backoff its place is by the step of the failure before
     entity.refused_at = refused_at
+    if entity.refused_at == REFUSED_BY_PLUGIN:
+        state.queue.withdraw(equivalence_class)
     _back_off(state.settings, entity, now=now)
     entity.reason = outcome.reason
     info.failures = entity.failures
@@ -467,9 +474,9 @@ def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float)
     return freed
 
 
-def _note_refusal(attempts: Attempts, entity: QueuedEntity) -> None:
-    """Note whether a try failed because every node had refused a member; see ``hasten``."""
-    entity.refused_at = attempts.step if entity.failed_step >= 0 else -1
+def _refusal(attempts: Attempts, entity: QueuedEntity) -> int:
+    """Return whether nodes or a plugin refused a member in a try, as ``refused_at`` has it."""
+    return attempts.step if entity.failed_step >= 0 else entity.failed_step
 
 
 def _note_cut_short(attempts: Attempts, entity: QueuedEntity) -> None:

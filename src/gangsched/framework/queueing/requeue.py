@@ -9,8 +9,8 @@ causes can be ordered without looking at the time. An entity remembers four step
 attempt.
 
 -   ``tried_step``: a member was last tried.
--   ``failed_step``: a member last found no node; -1 while every member found one. Only such a
-    failure proves something about the class.
+-   ``failed_step``: a member last found no node; negative while every member found one. Only such
+    a failure proves something about the class.
 -   ``event_step``: the last event that may help a member that had been tried by then; -1 without
     one. With such an event, the proof holds only if the class still cannot fit.
 -   ``round_step``: the first member of the current *round* was tried. A round tries every ready
@@ -182,10 +182,15 @@ def pods_changed(state: State, *, now: float) -> None:
 def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: float) -> None:
     """Requeue the parked entities with a pod for which a plugin reads objects of some kinds.
 
-    With None for *kinds*, a plugin has said that it may accept any pod that it refused.
+    With None for *kinds*, a plugin has said that it may accept any pod that it refused. Then those
+    in backoff may return early that a plugin refused whatever the node; see ``hasten``.
 
-    Runtime complexity: O(parked classes x members of one entity of each).
+    Runtime complexity: O(parked classes x members of one entity of each). With None for *kinds*,
+    plus O(entities in backoff).
     """
+    if kinds is None:
+        state.queue.admit_refused_by_plugin(step=state.attempts.step)
+        _classify(state.settings, state.nodes, state.pods, state.call, state.queue, now=now)
     step = state.attempts.tick()
     for entity in state.attempts.tried.values():
         if kinds is None or _reads_objects(state.pods, entity, kinds):
@@ -194,6 +199,9 @@ def objects_changed(state: State, kinds: frozenset[type[Any]] | None, *, now: fl
         reads = kinds is None or _reads_objects(state.pods, parked.sample, kinds)
         if reads and may_fit(state, parked.equivalence_class, now=now):
             state.queue.open(parked, step=step, now=now, helps=True)
+    for line in () if kinds is not None else state.queue.open_queues_in_backoff():
+        if line.helped_at < step and may_fit(state, line.equivalence_class, now=now):
+            state.queue.help(line, step=step)
 
 
 def _reads_objects(pods: Pods, entity: QueuedEntity, kinds: frozenset[type[Any]]) -> bool:
@@ -299,7 +307,9 @@ def conclude(state: State, entity: QueuedEntity, equivalence_class: Hashable, *,
     """
     step, stirred = entity.failed_step, entity.event_step
     forget(state.attempts, entity)
-    if step < 0 or stirred < 0:
+    if step < 0:
+        return -1
+    if stirred < 0:
         return step
     return -1 if may_fit(state, equivalence_class, now=now) else state.attempts.step
 

@@ -13,6 +13,7 @@ import math
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._entity import REFUSED_BY_PLUGIN
 from gangsched._core._quotas import Charge
 from gangsched._forms import (
     BOOL,
@@ -88,6 +89,7 @@ def _instant(*endless: float) -> Form[Any]:
 _COUNT: Final = _int(0)
 _POSITIVE: Final = _int(1)
 _STEP: Final = _int(-1)
+_REFUSAL: Final = _int(REFUSED_BY_PLUGIN)
 _PRIORITY: Final = _int(-_MOST)
 _INSTANT: Final = _instant()
 _PAST_OR_NEVER: Final = _instant(-math.inf)
@@ -160,10 +162,10 @@ _ENTITY: Final = Record(
     failures=_COUNT,
     backoff_until=_PAST_OR_NEVER,
     tried_step=_STEP,
-    failed_step=_STEP,
+    failed_step=_REFUSAL,
     event_step=_STEP,
     round_step=_STEP,
-    refused_at=_STEP,
+    refused_at=_REFUSAL,
     reason=STR,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     tried=_STRS,
