@@ -10,7 +10,9 @@ Rules:
   R3  a holder that could not renew for *renew_deadline* leads no more. It stops
       ``lease_duration - renew_deadline`` before any other replica may begin;
   R4  a replica that waits watches the Lease, so a Lease that is given up is taken at once. If it
-      may not watch, it looks every *retry_period*.
+      may not watch, it looks every *retry_period*;
+  R5  a candidate that has not reached the Lease for *lease_duration*, or never, has a problem: it
+      could not take over.
 """
 
 from __future__ import annotations
@@ -87,6 +89,8 @@ class Election:
         self._seen: dict[str, Any] | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
+        self._reached_at: float | None = None
+        self._trouble = "the API server has not answered yet"
         self._wake = asyncio.Event()
         self.holder = ""
 
@@ -95,6 +99,17 @@ class Election:
         """Whether this replica may write: it renewed the Lease within the renew deadline."""
         at = self._renewed_at
         return at is not None and self._clock() - at < self._deadline
+
+    def problems(self) -> list[str]:
+        """Return why this replica could not take over: the Lease is out of reach.
+
+        A shorter failure than the lease duration is none, because the Lease would not expire
+        meanwhile.
+        """
+        at = self._reached_at
+        if at is not None and self._clock() - at < self._duration:
+            return []
+        return [f"the lease {self._namespace}/{self._name} is out of reach: {self._trouble}"]
 
     async def acquire(self) -> None:
         """Return when this replica holds the Lease."""
@@ -151,16 +166,22 @@ class Election:
             if response.status == 404:
                 return await self._create()
             if response.status >= 300:
-                _log.warning("the lease cannot be read: %s", said(response))
+                self._failed(f"the lease cannot be read: {said(response)}")
                 return False
             self._look(json.loads(response.body))
             if self.holder not in ("", self._identity) and not self._has_expired():
                 self._renewed_at = None
+                self._reached_at = self._clock()
                 return False
             return await self._write()
         except GangschedError as error:
-            _log.warning("the lease cannot be read: %s", error)
+            self._failed(f"the lease cannot be read: {error}")
             return False
+
+    def _failed(self, trouble: str) -> None:
+        """Note why the Lease was not reached."""
+        self._trouble = trouble
+        _log.warning("%s", trouble)
 
     def _has_expired(self) -> bool:
         return self._clock() - self._seen_at >= self._duration
@@ -198,11 +219,14 @@ class Election:
 
     def _written(self, response: Response, began: float) -> bool:
         if response.status >= 300:
-            if response.status != 409:  # 409: another candidate was faster
-                _log.warning("the lease cannot be written: %s", said(response))
+            if response.status == 409:  # another candidate was faster
+                self._reached_at = self._clock()
+            else:
+                self._failed(f"the lease cannot be written: {said(response)}")
             self._seen = None if response.status in (404, 409) else self._seen
             return False
         self._look(json.loads(response.body))
+        self._reached_at = self._clock()
         self._renewed_at = began  # from the sending on, as the others count at the latest
         return True
 

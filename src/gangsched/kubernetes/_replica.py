@@ -65,11 +65,12 @@ class Replica:
     term: Term | None = None
 
     def problems(self) -> list[str]:
-        """Return why the replica is not ready; one that waits for the lease is ready."""
+        """Return why the replica is not ready; one that waits for a lease it can read is ready."""
         if self.term is not None:
             return self.term.problems()
-        waits = self.election is not None and not self.election.is_leading
-        return [] if waits else ["not scheduling yet"]
+        if self.election is None or self.election.is_leading:
+            return ["not scheduling yet"]
+        return self.election.problems()
 
     async def run(self, api: Api) -> None:
         """Lead, whenever the lease is ours, until *stop* is set."""
