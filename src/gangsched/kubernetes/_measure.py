@@ -190,14 +190,22 @@ class Measures:
             for key, nodes in each.gangs:
                 self._demand_of.labels(self._profile, each.shape, like, key).set(nodes)
 
-    def pages(self, problems: Callable[[], list[str]]) -> Mapping[str, Callable[[], Page]]:
+    def pages(
+        self,
+        problems: Callable[[], list[str]],
+        *,
+        of_replica: Callable[[], list[str]] | None = None,
+    ) -> Mapping[str, Callable[[], Page]]:
         """Return the pages of the process.
 
         Args:
             problems: Returns why it is not ready.
+            of_replica: The same for ``gangsched_ready``, for which a replica that waits to lead is
+                ready; None if *problems* is that.
         """
+        lacks = problems if of_replica is None else of_replica
         if self._ready is not None:
-            self._ready.set_function(lambda: int(not problems()))
+            self._ready.set_function(lambda: int(not lacks()))
 
         def ready() -> Page:
             found = problems()

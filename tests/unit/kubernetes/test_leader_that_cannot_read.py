@@ -65,6 +65,12 @@ async def test_replica_that_schedules_is_ready() -> None:
     assert sample(shown, "gangsched_ready") == 1
 
 
+def test_replica_that_waits_to_lead_is_ready_although_it_must_get_no_requests() -> None:
+    pages = Measures(ALONE).pages(lambda: ["another replica leads"], of_replica=list)
+    assert pages["/readyz"]().status == 503
+    assert sample(pages["/metrics"]().body.decode(), "gangsched_ready") == 1
+
+
 @on_a_loop
 async def test_forbidden_request_is_logged_at_the_first_refusal_and_once_a_kind(
     caplog: pytest.LogCaptureFixture,

@@ -103,7 +103,10 @@ async def run_extender(
             return ["another replica leads"]
         return replica.problems()
 
-    verbs, pages = VerbServer(desk, measures.verb), Server(measures.pages(problems))
+    verbs, pages = (
+        VerbServer(desk, measures.verb),
+        Server(measures.pages(problems, of_replica=replica.problems)),
+    )
     try:
         port = await verbs.start(*listen, context)
         _log.info("serving the verbs at %s:%d", listen[0], port)
