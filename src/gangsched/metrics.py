@@ -10,12 +10,14 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar, final
 
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._quotas import EXCEEDED
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import (
     Bind,
@@ -34,7 +36,7 @@ from gangsched.events import (
 )
 from gangsched.framework import Scheduler
 from gangsched.framework.lifecycle.group_attempt import lacks_members
-from gangsched.model import PodUID
+from gangsched.model import GroupKey, PodUID
 from gangsched.replay import RecordedScheduler
 
 __all__ = ["MeasuredScheduler", "Metrics"]
@@ -46,7 +48,7 @@ _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
 _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
 _STATES: Final[tuple[str, ...]] = (
-    *("incomplete", "pending", "waiting", "started", "partly_running"),
+    *("incomplete", "over_quota", "pending", "waiting", "started", "partly_running"),
 )
 
 
@@ -60,13 +62,17 @@ class Metrics:
     Args:
         registry: The ``CollectorRegistry``; None for the default registry of prometheus-client.
         profile: The value of the label ``profile``.
+        counts_falls: Whether each ``GroupBelowMinimum`` is counted. If not, call ``fell`` for those
+            that are reported: the deletion of a running job gives the same notice.
 
     Raises:
         ModuleNotFoundError: prometheus-client is not installed. The message names the extra.
         ValueError: The registry has metrics of these names already.
     """
 
-    def __init__(self, registry: Any = None, *, profile: str = "gangsched") -> None:
+    def __init__(
+        self, registry: Any = None, *, profile: str = "gangsched", counts_falls: bool = True
+    ) -> None:
         try:
             import prometheus_client  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError as error:
@@ -80,7 +86,10 @@ class Metrics:
         registry = client.REGISTRY if registry is None else registry
         self._profile = profile
         self._lock = threading.RLock()
+        self._counts_falls = counts_falls
         self._scheduler: Scheduler | None = None
+        self._instant: Callable[[], float] | None = None
+        self._last_call = 0.0
         self._waits: dict[PodUID, float] = {}
         self._of_result: dict[str, tuple[Any, Any]] = {}
         by_result = {"labelnames": ("profile", "result"), "registry": registry}
@@ -140,6 +149,7 @@ class Metrics:
         scheduler: Scheduler | RecordedScheduler,
         *,
         clock: Callable[[], float] = time.perf_counter,
+        instant: Callable[[], float] | None = None,
     ) -> MeasuredScheduler:
         """Return a wrapper that measures the calls of a scheduler.
 
@@ -149,12 +159,23 @@ class Metrics:
         Args:
             scheduler: The scheduler, or a recorded scheduler.
             clock: Returns seconds, to measure the duration of calls.
+            instant: Returns the current instant, as the ``now`` of calls; None for the ``now`` of
+                the last call, which is older while nothing happens.
         """
         with self._lock:
             self._waits.clear()
             inner = scheduler.scheduler if isinstance(scheduler, RecordedScheduler) else scheduler
             self._scheduler = inner
+            self._instant = instant
         return MeasuredScheduler(self, scheduler, inner, self._lock, clock)
+
+    def called(self, now: float) -> None:
+        """Note the instant of a call; called by ``MeasuredScheduler``."""
+        self._last_call = now
+
+    def fell(self) -> None:
+        """Count a running gang that fell below its minimum."""
+        self._fallen.labels(self._profile).inc()
 
     def see(self, effects: Iterable[Effect], now: float) -> None:
         """Count the effects of a call; called by ``MeasuredScheduler``."""
@@ -183,7 +204,7 @@ class Metrics:
 
         Runtime complexity: O(n log n) for n queued entities.
         """
-        pods, groups = self._depths()
+        pods, groups, oldest = self._depths()
         queued = self._families.GaugeMetricFamily(
             "scheduler_pending_pods",
             "Number of pending pods, by the queue.",
@@ -198,25 +219,45 @@ class Metrics:
         for name in _STATES:
             known.add_metric((self._profile, name), groups[name])
         yield known
+        age = self._families.GaugeMetricFamily(
+            "gangsched_oldest_pending_seconds",
+            "For how long the oldest complete gang has waited for capacity; 0 if none waits.",
+            labels=("profile",),
+        )
+        age.add_metric((self._profile,), oldest)
+        yield age
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _depths(self) -> tuple[dict[str, int], dict[str, int]]:
+    def _depths(self) -> tuple[dict[str, int], dict[str, int], float]:
+        """Return pods by queue, groups by state, and the age of the oldest gang that is tried."""
         pods: dict[str, int] = dict.fromkeys(_QUEUES, 0)
         groups: dict[str, int] = dict.fromkeys(_STATES, 0)
+        held: dict[GroupKey, str] = {}  # groups that are not tried, and why
+        since = math.inf
         with self._lock:
             if self._scheduler is None:
-                return pods, groups
+                return pods, groups, 0.0
             queue = self._scheduler.queue
             pods["active"] = _pods(queue.active)
             pods["backoff"] = _pods(queue.backoff)
             for entity in queue.unschedulable:
                 name = "gated" if queue.is_gated(entity) else "unschedulable"
                 pods[name] += len(entity)
+                if name == "gated" and entity.group is not None:
+                    held[entity.group.key] = entity.reason
             for info in self._scheduler.registry:
-                if info.members:
-                    groups[_state(info)] += 1
-        return pods, groups
+                if not info.members:
+                    continue
+                state = _state(info)
+                reason = held.get(info.key)
+                if state == "pending" and reason is not None and reason.startswith(EXCEEDED):
+                    state = "over_quota"
+                groups[state] += 1
+                if state == "pending" and reason is None and info.complete_at is not None:
+                    since = min(since, info.complete_at)
+            now = self._last_call if self._instant is None else self._instant()
+        return pods, groups, 0.0 if since == math.inf else max(now - since, 0.0)
 
     def _see(self, effect: Effect, now: float) -> None:
         match effect:
@@ -237,7 +278,8 @@ class Metrics:
                 if effect.retry_after > now:
                     self._backoff_seconds.labels(self._profile).observe(effect.retry_after - now)
             case GroupBelowMinimum():
-                self._fallen.labels(self._profile).inc()
+                if self._counts_falls:
+                    self.fell()
             case GroupRestarted():
                 self._restarted.labels(self._profile).inc()
             case Evict():
@@ -281,6 +323,7 @@ class MeasuredScheduler:
     def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
         """See ``Scheduler.handle``."""
         with self._lock:
+            self._metrics.called(now)
             effects = self._calls.handle(event, now=now)
             if effects:
                 self._metrics.see(effects, now)
@@ -297,6 +340,7 @@ class MeasuredScheduler:
     def schedule_one(self, *, now: float) -> tuple[Effect, ...] | None:
         """See ``Scheduler.schedule_one``."""
         with self._lock:
+            self._metrics.called(now)
             began = self._clock()
             try:
                 effects = self._calls.schedule_one(now=now)
@@ -329,6 +373,7 @@ class MeasuredScheduler:
 
     def _seen(self, call: Callable[[], tuple[Effect, ...]], now: float) -> tuple[Effect, ...]:
         with self._lock:
+            self._metrics.called(now)
             effects = call()
             self._metrics.see(effects, now)
             return effects

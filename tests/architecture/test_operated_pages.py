@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "charts").rglob("*.txt")))
 METRIC = re.compile(
     r"\b(?:gangsched|scheduler|leader_election|rest_client)_[a-z_]*(?:total|seconds|pods|groups"
-    r"|status|demand|dropped|group|binds)\b"
+    r"|status|demand|dropped|group|binds|ready)\b"
 )
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? [\d.e+-]+$")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
@@ -112,7 +112,16 @@ def test_alerts_select_labels_and_values_that_exist(exported: Exported) -> None:
                 if how == "=":
                     assert value in known[label], f"{alert}: {label} is never {value}"
                     seen.add(value)
-    assert {"pending", "incomplete", "partly_running"} <= seen
+    assert {"incomplete", "partly_running"} <= seen
+
+
+def test_alerts_tell_a_leader_that_is_not_ready_and_the_wait_of_one_gang() -> None:
+    asked = {name for _alert, expression in alerts() for name in METRIC.findall(expression)}
+    assert {
+        "gangsched_ready",
+        "gangsched_oldest_pending_seconds",
+        "gangsched_groups_below_minimum_total",
+    } <= asked
 
 
 def test_counters_are_rated_and_gauges_are_not(exported: Exported) -> None:

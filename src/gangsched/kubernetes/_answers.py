@@ -116,12 +116,14 @@ class Answers:
         term: Returns the term of this leader; None while this replica does not lead.
         leader: Returns the identity of the replica that leads; empty if it is not known.
         clock: Seconds since 1970.
+        problems: Returns why this replica does not schedule yet, if it leads.
     """
 
     settings: Settings
     term: Callable[[], Term | None]
     leader: Callable[[], str]
     clock: Callable[[], float]
+    problems: Callable[[], list[str]] = list
     _lock: asyncio.Lock = field(factory=asyncio.Lock, init=False)
     _waiting: int = field(default=0, init=False)
     _free_at: float = field(default=0.0, init=False)
@@ -192,7 +194,13 @@ class Answers:
 
     def _not_leading(self) -> Page:
         leader = self.leader()
-        return _problem(503, f"{leader} leads" if leader else "it does not schedule yet")
+        if leader:
+            return _problem(503, f"{leader} leads")
+        return _problem(503, ": ".join(("it does not schedule yet", *self._reasons())))
+
+    def _reasons(self) -> list[str]:
+        found = self.problems()
+        return ["; ".join(found)] if found and found != ["not scheduling yet"] else []
 
     # The steps of each answer ---------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from gangsched.kubernetes._configuration import (
     Credentials,
     read_access,
 )
+from gangsched.kubernetes._counted import CountedTransport, Seen
 from gangsched.kubernetes._transport import DEFAULT_LANES, Transport, proxy_of
 
 __all__ = ["Client", "TransportName", "connect", "connect_client"]
@@ -147,7 +148,8 @@ class Client:
         access = self._current()
         try:
             async for lines in self._transport.stream(path, self._headers_of(""), timeout=timeout):
-                yield lines
+                if lines:
+                    yield lines
             return
         except WatchRefused as error:
             refused = error.response.status == _UNAUTHORIZED
@@ -155,7 +157,8 @@ class Client:
                 raise
         self._current()
         async for lines in self._transport.stream(path, self._headers_of(""), timeout=timeout):
-            yield lines
+            if lines:
+                yield lines
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -222,6 +225,7 @@ async def connect(
     lanes: Mapping[str, int] = DEFAULT_LANES,
     on_problem: Callable[[Exception], None] = lambda _error: None,
     credentials: Credentials | None = None,
+    seen: Seen | None = None,
 ) -> Api:
     """Return one API server; see ``connect_client``."""
     return await connect_client(
@@ -231,6 +235,7 @@ async def connect(
         lanes=lanes,
         on_problem=on_problem,
         credentials=credentials,
+        seen=seen,
     )
 
 
@@ -242,6 +247,7 @@ async def connect_client(
     lanes: Mapping[str, int] = DEFAULT_LANES,
     on_problem: Callable[[Exception], None] = lambda _error: None,
     credentials: Credentials | None = None,
+    seen: Seen | None = None,
 ) -> Client:
     """Return one API server, with credentials that are kept current until it is closed.
 
@@ -255,6 +261,7 @@ async def connect_client(
         lanes: The most connections of each lane.
         on_problem: Called with the error of a later reading of the credentials that failed.
         credentials: Those to use, instead of *kubeconfig* and *context*; they may be loading.
+        seen: Counts every request, repetitions included.
 
     Raises:
         ConfigurationError: The configuration is absent or malformed.
@@ -274,7 +281,12 @@ async def connect_client(
         credentials.cancel()
         raise
     await credentials.load()
-    client = Client(credentials, lambda access: made(access, lanes), on_problem=on_problem)
+
+    def transport_to(access: Access) -> Transport:
+        found = made(access, lanes)
+        return found if seen is None else CountedTransport(found, seen)
+
+    client = Client(credentials, transport_to, on_problem=on_problem)
     client.keep_current()
     return client
 

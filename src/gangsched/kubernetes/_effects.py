@@ -91,6 +91,7 @@ class Effects:
         first_settled: Called once, when there is nothing left to decide for the first time.
         restarts: Writes how often groups were restarted.
         of_pods: Whether decisions about pods are written to the pods.
+        fell: Called for each group that is reported to have fallen below its minimum.
     """
 
     def __init__(
@@ -104,7 +105,9 @@ class Effects:
         restarts: RestartNotes | None = None,
         *,
         of_pods: bool = True,
+        fell: Callable[[], object] = lambda: None,
     ) -> None:
+        self._report_fall = fell
         self._of_pods = of_pods
         self._cache = cache
         self._status = status
@@ -289,6 +292,7 @@ class Effects:
         self._warn(restarted.group, "Restarted", note)
 
     def _fell(self, key: GroupKey, note: str) -> None:
+        self._report_fall()
         regarding = self._regarding_group_or(key, self._members(key))
         if regarding is not None:
             self._events.record(regarding, "Warning", "BelowMinimum", "Scheduling", note)

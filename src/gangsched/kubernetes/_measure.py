@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from gangsched.configuration import Settings
+from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._server import Page
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Measures:
         self._demand_of: Any = None
         self._verbs: Any = None
         self._held: Any = None
+        self._ready: Any = None
         try:
             import prometheus_client  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError:
@@ -84,6 +86,11 @@ class Measures:
             "leader_election_master_status",
             "1 if this replica leads, 0 if it waits.",
             labelnames=("name",),
+            registry=registry,
+        )
+        self._ready = client.Gauge(
+            "gangsched_ready",
+            "1 if this replica schedules, or waits to lead; 0 if it leads and cannot schedule yet.",
             registry=registry,
         )
         self._dropped = client.Gauge(
@@ -113,8 +120,21 @@ class Measures:
         if self._metrics is None:
             from gangsched.metrics import Metrics
 
-            self._metrics = Metrics(self._registry, profile=self._profile)
-        return self._metrics.watch(scheduler)
+            # the same notice comes when a job is deleted: what is reported is counted
+            self._metrics = Metrics(self._registry, profile=self._profile, counts_falls=False)
+        return self._metrics.watch(scheduler, instant=epoch_seconds)
+
+    def fell(self) -> None:
+        """Count a group that was reported to have fallen below its minimum."""
+        if self._metrics is not None:
+            self._metrics.fell()
+
+    @property
+    def served(self) -> str:
+        """The pages of the process, for its log."""
+        if self._registry is None:
+            return "/healthz and /readyz, and no metrics without the extra gangsched[metrics],"
+        return "/healthz, /readyz and /metrics"
 
     def leads(self, leads: bool) -> None:
         """Note whether this replica leads."""
@@ -170,12 +190,22 @@ class Measures:
             for key, nodes in each.gangs:
                 self._demand_of.labels(self._profile, each.shape, like, key).set(nodes)
 
-    def pages(self, problems: Callable[[], list[str]]) -> Mapping[str, Callable[[], Page]]:
+    def pages(
+        self,
+        problems: Callable[[], list[str]],
+        *,
+        of_replica: Callable[[], list[str]] | None = None,
+    ) -> Mapping[str, Callable[[], Page]]:
         """Return the pages of the process.
 
         Args:
             problems: Returns why it is not ready.
+            of_replica: The same for ``gangsched_ready``, for which a replica that waits to lead is
+                ready; None if *problems* is that.
         """
+        lacks = problems if of_replica is None else of_replica
+        if self._ready is not None:
+            self._ready.set_function(lambda: int(not lacks()))
 
         def ready() -> Page:
             found = problems()

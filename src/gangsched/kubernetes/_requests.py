@@ -5,7 +5,7 @@ is cut off. None of these says anything about the object, so none of them is an 
 
 Rules:
   R1  a lost connection, 429, and 5xx are repeated; 401 and 403 too, but for *forbidden_for* seconds
-      at most, since they may be true;
+      at most, since they may be true. The first 403 of each kind of request is logged at once;
   R2  the pause is the ``Retry-After`` of the answer. Without it the pauses are 0.1 s, 0.2 s, 0.4 s,
       … at most 5 s. Each is reduced by up to a half at random, so that clients come apart;
   R3  ``send`` is for requests that may be repeated: their effect is the same if they arrive twice.
@@ -17,6 +17,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast, final
 
@@ -35,6 +36,13 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _LONGEST_RETRY_AFTER: Final = 60.0
 _REFUSED_FOR_A_MOMENT: Final = frozenset({401, 403})
+
+_FORBIDDEN: Final = 403
+_RIGHT: Final = re.compile(r'cannot \S+ resource "[^"]*" in API group "[^"]*"')
+"""What an authorizer says that is missing; the rest of the message names one object."""
+_OF_ONE: Final = re.compile(r'"[^"]*"')
+"""What names one object in other messages: requests of one kind differ in it."""
+_MOST_TOLD: Final = 256
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -72,7 +80,6 @@ class Requests:
         forbidden_for: For how many seconds 401 and 403 are repeated.
         sleep: Waits for seconds.
         draw: Returns a random number in [0, 1).
-        seen: Called with method, path and status of each answer; 0 for a lost connection.
     """
 
     def __init__(
@@ -82,13 +89,12 @@ class Requests:
         forbidden_for: float = 30.0,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
-        seen: Callable[[str, int], object] | None = None,
     ) -> None:
         self.api: Final = api
         self._forbidden_for = forbidden_for
         self._sleep = sleep
         self._draw = draw
-        self._seen = seen
+        self._told: set[str] = set()
 
     async def once(
         self,
@@ -105,17 +111,9 @@ class Requests:
         Raises:
             ConnectionLost: There is no answer.
         """
-        try:
-            response = await self.api.request(
-                method, path, body=body, content_type=content_type, timeout=timeout, lane=lane
-            )
-        except ConnectionLost:
-            if self._seen is not None:
-                self._seen(method, 0)
-            raise
-        if self._seen is not None:
-            self._seen(method, response.status)
-        return response
+        return await self.api.request(
+            method, path, body=body, content_type=content_type, timeout=timeout, lane=lane
+        )
 
     async def send(
         self,
@@ -158,14 +156,24 @@ class Requests:
 
     def pauses(self, patience: float | None = None) -> Pauses:
         """Return the pauses between the tries of one request."""
-        return Pauses(self._sleep, self._draw, patience, self._forbidden_for)
+        return Pauses(self._sleep, self._draw, patience, self._forbidden_for, self._refused)
+
+    def _refused(self, why: str) -> None:
+        """Log that a kind of request is forbidden, once."""
+        right = _RIGHT.search(why)
+        kind = _OF_ONE.sub("", why) if right is None else right[0]
+        if kind not in self._told:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
+            self._told.add(kind)
+            _log.warning("a request is forbidden: %s", why)
 
 
 @final
 class Pauses:
     """The pauses between the tries of one request; made by ``Requests.pauses``."""
 
-    __slots__ = ("_draw", "_forbidden_for", "_patience", "_sleep", "_tries", "spent")
+    __slots__ = ("_draw", "_forbidden_for", "_patience", "_refused", "_sleep", "_tries", "spent")
 
     def __init__(
         self,
@@ -173,7 +181,9 @@ class Pauses:
         draw: Callable[[], float],
         patience: float | None,
         forbidden_for: float,
+        refused: Callable[[str], object] = lambda _why: None,
     ) -> None:
+        self._refused = refused
         self._sleep = sleep
         self._draw = draw
         self._patience = patience
@@ -185,6 +195,8 @@ class Pauses:
         """Pause if an answer says nothing about the object; return whether to try again."""
         status = response.status
         if status in _REFUSED_FOR_A_MOMENT:
+            if status == _FORBIDDEN:
+                self._refused(said(response))
             if self.spent >= self._forbidden_for:
                 return False
         elif status != 429 and status < 500:

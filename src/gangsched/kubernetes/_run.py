@@ -27,6 +27,7 @@ from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._configuration import Credentials, read_access
+from gangsched.kubernetes._counted import CountedApi, Seen
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._server import Server
@@ -106,15 +107,22 @@ async def run(
         return cast("Shell | None", replica.term)  # which the replica takes for any term
 
     def leader() -> str:
-        return "" if replica.election is None else replica.election.holder
+        election = replica.election
+        return "" if election is None or election.is_leading else election.holder
 
-    served = make_answers(settings, term, leader, epoch_seconds).pages() if answers else None
+    served = None
+    if answers:
+        served = make_answers(settings, term, leader, epoch_seconds, replica.problems).pages()
     server = Server(measures.pages(replica.problems), served)
     try:
         if serve is not None:
             port = await server.start(*serve)
-            _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
-        connected = await connect_to(settings, credentials) if api is None else api
+            _log.info("serving %s at %s:%d", measures.served, serve[0], port)
+        connected = (
+            await connect_to(settings, credentials, measures.request)
+            if api is None
+            else CountedApi(api, measures.request)
+        )
         try:
             await replica.run(connected)
         finally:
@@ -139,12 +147,15 @@ def credentials_of(settings: Settings) -> Credentials:
     return Credentials(lambda: read_access(kubeconfig=kubeconfig), on_problem=_not_read)
 
 
-async def connect_to(settings: Settings, credentials: Credentials, **more: int) -> Api:
+async def connect_to(
+    settings: Settings, credentials: Credentials, seen: Seen | None = None, **more: int
+) -> Api:
     """Connect to the API server.
 
     Args:
         settings: The configuration.
         credentials: How to reach it.
+        seen: Counts every request.
         more: By name, further lanes and their numbers of connections.
     """
     client = settings.client
@@ -160,7 +171,7 @@ async def connect_to(settings: Settings, credentials: Credentials, **more: int) 
     }
     chosen = cast("TransportName", client.transport)
     return await connect(
-        lanes=lanes, transport=chosen, on_problem=_not_read, credentials=credentials
+        lanes=lanes, transport=chosen, on_problem=_not_read, credentials=credentials, seen=seen
     )
 
 

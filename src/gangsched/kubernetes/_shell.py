@@ -123,11 +123,18 @@ class Shell:
         self.troubles: dict[str, GangschedError] = {}
 
     def problems(self) -> list[str]:
-        """Return why it is not ready: the resources that are not listed yet."""
-        waiting = [kind for kind in self._reflectors if not self._is_settled(kind)]
-        if self.owner is None or self.owner.driver is None:
-            return [f"{kind} are not listed yet" for kind in waiting] or ["not scheduling yet"]
-        return []
+        """Return why it is not ready: the resources that are not listed yet, and why."""
+        if self.owner is not None and self.owner.driver is not None:
+            return []
+        found: list[str] = []
+        for kind in self.waiting():
+            trouble = self.troubles.get(kind)
+            found.append(f"{kind} are not listed yet" + (f": {trouble}" if trouble else ""))
+        return found or ["not scheduling yet"]
+
+    def waiting(self) -> list[str]:
+        """Return the kinds that are not listed yet."""
+        return [kind for kind in self._reflectors if not self._is_settled(kind)]
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
@@ -145,7 +152,7 @@ class Shell:
         Raises:
             GangschedError: The scheduler raised.
         """
-        requests = Requests(self._api, seen=self._measures.request)
+        requests = Requests(self._api)
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
         owner = self.owner = Owner(cache, self._clock)
         self._scheduler(cache)  # a wrong profile fails before listing
@@ -230,7 +237,14 @@ class Shell:
         restarts = RestartNotes(requests, owner.cache)
         tasks.start(restarts.run())
         effects = Effects(
-            owner.cache, status, events, scheduler, partial, self._first_settled, restarts
+            owner.cache,
+            status,
+            events,
+            scheduler,
+            partial,
+            self._first_settled,
+            restarts,
+            fell=self._measures.fell,
         )
         binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
         evictor = Evictor(

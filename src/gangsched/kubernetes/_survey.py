@@ -161,7 +161,7 @@ def _refuse_what_is_forbidden(shell: Shell, waited: float) -> None:
 
 
 def _waiting(shell: Shell) -> tuple[str, ...]:
-    return tuple(each.removesuffix(" are not listed yet") for each in shell.problems())
+    return tuple(shell.waiting()) or ("not scheduling yet",)
 
 
 def _not_listed(shell: Shell) -> NotListedError:

@@ -101,7 +101,7 @@ class Transport(Protocol):
     def stream(
         self, path: str, headers: Mapping[str, str], *, timeout: float
     ) -> AsyncIterator[Sequence[bytes]]:
-        """Yield the lines of the answer to a GET as they arrive.
+        """Yield the lines of the answer to a GET as they arrive, and first no lines when it begins.
 
         Raises:
             WatchRefused: The status is not 200.

@@ -100,6 +100,7 @@ class AiohttpTransport:
                     body = await answer.read()
                     raise WatchRefused(path, Response(answer.status, _lower(answer.headers), body))
                 try:
+                    yield ()
                     async for chunk in answer.content.iter_any():
                         found = lines.feed(chunk)
                         if found:

@@ -122,6 +122,7 @@ class HttptoolsTransport:
             refused = await connection.begin(data, min(timeout, WATCH_ANSWER_SECONDS))
             if refused is not None:
                 raise WatchRefused(path, refused)
+            yield ()
             while chunk := await connection.chunk(timeout):
                 found = lines.feed(chunk)
                 if found:

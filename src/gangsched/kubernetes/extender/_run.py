@@ -19,6 +19,7 @@ from gangsched.configuration import Settings
 from gangsched.configuration.scheduler import check_settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
+from gangsched.kubernetes._counted import CountedApi
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._requests import Requests
@@ -106,7 +107,10 @@ async def run_extender(
             return replica.problems() or ["another replica leads"]
         return replica.problems()
 
-    verbs, pages = VerbServer(desk, measures.verb), Server(measures.pages(problems))
+    verbs, pages = (
+        VerbServer(desk, measures.verb),
+        Server(measures.pages(problems, of_replica=replica.problems)),
+    )
     try:
         port = await verbs.start(*listen, context)
         _log.info("serving the verbs at %s:%d", listen[0], port)
@@ -114,16 +118,20 @@ async def run_extender(
             listening(port)
         if serve is not None:
             port = await pages.start(*serve)
-            _log.info("serving /healthz, /readyz and /metrics at %s:%d", serve[0], port)
+            _log.info("serving %s at %s:%d", measures.served, serve[0], port)
         lanes = {"ordinary": settings.client.bind_connections}
         lanes["nominations"] = settings.client.bind_connections
         credentials = credentials_of(settings)
-        connected = await connect_to(settings, credentials, **lanes) if api is None else api
+        connected = (
+            await connect_to(settings, credentials, measures.request, **lanes)
+            if api is None
+            else CountedApi(api, measures.request)
+        )
         try:
             if label is None:
                 await replica.run(connected)
             else:
-                async with label.written(Requests(connected, seen=measures.request)):
+                async with label.written(Requests(connected)):
                     # without an election no other replica leads
                     label.put(not settings.leader_election.leader_elect)
                     await replica.run(connected)

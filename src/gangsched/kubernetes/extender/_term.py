@@ -151,7 +151,7 @@ class ExtenderTerm:
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
-        requests = Requests(self.api, seen=self.measures.request)
+        requests = Requests(self.api)
         give_way = GiveWay(owner.binds)
         status = StatusWriter(requests, cache, give_way, workers=connections)
         events = EventRecorder(
@@ -171,7 +171,15 @@ class ExtenderTerm:
         partial = PartialGangs(cache, scheduler, release, self.clock, bound=settings.partial_bound)
         restarts = RestartNotes(requests, cache)
         effects = Effects(
-            cache, status, events, scheduler, partial, self.first_settled, restarts, of_pods=False
+            cache,
+            status,
+            events,
+            scheduler,
+            partial,
+            self.first_settled,
+            restarts,
+            of_pods=False,
+            fell=self.measures.fell,
         )
         evictor = Evictor(
             requests,

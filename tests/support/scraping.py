@@ -1,0 +1,31 @@
+"""What a scheduler serves, as a scraper reads it."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+__all__ = ["fetch", "sample"]
+
+
+def fetch(port: int, target: str) -> str:
+    """Return the body of a page, whatever its status; empty if nothing listens yet."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=8) as page:
+            body: bytes = page.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            body = error.read()
+    except urllib.error.URLError:
+        return ""
+    return body.decode()
+
+
+def sample(shown: str, name: str, label: str = "") -> float:
+    """Return the sum of the series of a metric that have *label*, such as ``code="403"``."""
+    found = [
+        float(line.rpartition(" ")[2])
+        for line in shown.splitlines()
+        if line.partition(" ")[0].partition("{")[0] == name and label in line
+    ]
+    return sum(found)
