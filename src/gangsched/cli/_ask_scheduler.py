@@ -66,7 +66,12 @@ class Said:
     @property
     def is_lacking(self) -> bool:
         """Whether the cluster has to be listed for what would help."""
-        return self.page == "why" and any(row.reason and row.have for row in self.rows)
+        return self.page == "why" and any(row.reason for row in self.rows)
+
+    def note(self, name: str) -> str:
+        """Return a further sentence of the answer about one gang; empty if there is none."""
+        found = self.items[0].get(name)
+        return found if isinstance(found, str) else ""
 
     def show(self, options: argparse.Namespace) -> None:
         """Print the answer."""
