@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from attrs import evolve
+
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched._text import printable
 from gangsched._version import __version__
@@ -139,6 +141,9 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             said.show(options)
             return 0
         options.said = said
+        if said is not None and said.names:
+            profile = evolve(settings.profile, scheduler_names=said.names)
+            settings = evolve(settings, profile=profile)
         try:
             async with survey(
                 client,
@@ -247,13 +252,16 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
     scheduler, now = survey.scheduler, survey.now
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
-    lacking = bool(row.reason) and answer is not None
+    helps = "" if said is None else said.note("helps")
+    lacking = bool(row.reason) and answer is not None and not helps
     changes = tuple(
         scheduler.smallest_change(key, kind, now=now, most=16)
         for kind in (kinds[:_KINDS] if lacking else ())
     )
     if options.output in ("json", "yaml"):
         found = row.to_dict()
+        if said is not None:
+            found |= {name: said.note(name) for name in ("helps", "reserved") if said.note(name)}
         if answer is not None:
             whole = Explanation(now, key, answer, changes, len(kinds[_KINDS:]))
             found["smallest_changes"] = whole.to_dict({})["smallest_changes"]

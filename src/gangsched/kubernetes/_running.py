@@ -70,7 +70,7 @@ class ObservedScheduler:
         elif reason:
             found["helps"] = "more nodes do not; it is admitted when the reason above is gone"
         reserved = self.scheduler.reservation
-        if reserved is not None:
+        if reserved is not None and not isinstance(why, Running):
             found["reserved"] = reserved.in_utc()
         return found
 

@@ -258,6 +258,25 @@ def test_reservation_is_shown_with_the_gang_that_has_it_and_with_others(
     run()
 
 
+def test_scheduler_that_answers_is_not_said_to_be_another_one(
+    api: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The names are those of the scheduler that answers, not those of the defaults."""
+
+    @on_a_loop
+    async def run() -> None:
+        (port,) = free_ports(1)
+        api.put(NODES, node_json("a", gpu=1))
+        gang(api, "g", 2, scheduler="gpus")
+        settings = configured(profiles=[{"schedulerName": "gpus"}])
+        async with running(api, settings, serve=("127.0.0.1", port)):
+            said = await until_asked(capsys, port, "is short", "why", "g")
+        assert "what would help: 1 more node" in said
+        assert "its pods name" not in said
+
+    run()
+
+
 # Words ------------------------------------------------------------------------------------------
 
 
