@@ -8,13 +8,14 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched._seconds import format_span
+from gangsched._seconds import format_span, format_utc
 from gangsched.events import Effect
-from gangsched.explain import Why
+from gangsched.explain import Why, in_utc
 from gangsched.model import FrozenMap, GroupKey, Node
 
 __all__ = ["Insufficient", "SmallestChange", "Sufficient", "WhatIf"]
@@ -65,9 +66,16 @@ class Sufficient:
 
     def __str__(self) -> str:
         """``2 more nodes of nvidia.com/gpu=2 would start pod group default/train now``"""
+        return self._said(_of_a_run)
+
+    def in_utc(self) -> str:
+        """Return the sentence with its instants, which are seconds since 1970, as dates in UTC."""
+        return self._said(format_utc)
+
+    def _said(self, instant: Callable[[float], str]) -> str:
         if self.at is None:
             return f"pod group {self.group} has started"
-        when = "now" if self.at == self.now else f"at t={format_span(self.at)}"
+        when = "now" if self.at == self.now else f"at {instant(self.at)}"
         if not self.nodes:
             return f"pod group {self.group} starts {when} as things stand"
         return (
@@ -110,15 +118,22 @@ class Insufficient:
 
     def __str__(self) -> str:
         """``no number of nodes up to 64 of cpu=4 would start pod group default/train: …``"""
-        what = f"pod group {self.group} by t={format_span(self.until)}"
+        return self._said(_of_a_run, str(self.why))
+
+    def in_utc(self) -> str:
+        """Return the sentence with its instants, which are seconds since 1970, as dates in UTC."""
+        return self._said(format_utc, in_utc(self.why))
+
+    def _said(self, instant: Callable[[float], str], why: str) -> str:
+        what = f"pod group {self.group} by {instant(self.until)}"
         if self.exhausted:
             tried = f"numbers up to {self.most} were tried" if self.most else "none was tried"
             return (
                 f"it is not known how many nodes of {self.shape.allocatable} would start {what}:"
-                f" the budget of the question is used up; {tried}: {self.why}"
+                f" the budget of the question is used up; {tried}: {why}"
             )
         if not self.most:
-            return f"no number of nodes would start {what}: {self.why}"
+            return f"no number of nodes would start {what}: {why}"
         refusal = f"such a node takes none of its members ({self.refusal}); " * bool(self.refusal)
         others = ""
         if self.others_started:
@@ -129,12 +144,16 @@ class Insufficient:
         older = "without them, " * self.is_older
         return (
             f"no number of nodes up to {self.most} of {self.shape.allocatable} would start {what}:"
-            f" {refusal}{others}{older}{self.why}"
+            f" {refusal}{others}{older}{why}"
         )
 
 
 SmallestChange: TypeAlias = Sufficient | Insufficient
 """The answer of ``Scheduler.smallest_change``."""
+
+
+def _of_a_run(at: float) -> str:
+    return f"t={format_span(at)}"
 
 
 def _count(nodes: int) -> str:

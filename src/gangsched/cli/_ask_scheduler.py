@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from attrs import field, frozen
 
@@ -56,17 +56,24 @@ class Said:
         page: The page that was asked.
         items: The rows.
         rows: The rows as gangs; empty for a queue.
+        names: The names of the scheduler.
     """
 
     page: str
     items: list[dict[str, Any]]
     rows: list[GangRow]
     _show: Show = field(alias="show")
+    names: tuple[str, ...] = ()
 
     @property
     def is_lacking(self) -> bool:
         """Whether the cluster has to be listed for what would help."""
-        return self.page == "why" and any(row.reason and row.have for row in self.rows)
+        return self.page == "why" and any(row.reason for row in self.rows)
+
+    def note(self, name: str) -> str:
+        """Return a further sentence of the answer about one gang; empty if there is none."""
+        found = self.items[0].get(name)
+        return found if isinstance(found, str) else ""
 
     def show(self, options: argparse.Namespace) -> None:
         """Print the answer."""
@@ -216,4 +223,5 @@ def _read(document: Document, where: str, options: argparse.Namespace) -> Said:
         raise NotAnsweredError(f"{where}: {error}") from error
     if options.page == "why" and len(rows) != 1:
         raise NotAnsweredError(f"{where}: expected one gang, got {len(rows)}")
-    return Said(options.page, items, rows, options.show)
+    ours = tuple(map(str, cast("list[object]", names))) if isinstance(names, list) else ()
+    return Said(options.page, items, rows, options.show, ours)

@@ -20,6 +20,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from attrs import evolve
+
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched._text import printable
 from gangsched._version import __version__
@@ -36,6 +38,7 @@ from gangsched.configuration import Settings
 from gangsched.errors import InvalidValueError
 from gangsched.events import Bind, GroupScheduled, NodeAdded
 from gangsched.model import GroupKey, Node
+from gangsched.what_if import SmallestChange, Sufficient
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._gang_rows import GangRow
@@ -139,6 +142,9 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             said.show(options)
             return 0
         options.said = said
+        if said is not None and said.names:
+            profile = evolve(settings.profile, scheduler_names=said.names)
+            settings = evolve(settings, profile=profile)
         try:
             async with survey(
                 client,
@@ -235,32 +241,70 @@ def _but_age(row: GangRow) -> tuple[str, ...]:
 
 
 def _why(survey: Survey, options: argparse.Namespace) -> None:
+    said: Said | None = options.said
+    rows = {row.key: row for row in _rows(survey, _everywhere(options))}
+    if said is not None and said.rows[0].key not in rows:
+        said.show(options)  # it has no pods, so nothing would help
+        return
     key = _key(survey, options)
-    row = next(row for row in _rows(survey, _everywhere(options)) if row.key == key)
-    if options.said is not None:
-        (row,) = options.said.rows
+    row = rows[key]
+    if said is not None and (said.rows[0].have or not row.have):
+        (row,) = said.rows
     scheduler, now = survey.scheduler, survey.now
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
-    lacking = bool(row.reason) and answer is not None
+    helps = "" if said is None else said.note("helps")
+    lacking = bool(row.reason) and answer is not None and not helps
     changes = tuple(
         scheduler.smallest_change(key, kind, now=now, most=16)
         for kind in (kinds[:_KINDS] if lacking else ())
     )
     if options.output in ("json", "yaml"):
         found = row.to_dict()
+        if said is not None:
+            found |= {name: said.note(name) for name in ("helps", "reserved") if said.note(name)}
         if answer is not None:
             whole = Explanation(now, Subject.of_group(key), answer, changes, len(kinds[_KINDS:]))
             found["smallest_changes"] = whole.to_dict({})["smallest_changes"]
         print_documents("GangList", [found], options.output)
         return
     _print_row(row)
-    for text in dict.fromkeys(str(change) for change in changes):
+    foreign = survey.foreign(survey.members_of(key))
+    if foreign and foreign not in row.reason:
+        print(printable(f"scheduler: {foreign}"))
+    for text in _helps(survey, row, said, changes):
         print(printable(f"what would help: {text}"))
+    if said is not None and said.note("reserved"):
+        print(printable(f"reserved: {said.note('reserved')}"))
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
         print(printable(f"the scheduler says: {row.message}"))
+
+
+def _helps(
+    survey: Survey, row: GangRow, said: Said | None, changes: Sequence[SmallestChange]
+) -> list[str]:
+    """Return what would help a gang, each once.
+
+    The cluster is listed without the memory of the running scheduler, and perhaps without its
+    configuration. So a gang that fits by the listing may be held by the scheduler.
+    """
+    if said is not None and said.note("helps"):
+        return [said.note("helps")]
+    foreign = survey.foreign(survey.members_of(row.key))
+    if foreign and foreign in row.reason:
+        ours = " or ".join(survey.settings.profile.scheduler_names)
+        return [f"pods with the schedulerName {ours}, or a scheduler that has their schedulerName"]
+    texts: list[str] = []
+    for change in changes:
+        fits = isinstance(change, Sufficient) and not change.nodes and change.at is not None
+        if fits and (said is not None or row.message):
+            cause = "the reason above" if said is not None else "what the scheduler says"
+            texts.append(f"no more nodes: pod group {row.key} fits as things stand; see {cause}")
+        else:
+            texts.append(change.in_utc())
+    return list(dict.fromkeys(texts))
 
 
 def _show_why(said: Said, options: argparse.Namespace) -> None:
@@ -269,6 +313,9 @@ def _show_why(said: Said, options: argparse.Namespace) -> None:
         print_documents("GangList", [row.to_dict()], options.output)
         return
     _print_row(row)
+    for name, label in (("helps", "what would help"), ("reserved", "reserved")):
+        if said.note(name):
+            print(printable(f"{label}: {said.note(name)}"))
     if row.message:
         print(printable(f"the scheduler says: {row.message}"))
 
@@ -368,9 +415,7 @@ def _queue(survey: Survey, options: argparse.Namespace) -> None:
     from gangsched.kubernetes._queue_rows import queue_item
 
     rows = [
-        row
-        for row in survey.scheduler.pending()
-        if options.namespace in (None, row.name.partition("/")[0])
+        row for row in survey.pending() if options.namespace in (None, row.name.partition("/")[0])
     ]
     _print_queue([queue_item(row) for row in rows], options)
 

@@ -24,32 +24,40 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, the nearest word that is right, and where help is."""
         found = self._suggestion(message)
-        hint = f"; did you mean {found}?" if found else ""
+        hint = f"; {found}" if found else ""
         line = f"{self.prog}: {printable(message)}{hint} (see {self.prog} --help)\n"
         self.exit(_BAD_INPUT, line)
 
     def _suggestion(self, message: str) -> str | None:
-        """Return the known word that is nearest to the unknown one of a message."""
+        """Return what was meant by the unknown word of a message, or where it is known."""
         choice, unknown = _CHOICE.search(message), _UNKNOWN.search(message)
         if choice is not None:
             return _nearest(choice["word"], self._choices())
-        if unknown is not None:
-            return _nearest(unknown["word"], self._options())
-        return None
+        if unknown is None:
+            return None
+        word = unknown["word"]
+        commands = [name for name, each in self._commands() if word in each._options()]
+        if commands:
+            return f"{word} is an option of {', '.join(commands)}"
+        return _nearest(word, self._options())
+
+    def _commands(self) -> list[tuple[str, Parser]]:
+        found: list[tuple[str, Parser]] = []
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                known: Any = vars(action)["choices"]
+                parsers = cast("Mapping[str, object]", known).items()
+                found += [(name, each) for name, each in parsers if isinstance(each, Parser)]
+        return found
 
     def _choices(self) -> list[str]:
         return [str(each) for action in self._actions for each in action.choices or ()]
 
     def _options(self) -> list[str]:
         words = [word for action in self._actions for word in action.option_strings]
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                found: Any = vars(action)["choices"]
-                parsers = cast("Mapping[str, object]", found).values()
-                known = (each for each in parsers if isinstance(each, Parser))
-                words += [word for each in known for word in each._options()]
-        return words
+        return words + [word for _name, each in self._commands() for word in each._options()]
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:
-    return next(iter(get_close_matches(word, sorted(set(known)), n=1)), None)
+    found = get_close_matches(word, sorted(set(known)), n=1)
+    return f"did you mean {found[0]}?" if found else None

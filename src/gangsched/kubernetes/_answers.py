@@ -26,22 +26,21 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
 
-from gangsched._core._registry import PodGroupInfo
 from gangsched._version import __version__
 from gangsched.configuration import Settings
 from gangsched.errors import UnknownPodError
 from gangsched.explain import in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._ask import API_VERSION
-from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._gang_rows import GangRow, gang_row
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._queue_rows import queue_item
+from gangsched.kubernetes._running import ObservedScheduler
 from gangsched.kubernetes._server import Answer, Page
 from gangsched.listings import GroupRow, Listing, PendingRow
-from gangsched.model import GroupKey, Pod
+from gangsched.model import GroupKey
 
 __all__ = ["MOST_ROWS", "Answers", "Term"]
 
@@ -79,31 +78,6 @@ class _Listed(Generic[_Row]):
     at: float
     until: float
     rows: Listing[_Row]
-
-
-@final
-@frozen
-class _Running:
-    """The running scheduler, as rows are made from it."""
-
-    cache: Cache
-    scheduler: Scheduler
-    now: float
-
-    def members_of(self, key: GroupKey) -> list[Pod]:
-        """Return the pods of a group, in the order of their names. O(members log members)."""
-        info = self.scheduler.registry.get(key)
-        pods = (self.cache.cluster.pod(uid) for uid in (() if info is None else info.members))
-        return sorted((pod for pod in pods if pod is not None), key=lambda pod: pod.key)
-
-    def age_of(self, row: PendingRow) -> float:
-        """Return the age of a pod or a group; that of the row stops while nothing happens."""
-        made: Pod | PodGroupInfo | None = None
-        if row.group is not None:
-            made = self.scheduler.registry.get(row.group)
-        elif row.uid is not None:
-            made = self.cache.cluster.pod(row.uid)
-        return row.age if made is None else max(self.now - made.created_at, 0.0)
 
 
 @final
@@ -207,13 +181,17 @@ class Answers:
     def _all(self, owner: Owner, scheduler: Scheduler, query: Mapping[str, str]) -> _Steps:
         listed = self._groups = self._list(self._groups, owner, scheduler.groups)
         yield
-        rows = [row for row in listed.rows if _is_in(row.key, query)]
+        running = ObservedScheduler(owner.cache, scheduler, listed.at)
+        rows = [
+            row
+            for row in listed.rows
+            if _is_in(row.key, query) and (row.members or not running.has_ended(row.key))
+        ]
         rows.sort(key=lambda row: row.key)
         items: list[_Document] = []
         for n, row in enumerate(rows[:MOST_ROWS]):
             if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
                 yield
-            running = _Running(owner.cache, scheduler, listed.at)
             items.append(self._item(gang_row(running, row.key, {row.key: row.why})))
         return self._document("GangList", listed.at, items, len(rows))
 
@@ -221,8 +199,12 @@ class Answers:
         listed = self._queued = self._list(self._queued, owner, scheduler.pending)
         yield
         rows = [row for row in listed.rows if _is_in(row.name, query)]
-        running = _Running(owner.cache, scheduler, listed.at)
+        running = ObservedScheduler(owner.cache, scheduler, listed.at)
         items = [queue_item(row, age=running.age_of(row)) for row in rows[:MOST_ROWS]]
+        reserved = scheduler.reservation
+        for row, item in zip(rows, items, strict=False):
+            if reserved is not None and row.group == reserved.group:
+                item["state"] += f"; {reserved.in_utc()}"
         return self._document("QueueList", listed.at, items, len(rows))
 
     def _one(self, owner: Owner, scheduler: Scheduler, key: GroupKey) -> _Steps:
@@ -230,8 +212,13 @@ class Answers:
         if scheduler.registry.get(key) is None:  # a UID, which ``why`` would take, is no key
             raise UnknownPodError(key)
         why, now = scheduler.why(key), self.clock()
-        row = gang_row(_Running(owner.cache, scheduler, now), key, {key: why})
-        return self._document("GangList", now, [{**self._item(row), "why": in_utc(why)}], 1)
+        running = ObservedScheduler(owner.cache, scheduler, now)
+        item = self._item(gang_row(running, key, {key: why}))
+        if running.has_ended(key):
+            names = ", ".join(self.settings.profile.scheduler_names)
+            item["reason"] = f"it has no pods with the schedulerName {names}"
+        item |= {"why": in_utc(why), **running.notes_of(key, why)}
+        return self._document("GangList", now, [item], 1)
 
     def _list(
         self, known: _Listed[_Row] | None, owner: Owner, rows: Callable[[], Listing[_Row]]

@@ -100,6 +100,7 @@ class Binder:
             await self._bind(bind)
         finally:
             self._under_way -= 1
+            self._cache.bind_problems.pop(bind.uid, None)
 
     def __len__(self) -> int:
         """Return how many binds are under way."""
@@ -126,6 +127,7 @@ class Binder:
                     "POST", path, body=body, timeout=self._timeout, lane=_LANE
                 )
             except ConnectionLost as lost:
+                self._cache.bind_problems[bind.uid] = lost.problem
                 unsure = unsure or lost.sent
                 await pauses.after_loss(lost)
                 if unsure and await self._is_done(pod, bind):
@@ -133,6 +135,7 @@ class Binder:
                 continue
             if response.status < 300:
                 return
+            self._cache.bind_problems[bind.uid] = said(response)
             if response.status >= 500:
                 unsure = True
             if await pauses.after(response):

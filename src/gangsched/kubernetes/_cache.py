@@ -86,6 +86,8 @@ class Cache:
         cluster: What the scheduler reads.
         conditions: By pending pod of ours, the message of its condition ``PodScheduled=False``.
         nominated: By pending pod of ours, its ``status.nominatedNodeName``.
+        schedulers: By pending pod, its ``spec.schedulerName``; only if all names are ours.
+        bind_problems: By pod whose bind is repeated, what the API server answered last.
         touched: The groups of which an object or a member has changed. Readers take keys out.
     """
 
@@ -99,6 +101,8 @@ class Cache:
         self.cluster: Final = InMemoryCluster()
         self.conditions: Final[dict[PodUID, str]] = {}
         self.nominated: Final[dict[PodUID, str]] = {}
+        self.schedulers: Final[dict[PodUID, str]] = {}
+        self.bind_problems: Final[dict[PodUID, str]] = {}
         self.touched: Final[set[GroupKey]] = set()
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
@@ -187,9 +191,12 @@ class Cache:
             pod = self._held(pod) if self._unreadable else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
+            if self._names is None:
+                self._note(self.schedulers, pod.uid, facts.scheduler_name)
         else:
             self.conditions.pop(pod.uid, None)
             self.nominated.pop(pod.uid, None)
+            self.schedulers.pop(pod.uid, None)
         if known is None:
             self._touch(pod)
             return self.cluster.apply(PodAdded(pod))
@@ -215,6 +222,7 @@ class Cache:
         self._newer.pop(uid, None)
         self.conditions.pop(uid, None)
         self.nominated.pop(uid, None)
+        self.schedulers.pop(uid, None)
         return None if known is None else self.cluster.apply(PodDeleted(uid))
 
     def _touch(self, pod: Pod | None) -> None:

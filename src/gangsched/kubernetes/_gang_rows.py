@@ -8,13 +8,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, final
 
 from attrs import fields, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.explain import Running, Why, in_utc
+from gangsched.explain import Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
@@ -22,7 +22,6 @@ from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, pod_group_status
 
 __all__ = [
-    "FITS_NOW",
     "GangRow",
     "MemberRow",
     "Observed",
@@ -30,11 +29,7 @@ __all__ = [
     "gang_rows",
     "member_rows",
     "read_gang_row",
-    "reason_of",
 ]
-
-FITS_NOW: Final = "fits now, and waits for its scheduler"
-"""The reason of a group that a scheduler would start."""
 
 
 class Observed(Protocol):
@@ -57,6 +52,10 @@ class Observed(Protocol):
 
     def members_of(self, key: GroupKey) -> list[Pod]:
         """Return the pods of a group."""
+        ...
+
+    def reason(self, why: Why, pods: Collection[Pod]) -> str:
+        """Return why a group does not run, given the answer of the scheduler and its pods."""
         ...
 
 
@@ -191,15 +190,6 @@ def member_rows(survey: Survey, namespace: str | None = None) -> list[MemberRow]
     ]
 
 
-def reason_of(why: Why | None, *, held: int, needed: int | None) -> str:
-    """Return why a group does not run; empty if its quorum holds nodes."""
-    if needed is not None and held >= needed:
-        return ""
-    if why is None:
-        return ""
-    return FITS_NOW if isinstance(why, Running) else in_utc(why)
-
-
 def _keys(survey: Survey) -> Iterable[GroupKey]:
     groups = (group.key for group in survey.cache.cluster.pod_groups())
     return dict.fromkeys((*groups, *survey.members))
@@ -229,7 +219,9 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     if stated is not None:
         phase = pod_group_status(stated, pods, membership=survey.cache.membership).phase
     has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
-    reason = reason_of(answers.get(key), held=len(held) + ended, needed=needed)
+    why = answers.get(key)
+    has_quorum = needed is not None and len(held) + ended >= needed
+    reason = "" if why is None or has_quorum else survey.reason(why, pods)
     began = [group.created_at] if group is not None else [pod.created_at for pod in pods]
     return GangRow(
         namespace=namespace,

@@ -15,16 +15,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, Final, final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.errors import GangschedError, InvalidPodGroupError
+from gangsched.explain import Queued, Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._cache import Cache
@@ -32,9 +33,13 @@ from gangsched.kubernetes._discovery import API_GROUPS
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._shell import Shell
+from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
 
-__all__ = ["NotListedError", "Survey", "survey"]
+__all__ = ["FITS_NOW", "NotListedError", "Survey", "survey"]
+
+FITS_NOW: Final = "fits now, and waits for its scheduler"
+"""The reason of a group that a scheduler would start."""
 
 _REFUSED: Final = (401, 403)
 _PATIENCE: Final = 1.5
@@ -103,6 +108,47 @@ class Survey:
     def members_of(self, key: GroupKey) -> list[Pod]:
         """Return the pods of a group, in the order of their names."""
         return self.members.get(key, [])
+
+    def reason(self, why: Why, pods: Collection[Pod]) -> str:
+        """Return why a group does not run."""
+        if not isinstance(why, Running):
+            return in_utc(why)
+        foreign = self.foreign(pods)
+        return f"fits now; {foreign}" if foreign else FITS_NOW
+
+    def foreign(self, pods: Iterable[Pod]) -> str:
+        """Return which other scheduler pending pods name; empty if there is none."""
+        known = self.cache.schedulers
+        named = {known[pod.uid] for pod in pods if pod.uid in known and not pod.is_finished}
+        ours = self.settings.profile.scheduler_names
+        others = sorted(named.difference(ours))
+        if not others:
+            return ""
+        schedulers, verb = ("scheduler", "is") if len(others) == 1 else ("schedulers", "are")
+        names = ", ".join(others)
+        return f"its pods name the {schedulers} {names}, which {verb} not {' or '.join(ours)}"
+
+    def pending(self) -> list[PendingRow]:
+        """Return what waits; places count the pods and groups of the same scheduler alone."""
+        places: defaultdict[str, int] = defaultdict(int)
+        found: list[PendingRow] = []
+        for row in self.scheduler.pending():
+            if row.position is None:
+                found.append(row)
+                continue
+            name = self._scheduler_of(row)
+            why = evolve(row.why, ahead=places[name]) if isinstance(row.why, Queued) else row.why
+            found.append(evolve(row, position=places[name], why=why))
+            places[name] += 1
+        return found
+
+    def _scheduler_of(self, row: PendingRow) -> str:
+        """Return the scheduler that the pods of a row name; empty if that is not known."""
+        known = self.cache.schedulers
+        if row.uid is not None:
+            return known.get(row.uid, "")
+        members = () if row.group is None else self.members_of(row.group)
+        return next((known[pod.uid] for pod in members if pod.uid in known), "")
 
 
 @asynccontextmanager

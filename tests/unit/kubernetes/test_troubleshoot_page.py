@@ -71,6 +71,9 @@ def partly_running() -> Server:
 
 SYMPTOMS: dict[str, Callable[[], Server]] = {
     "fits now, and waits for its scheduler": lambda: cluster(node_json("n")),
+    "its pods name the scheduler typo-sched, which is not gangsched": lambda: cluster(
+        node_json("n"), scheduler="typo-sched"
+    ),
     "waiting for 1 more member: 2 of 3 exist": lambda: cluster(node_json("n"), minimum=3),
     "its minimum is unknown": lambda: cluster(node_json("n"), has_group=False),
     "at most 3 of 5 members fit: nvidia.com/gpu is short": lambda: cluster(

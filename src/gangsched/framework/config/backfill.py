@@ -13,12 +13,13 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from attrs import field, frozen
 
 from gangsched._fields import check_positive, check_seconds
-from gangsched._seconds import format_instant
+from gangsched._seconds import format_instant, format_utc
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, NodeName
 from gangsched.quantity import is_seconds
@@ -85,9 +86,16 @@ class Reservation:
     nodes: tuple[NodeName, ...]
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def in_utc(self) -> str:
+        """Return the sentence with its instant, which is seconds since 1970, as a date in UTC."""
+        return self._said(format_utc)
+
+    def _said(self, instant: Callable[[float], str]) -> str:
         is_one = len(self.nodes) == 1
         count, verb = ("1 node", "is") if is_one else (f"{len(self.nodes)} nodes", "are")
         if self.starts_at is None:
             return f"{count} {verb} drained for pod group {self.group}"
-        starts_at = format_instant(self.starts_at)
+        starts_at = instant(self.starts_at)
         return f"{count} {verb} reserved for pod group {self.group}, starts by {starts_at}"
