@@ -121,7 +121,7 @@ class Host:
         evict: Ends a pod that a policy evicts; the pod counts as gone when it returns. None if no
             policy evicts.
         on_start_error: Called with the pod, the node and the exception after *start* has raised, in
-            the same thread. None if ``Job.start_error`` and the log are enough.
+            the same thread. What it raises itself only replaces that exception in the log.
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
