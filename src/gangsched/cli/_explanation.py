@@ -137,8 +137,8 @@ class Explanation:
 def _state(why: Why | None) -> tuple[object, ...]:
     """Return what has to differ for a group to count as changed.
 
-    The text of an answer does not: with each added node, every group that does not fit has another
-    number of nodes in its reason, and the positions in the queue move.
+    The text of an answer does not have to. With each added node, every group that does not fit has
+    another number of nodes in its reason. Positions in the queue move, too.
     """
     if isinstance(why, Running | PartlyRunning):
         return (type(why), why.members)
