@@ -76,6 +76,11 @@ def test_duration_is_read(text: object, seconds: float) -> None:
         ({"profiles": [{"schedulerName": "A b"}]}, "profiles[0].schedulerName", "A b"),
         (
             {"profiles": [{"plugins": {"filter": {"disabled": [{"nom": "x"}]}}}]},
+            "profiles[0].plugins.filter.disabled[0].nom",
+            "x",
+        ),
+        (
+            {"profiles": [{"plugins": {"filter": {"disabled": [{}]}}}]},
             "profiles[0].plugins.filter.disabled[0].name",
             "",
         ),

@@ -14,11 +14,13 @@ from attrs import evolve
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._files import BadInputError
 from gangsched.configuration import Settings
+from gangsched.errors import InvalidValueError, ProfileError
 
 __all__ = [
     "add_cluster",
     "add_shell_options",
     "address_of",
+    "check",
     "freeze",
     "run_until_stopped",
     "settings_of",
@@ -76,6 +78,11 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
         default=None,
         help="whether replicas elect a leader; default: that of the configuration",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="only check the configuration, without a cluster; the exit code is 2 if it is wrong",
+    )
     parser.add_argument("--log-json", action="store_true", help="log JSON objects")
     parser.add_argument(
         "-v",
@@ -88,10 +95,11 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gangsched.kubernetes import run
-
     settings, made = settings_of(options)
     serve = address_of("--serve", options.serve)
+    if options.check:
+        return check(options, settings, made)
+    from gangsched.kubernetes import run
 
     async def until(stop: asyncio.Event) -> None:
         await run(
@@ -126,6 +134,25 @@ def settings_of(
         election = evolve(settings.leader_election, leader_elect=options.leader_elect)
         settings = evolve(settings, leader_election=election)
     return settings, made
+
+
+def check(
+    options: argparse.Namespace, settings: Settings, made: dict[str, Callable[..., object]]
+) -> int:
+    """Check a configuration; return the exit code.
+
+    Raises:
+        BadInputError: The configuration is malformed.
+    """
+    from gangsched.configuration.scheduler import check_settings
+
+    where = options.config or "the defaults"
+    try:
+        check_settings(settings, factories=made)
+    except (InvalidValueError, ProfileError) as error:
+        raise BadInputError(f"{where}: {error}") from error
+    print(f"{where}: valid")
+    return 0
 
 
 def run_until_stopped(

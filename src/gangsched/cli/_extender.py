@@ -14,6 +14,7 @@ from attrs import evolve
 from gangsched.cli._cluster import (
     add_shell_options,
     address_of,
+    check,
     freeze,
     run_until_stopped,
     settings_of,
@@ -94,6 +95,8 @@ def _run(options: argparse.Namespace) -> int:
     context = _context(options)
     if options.label_pod is not None and not _POD.fullmatch(options.label_pod):
         raise BadInputError(f"--label-pod: expected NAMESPACE/NAME, got {options.label_pod!r}")
+    if options.check:
+        return check(options, settings, made)
 
     async def until(stop: asyncio.Event) -> None:
         await run_extender(

@@ -32,6 +32,7 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched.configuration._unknown import hint
 from gangsched.configuration.settings import ProfileSettings, Settings
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
@@ -44,12 +45,13 @@ from gangsched.framework import (
     SchedulingUnit,
 )
 from gangsched.membership import Membership, membership
+from gangsched.memory import InMemoryCluster
 from gangsched.model import Pod
 from gangsched.plugins import Strategy
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
 
-__all__ = ["make_scheduler", "releases_gangs", "volume_timeout"]
+__all__ = ["check_settings", "make_scheduler", "releases_gangs", "volume_timeout"]
 
 E = TypeVar("E", bound=Enum)
 
@@ -137,6 +139,28 @@ def make_scheduler(
     )
 
 
+def check_settings(
+    settings: Settings,
+    *,
+    plugins: Iterable[object] = (),
+    factories: Mapping[str, Callable[..., object]] | None = None,
+) -> None:
+    """Check all of a configuration that can be checked without a cluster.
+
+    The scheduler is made on an empty cluster, and dropped: what is accepted here is accepted later.
+
+    Args:
+        settings: The configuration.
+        plugins: Further plugins.
+        factories: By the name of a plugin, what makes it.
+
+    Raises:
+        InvalidValueError: A name or an argument is unknown or malformed.
+        ProfileError: The profile cannot work.
+    """
+    make_scheduler(settings, InMemoryCluster(), plugins=plugins, factories=factories)
+
+
 def releases_gangs(settings: Settings) -> bool:
     """Return whether a gang that is partly bound is released."""
     given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
@@ -188,7 +212,7 @@ def _made(
             args.pop(field, None)
         try:
             made[name] = factory(**args)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             where = f"profiles[0].pluginConfig[{name}].args"
             raise InvalidValueError(where, args, f"its arguments: {error}") from error
     return made
@@ -229,6 +253,7 @@ class _Args:
     def __init__(self, plugin: str, profile: ProfileSettings) -> None:
         self._plugin = plugin
         self._given: dict[str, Any] = dict(profile.args.get(plugin, {}))
+        self._known: set[str] = set()
         # the same fields in every args of kube-scheduler
         self._given.pop("apiVersion", None)
         self._given.pop("kind", None)
@@ -237,7 +262,7 @@ class _Args:
         return f"profiles[0].pluginConfig[{self._plugin}].args.{name}"
 
     def choice(self, name: str, kind: type[E], default: E) -> E:
-        given = self._given.pop(name, None)
+        given = self._take(name)
         if given is None:
             return default
         for each in kind:
@@ -247,25 +272,25 @@ class _Args:
         raise InvalidValueError(self.path(name), given, expected)
 
     def whole(self, name: str, default: int, *, least: int = 0) -> int:
-        given = self._given.pop(name, default)
+        given = self._take(name, default)
         if type(given) is not int or given < least:
             raise InvalidValueError(self.path(name), given, f"a whole number >= {least}")
         return given
 
     def flag(self, name: str) -> bool:
-        given = self._given.pop(name, False)
+        given = self._take(name, False)
         if type(given) is not bool:
             raise InvalidValueError(self.path(name), given, "true or false")
         return given
 
     def seconds(self, name: str, default: float) -> float:
-        given = self._given.pop(name, default)
+        given = self._take(name, default)
         if type(given) not in (int, float) or not 0 <= given <= 1e9:
             raise InvalidValueError(self.path(name), given, "a number of seconds >= 0")
         return float(given)
 
     def strategy(self) -> Strategy:
-        given = self._given.pop("scoringStrategy", None)
+        given = self._take("scoringStrategy")
         if given is None:
             return Strategy.LEAST_ALLOCATED
         fields = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
@@ -277,4 +302,9 @@ class _Args:
 
     def close(self) -> None:
         for name, value in self._given.items():
-            raise InvalidValueError(self.path(name), value, "absent: it is not an argument here")
+            expected = f"absent: it is not an argument here{hint(name, self._known)}"
+            raise InvalidValueError(self.path(name), value, expected)
+
+    def _take(self, name: str, default: object = None) -> Any:
+        self._known.add(name)
+        return self._given.pop(name, default)

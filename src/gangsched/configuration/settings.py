@@ -31,6 +31,7 @@ from attrs import field, frozen
 
 from gangsched._core._quotas import Quota
 from gangsched._seconds import format_duration
+from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
 
 __all__ = [
@@ -190,13 +191,13 @@ def read_settings(document: object) -> Settings:
 def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
     found: dict[str, Quota] = {}
     for each in given:
+        each.only("name", "namespaces", "hard")
         name = each.name("name", "")
         if name in found:
             raise InvalidValueError(each.path("name"), name, "a name that no other quota has")
+        namespaces, hard = each.texts("namespaces"), each.mapping("hard").rest()
         try:
-            found[name] = Quota(
-                name=name, namespaces=each.texts("namespaces"), hard=each.mapping("hard").rest()
-            )
+            found[name] = Quota(name=name, namespaces=namespaces, hard=hard)
         except InvalidValueError as error:
             named = error.field in ("name", "namespaces", "hard")
             path = each.path(error.field if named else f"hard.{error.field}")
@@ -255,6 +256,7 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
     plugins.close()
     args: dict[str, Mapping[str, Any]] = {}
     for each in profile.each("pluginConfig"):
+        each.only("name", "args")
         plugin = each.text("name", "")
         if not plugin or plugin in args:
             expected = "the name of a plugin" if not plugin else "named once"
@@ -272,6 +274,7 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
 
 
 def _plugin(given: _Mapping) -> str:
+    given.only("name")
     name = given.text("name", "")
     if not name:
         raise InvalidValueError(given.path("name"), name, "the name of a plugin, or *")
@@ -288,16 +291,17 @@ class _Mapping:
             raise InvalidValueError(at or "configuration", given, "a mapping")
         self._at = at
         self._given = dict(cast("Mapping[object, object]", given))
+        self._known: set[str] = set()
 
     def path(self, name: object) -> str:
         return f"{self._at}.{name}" if self._at else str(name)
 
     def mapping(self, name: str) -> _Mapping:
-        given = self._given.pop(name, None)
+        given = self._take(name)
         return _Mapping(self.path(name), {} if given is None else given)
 
     def each(self, name: str) -> list[_Mapping]:
-        given = self._given.pop(name, None)
+        given = self._take(name)
         if given is None:
             return []
         if not isinstance(given, list):
@@ -306,7 +310,7 @@ class _Mapping:
         return [_Mapping(f"{self.path(name)}[{n}]", each) for n, each in enumerate(items)]
 
     def texts(self, name: str) -> list[str]:
-        given = self._given.pop(name, None)
+        given = self._take(name)
         value: object = given
         items = cast("list[object]", given) if isinstance(given, list) else []
         if not items or not all(isinstance(item, str) and item for item in items):
@@ -337,7 +341,7 @@ class _Mapping:
 
     def seconds(self, name: str, default: float, *, least: float = 0.001) -> float:
         expected = f"a number of seconds >= {format_duration(least)}, or a duration such as 1m30s"
-        given = self._given.pop(name, None)
+        given = self._take(name)
         if given is None:
             return default
         found: float | None = None
@@ -354,13 +358,24 @@ class _Mapping:
         rest, self._given = self._given, {}
         return {str(name): value for name, value in rest.items()}
 
+    def only(self, *names: str) -> None:
+        """Refuse other fields, before the absence of one of these is an error."""
+        self._known.update(names)
+        for name, value in self._given.items():
+            if name not in self._known:
+                expected = f"absent: it is not a setting here{hint(name, self._known)}"
+                raise InvalidValueError(self.path(name), value, expected)
+
     def close(self) -> None:
         """Refuse the fields that were not read."""
-        for name, value in self._given.items():
-            raise InvalidValueError(self.path(name), value, "absent: it is not a setting here")
+        self.only()
+
+    def _take(self, name: str) -> object:
+        self._known.add(name)
+        return self._given.pop(name, None)
 
     def _read(self, name: str, default: T, allowed: Callable[[object], bool], expected: str) -> T:
-        given = self._given.pop(name, None)
+        given = self._take(name)
         if given is None:
             return default
         if not allowed(given):

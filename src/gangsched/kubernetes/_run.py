@@ -7,10 +7,12 @@ Rules:
       conditions for a moment, then the lease is given up;
   R2  an error of the scheduler ends ``run``: a supervisor starts the process again, and the listing
       is all that it needs;
-  R3  credentials are read by another process, and the scheduler is imported by another thread,
-      which takes longer than to become the leader. Neither waits for the other;
+  R3  credentials are read by another process while the scheduler is imported by another thread.
+      Neither waits for the other;
   R4  answers of the scheduler are served where its metrics are, and only if *answers* is true:
-      they name the pods of all namespaces.
+      they name the pods of all namespaces;
+  R5  the configuration is checked as soon as the scheduler is imported, before anything is served
+      or the Lease is asked for. A replica that could not lead never becomes ready.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
@@ -28,15 +29,13 @@ from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._configuration import Credentials, read_access
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
-from gangsched.kubernetes._server import Page, Server
+from gangsched.kubernetes._server import Server
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._answers import Answers
     from gangsched.kubernetes._shell import Shell
 
 __all__ = ["connect_to", "credentials_of", "run"]
-
-_ANSWERS: Final = ("/gangs", "/queue", "/why")
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -69,7 +68,8 @@ async def run(
             decide. The command line freezes the garbage collector's generations then.
 
     Raises:
-        GangschedError: The configuration is malformed, or the scheduler raised.
+        GangschedError: The configuration is malformed, which is seen before anything is served
+            and before the first request, or the scheduler raised.
         OSError: The address to serve at is in use.
         ModuleNotFoundError: The extra ``kubernetes`` is not installed.
     """
@@ -79,16 +79,23 @@ async def run(
     if api is None:
         credentials.begin()
         await asyncio.sleep(0)  # the other process is started before the import takes its time
-    importing = asyncio.create_task(asyncio.to_thread(_import_scheduler))
-    measures, further = Measures(settings), tuple(plugins)
+    further, made = tuple(plugins), factories or {}
+    try:
+        make_shell, make_answers = await asyncio.to_thread(_import_scheduler)
+        from gangsched.configuration.scheduler import check_settings  # of the same import
+
+        check_settings(settings, plugins=further, factories=made)
+    except BaseException:
+        credentials.cancel()
+        raise
+    measures = Measures(settings)
 
     async def shell(api: Api, may_write: Callable[[], bool]) -> Shell:
-        make, _answers = await asyncio.shield(importing)
-        return make(
+        return make_shell(
             api,
             settings,
             plugins=further,
-            factories=factories or {},
+            factories=made,
             measures=measures,
             clock=epoch_seconds,
             may_write=may_write,
@@ -96,7 +103,6 @@ async def run(
         )
 
     replica = Replica(settings.leader_election, stop, shell, measures.leads)
-    asked: list[Answers] = []
 
     def term() -> Shell | None:
         return cast("Shell | None", replica.term)  # which the replica takes for any term
@@ -104,13 +110,7 @@ async def run(
     def leader() -> str:
         return "" if replica.election is None else replica.election.holder
 
-    async def answer(path: str, query: Mapping[str, str]) -> Page:
-        _shell, make = await asyncio.shield(importing)
-        if not asked:
-            asked.append(make(settings, term, leader, epoch_seconds))
-        return await asked[0].pages()[path](query)
-
-    served = {path: partial(answer, path) for path in (_ANSWERS if answers else ())}
+    served = make_answers(settings, term, leader, epoch_seconds).pages() if answers else None
     server = Server(measures.pages(replica.problems), served)
     try:
         if serve is not None:
@@ -124,7 +124,6 @@ async def run(
                 await connected.aclose()
     finally:
         credentials.cancel()
-        importing.cancel()
         await server.stop()
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from gangsched.configuration import LeaderElection
+from gangsched.configuration import LeaderElection, Settings
+from gangsched.kubernetes import run
 from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._replica import Replica
+from gangsched.kubernetes.extender import run_extender
 from support.memory_api import Fault, MemoryApi, lost_before, refused
 from support.running import on_a_loop, until
 
@@ -136,5 +139,52 @@ async def test_replica_is_ready_when_it_has_read_the_lease_of_another() -> None:
     assert "leases is forbidden" in replica.problems()[0]
     api.fault = lambda _method, _path: None
     await until(lambda: not replica.problems())
+    stop.set()
+    await task
+
+
+async def readiness(port: int) -> str:
+    """Return what ``/readyz`` answers; an empty text if nothing listens yet."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return ""
+    writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+    answer = (await reader.read()).decode()
+    writer.close()
+    return answer
+
+
+async def readiness_with(port: int, text: str) -> str:
+    """Wait until the answer of ``/readyz`` has a text; return the answer."""
+    async with asyncio.timeout(10.0):
+        while text not in (answer := await readiness(port)):
+            assert " 200 " not in answer
+            await asyncio.sleep(0.02)
+    return answer
+
+
+@pytest.mark.parametrize("command", ["run", "extender"])
+@on_a_loop
+async def test_readiness_has_the_answer_of_the_api_server_about_the_lease(command: str) -> None:
+    api, stop = MemoryApi(), asyncio.Event()
+    held(api)
+    api.fault = refusing("GET", answer=refused(403, "leases is forbidden"))
+    named = LeaderElection(resource_namespace="ns", resource_name="x", retry_period=0.01)
+    settings = Settings(leader_election=named)
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        address = ("127.0.0.1", int(found.getsockname()[1]))
+    work = (
+        run(settings, api=api, stop=stop, serve=address)
+        if command == "run"
+        else run_extender(settings, api=api, stop=stop, listen=("127.0.0.1", 0), serve=address)
+    )
+    task = asyncio.create_task(work)
+    answer = await readiness_with(address[1], "leases is forbidden")
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert "[-] the lease ns/x is out of reach: the lease cannot be read: " in answer
+    api.fault = lambda _method, _path: None
+    expected = "HTTP/1.1 200 OK" if command == "run" else "another replica leads"
+    assert "lease" not in await readiness_with(address[1], expected)
     stop.set()
     await task

@@ -3,7 +3,8 @@
 Rules:
   R1  with several replicas one leads and answers, and the others answer 503. A Service sends
       requests to the leader by the label of its pod. Without this label, the others are not ready;
-  R2  the verbs have an address of their own: ``/metrics`` needs neither TLS nor their port.
+  R2  the verbs have an address of their own: ``/metrics`` needs neither TLS nor their port;
+  R3  the configuration is checked before anything is served or the Lease is asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from gangsched.configuration import Settings
+from gangsched.configuration.scheduler import check_settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._measure import Measures
@@ -71,7 +73,9 @@ async def run_extender(
     """
     settings = Settings() if settings is None else settings
     stop = asyncio.Event() if stop is None else stop
-    measures, further = Measures(settings), tuple(plugins)
+    further = tuple(plugins)
+    check_settings(settings, plugins=further, factories=factories)
+    measures = Measures(settings)
     label = None if pod is None else LeaderLabel(pod)
 
     async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
@@ -99,7 +103,7 @@ async def run_extender(
 
     def problems() -> list[str]:
         if replica.term is None and label is None:
-            return ["another replica leads"]
+            return replica.problems() or ["another replica leads"]
         return replica.problems()
 
     verbs, pages = VerbServer(desk, measures.verb), Server(measures.pages(problems))
