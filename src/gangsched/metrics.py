@@ -4,7 +4,8 @@ Rules:
   R1  counters are derived from the calls and their results; measuring does not change decisions;
   R2  queue depths are read at a scrape, between two calls. A lock makes a scrape in another
       thread wait for the current call, and a call wait for a scrape;
-  R3  no label contains a pod or a group, so that the number of time series is bounded;
+  R3  no label contains a pod or a group, so that the number of time series is bounded. Metrics of
+      ``gangsched run`` may name a few gangs, see ``gangsched_pending_demand_by_group``;
   R4  prometheus-client is imported only when ``Metrics`` is created.
 """
 

@@ -9,8 +9,8 @@ import pytest
 from gangsched import InMemoryCluster, NodeAdded, PodAdded, PodGroup, PodGroupAdded, Quota, presets
 from gangsched.events import Bind, Bound
 from gangsched.metrics import Metrics
-from gangsched.model import Pod
-from gangsched.testing import make_node
+from gangsched.model import GroupKey, Pod
+from gangsched.testing import make_node, make_pod
 
 prometheus_client = pytest.importorskip("prometheus_client")
 both = pytest.mark.parametrize("make", [presets.gang, presets.coscheduling])
@@ -136,3 +136,17 @@ def test_falls_are_counted_when_told_if_they_are_not_counted_as_they_come() -> N
     assert not registry.get_sample_value(name, labels)
     metrics.fell()
     assert registry.get_sample_value(name, labels) == 1
+
+
+@both
+def test_gang_that_waits_for_another_one_of_its_bundle_does_not_wait_for_capacity(
+    make: Any,
+) -> None:
+    run = Run(make)
+    both_keys = (GroupKey("default/a"), GroupKey("default/b"))
+    run.tell(PodGroupAdded(PodGroup(name="a", min_available=1, bundle=both_keys)))
+    run.tell(PodAdded(make_pod("a-0", group="a", cpu=1)))
+    run.decide()
+    run.later(30)
+    assert run.groups("pending") == 1
+    assert run.oldest() == 0
