@@ -149,3 +149,36 @@ def test_what_if_prints_a_group_that_loses_its_members(files: Path) -> None:
     lines = what_if("wait", "low.csv", 50, "--apply", "high.yaml", "--preempt")
     assert lines[0].startswith("  then default/wait: ")
     assert lines[1].startswith("  then default/low: ")
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, {more}}}
+spec: {{containers: [{{name: c, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}
+"""
+
+
+def explained(*words: str) -> list[str]:
+    code, printed = run_command("explain", *words)
+    assert code == 0, printed
+    return printed.splitlines()
+
+
+def test_job_without_a_group_is_explained_by_its_first_pod_without_a_node(files: Path) -> None:
+    key = "simulation.gangsched.io/job"
+    more = f'annotations: {{{key}: pair, {key}-pods: "2"}}'
+    (files / "pair.yaml").write_text("---".join(POD.format(name=n, more=more) for n in ("a", "b")))
+    first, *_rest = explained("pair", "pair.yaml", "--nodes", "1x4", "--until", "5")
+    assert first.startswith("t=5s  pod default/b of job default/pair: ")
+
+
+def test_what_if_prints_a_group_that_gets_more_members(files: Path) -> None:
+    label = "pod-group.scheduling.sigs.k8s.io"
+    more = f'labels: {{{label}/name: more, {label}/min-available: "2"}}'
+    pods = [POD.format(name=f"more-{n}", more=more) for n in range(3)]
+    late = f'labels: {{{label}/name: late, {label}/min-available: "3"}}'
+    pods += [POD.format(name=f"late-{n}", more=late) for n in range(3)]
+    (files / "groups.yaml").write_text("---".join(pods))
+    lines = explained("late", "groups.yaml", "--nodes", "2x4", "--until", "30", "--add", "1x4")
+    assert "  then default/more: 3 members hold nodes" in lines
