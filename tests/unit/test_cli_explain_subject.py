@@ -32,8 +32,7 @@ def says(name: str, trace: str, until: int, *words: str) -> str:
 
 
 def data(*words: Any) -> dict[str, Any]:
-    found = json.loads(says(*words, "--output", "json"))
-    assert isinstance(found, dict)
+    found: dict[str, Any] = json.loads(says(*words, "--output", "json"))
     return found
 
 
