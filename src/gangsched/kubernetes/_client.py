@@ -33,7 +33,7 @@ from gangsched.kubernetes._configuration import (
     Credentials,
     read_access,
 )
-from gangsched.kubernetes._counted import CountedTransport, Seen
+from gangsched.kubernetes._counted import CountedTransport, Seen, close_stream
 from gangsched.kubernetes._transport import DEFAULT_LANES, Transport, proxy_of
 
 __all__ = ["Client", "TransportName", "connect", "connect_client"]
@@ -146,8 +146,9 @@ class Client:
 
     async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
         access = self._current()
+        stream = self._transport.stream(path, self._headers_of(""), timeout=timeout)
         try:
-            async for lines in self._transport.stream(path, self._headers_of(""), timeout=timeout):
+            async for lines in stream:
                 if lines:
                     yield lines
             return
@@ -155,10 +156,16 @@ class Client:
             refused = error.response.status == _UNAUTHORIZED
             if not refused or not await self._credentials.refresh(access):
                 raise
+        finally:
+            await close_stream(stream)
         self._current()
-        async for lines in self._transport.stream(path, self._headers_of(""), timeout=timeout):
-            if lines:
-                yield lines
+        stream = self._transport.stream(path, self._headers_of(""), timeout=timeout)
+        try:
+            async for lines in stream:
+                if lines:
+                    yield lines
+        finally:
+            await close_stream(stream)
 
     async def aclose(self) -> None:
         for task in self._tasks:

@@ -24,7 +24,7 @@ from gangsched.kubernetes._api import (
 )
 from gangsched.kubernetes._transport import Transport
 
-__all__ = ["CountedApi", "CountedTransport", "Seen"]
+__all__ = ["CountedApi", "CountedTransport", "Seen", "close_stream"]
 
 Seen: TypeAlias = Callable[[str, int], object]
 """Called with the method and the status of each answer; 0 for a lost connection."""
@@ -138,6 +138,10 @@ async def _counted(
             seen("GET", 0)
         raise
     finally:
-        # a generator that is not exhausted keeps its connection until it is closed
-        if isinstance(batches, AsyncGenerator):
-            await batches.aclose()
+        await close_stream(batches)
+
+
+async def close_stream(batches: AsyncIterator[Sequence[bytes]]) -> None:
+    """Close what yields the lines of a watch: it keeps its connection until then."""
+    if isinstance(batches, AsyncGenerator):
+        await batches.aclose()

@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final
 from urllib.parse import urlencode
 
@@ -34,6 +34,7 @@ from attrs import field, frozen
 
 from gangsched.errors import GangschedError, ManifestError
 from gangsched.kubernetes._api import Api, ConnectionLost, Response, WatchRefused
+from gangsched.kubernetes._counted import close_stream
 from gangsched.kubernetes._events import (
     Status,
     UnexpectedAnswer,
@@ -340,7 +341,7 @@ class Reflector(Generic[T]):
         except TimeoutError as error:
             raise _Silent("GET", path, "nothing came for too long", sent=True) from error
         finally:
-            await _close(batches)
+            await close_stream(batches)
         if not told and now() - began < _AT_ONCE:
             raise ConnectionLost("GET", path, "the watch ended without an event", sent=True)
 
@@ -458,9 +459,3 @@ def _failure(path: str, response: Response) -> _Failed:
     if not status.code:
         status = Status(response.status, status.reason, status.message)
     return _Failed(path, status, response.retry_after)
-
-
-async def _close(batches: AsyncIterator[Sequence[bytes]]) -> None:
-    # An asynchronous generator that is not exhausted keeps its connection until it is closed.
-    if isinstance(batches, AsyncGenerator):
-        await batches.aclose()
