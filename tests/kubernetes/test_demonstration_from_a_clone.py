@@ -57,6 +57,8 @@ class Clone:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # a command in the background of a shell ignores the signal, and so would its own
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     @property

@@ -18,7 +18,7 @@ from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.kubectl_program import Kubectl, plugin_folder
 from support.running import ALONE, on_a_patient_loop, running
-from support.scheduled_cluster import documented_rights, eventually
+from support.scheduled_cluster import documented_rights
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -200,29 +200,19 @@ async def test_describe_group_says_why_a_gang_waits(plane: ControlPlane, cluster
 async def test_repeated_event_is_one_line_with_a_count(
     plane: ControlPlane, cluster: Kubectl
 ) -> None:
-    """Pods that need the whole node are tried again each time that it is free."""
-    await apply(cluster, pod_json("first", nodeName="gpu-0"))
-    wholes = {f"whole-{n}" for n in range(4)}
-    await apply(cluster, *(pod_json(name, gpu=4) for name in sorted(wholes)))
-    path = "/api/v1/namespaces/default/pods"
-
-    def on_the_node() -> set[str]:
-        pods = plane.admin.items(path, fieldSelector="spec.nodeName=gpu-0")
-        return {pod["metadata"]["name"] for pod in pods}
-
+    """A pod that changes is tried again."""
+    await apply(cluster, pod_json("first", nodeName="gpu-0"), pod_json("whole", gpu=4))
+    path = "/api/v1/namespaces/default/pods/whole"
     async with scheduling(plane):
-        for name in sorted(wholes):
-            await shown(cluster, all_of("FailedScheduling"), "describe", "pod", name)
-        leaves = "first"
-        for _ in range(3):
-            plane.admin.delete(f"{path}/{leaves}", {"gracePeriodSeconds": 0})
-            await eventually(lambda: on_the_node() & wholes)
-            (leaves,) = on_the_node()
-            wholes.discard(leaves)
-        (last,) = wholes
-        text = await shown(cluster, all_of("(x"), "describe", "pod", last)
+        await shown(cluster, all_of("FailedScheduling"), "describe", "pod", "whole")
+        for n in range(3):
+            more = {"key": f"tried-{n}", "operator": "Exists"}
+            tolerations = [*plane.admin.get(path)["spec"]["tolerations"], more]
+            plane.admin.patch(path, {"spec": {"tolerations": tolerations}})
+            await asyncio.sleep(2.5)  # longer than the backoff
+        text = await shown(cluster, all_of("(x"), "describe", "pod", "whole")
         listed = await asyncio.to_thread(
-            cluster, "get", "events", f"--field-selector=involvedObject.name={last}"
+            cluster, "get", "events", "--field-selector=involvedObject.name=whole"
         )
     (event,) = events_of(text)
     assert re.search(r"\(x[2-9] over \S+\) gangsched 0/1 nodes are available: 1 Insuff", event)

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -132,8 +133,11 @@ def share_text(share: float) -> str:
 
 def _decimals(value: float) -> int:
     """Return how many decimals show two significant digits of a number."""
-    # the exponent is read from the rounded number: 0.996 is 1.0, not 1.00
-    return 1 - int(f"{value:.1e}".partition("e")[2]) if value > 0 else 0
+    if value <= 0:
+        return 0
+    decimals = 1 - math.floor(math.log10(value))
+    # 0.996 is 1.0, not 1.00
+    return decimals - (round(value, decimals) >= 10 ** (2 - decimals))
 
 
 def _setting(name: str, value: object) -> object:

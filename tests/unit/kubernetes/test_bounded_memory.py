@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 
 from gangsched._core import _claims
+from gangsched.configuration.scheduler import check_settings
 from gangsched.framework import Scheduler
 from gangsched.framework.nodes import node_class
 from gangsched.kubernetes import _cache, _caches, _decode, _echoes, _known, _recorder, _run
@@ -93,7 +94,7 @@ async def test_memory_does_not_grow_with_pods_that_are_gone() -> None:
             shells.append(Shell(*args, **named))
             return shells[-1]
 
-        patch.setattr(_run, "_import_scheduler", lambda: (remembered, Answers))
+        patch.setattr(_run, "_import_scheduler", lambda: (remembered, Answers, check_settings))
         api = MemoryApi()
         api.put(NODES, node_json("n"))
         async with running(api, evolve(ALONE, partial_bound=0.2)):

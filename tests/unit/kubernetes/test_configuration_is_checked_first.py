@@ -31,7 +31,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"pluginConfig": [{"name": "DefaultPremption"}]},
-        "profiles[0].pluginConfig[].name must be one of Backfill, Coscheduling, DefaultPreemption",
+        "profiles[0].pluginConfig[0].name must be one of Backfill, Coscheduling, DefaultPreemption",
     ),
     (
         {"pluginConfig": [{"name": "Backfill", "args": {"leastMembers": 0}}]},

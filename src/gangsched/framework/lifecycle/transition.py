@@ -158,13 +158,15 @@ def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
     Its last attempt failed because nodes refused a member (``refused_at``). An event opened the
     queue of its class, and others have taken the capacity since. A cycle would find no node, as the
     one before did. No backoff begins and nothing is posted, as if the event had not helped. An
-    entity that holds nodes or has reserved capacity is always tried. So is every entity while there
-    is a reservation, which is made anew by what fails. So is every pod with the unit ``pod``, whose
-    attempts are those of kube-scheduler. O(pod classes) as a rule.
+    entity that holds nodes or has reserved capacity is always tried. So is every entity with
+    backfill, whose reservations follow from what fails. So is every pod with the unit ``pod``,
+    whose attempts are those of kube-scheduler. O(pod classes) as a rule.
     """
     asked, info = entity.equivalence_class, entity.group
     if asked is None or state.settings.unit is SchedulingUnit.POD:
         return False  # no event has requeued it
+    if state.reservations.backfill.policy is not None:
+        return False
     if entity.is_under_way or entity.seq in state.reservations.nominations:
         return False
     if info is not None and info.key in state.attempts.waiting_since:
