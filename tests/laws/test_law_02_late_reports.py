@@ -40,6 +40,8 @@ def up_to_date(policy: Policy, steps: list[HistoryStep]) -> tuple[Driver, list[E
     """Run a history, report what was delayed; return the driver, and all reports."""
     world = policy.world().live(*steps)
     world.driver.tell_untold()
+    # each call begins with what is due by then, such as a reservation whose gang is gone
+    world.driver.advance(world.driver.now)
     return world.driver, [*world.told, *world.driver.reports]
 
 
