@@ -38,6 +38,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     need_control_plane("helm", "kubectl")
     with ControlPlane(tmp_path_factory.mktemp("uninstall")) as started:
         started.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        # the API server makes the Service of itself some seconds after its start
+        eventually(lambda: started.admin.items("/api/v1/services"))
+        eventually(lambda: started.admin.items("/api/v1/endpoints"))
         yield started
 
 
