@@ -428,8 +428,10 @@ class Story:
         finally:
             # not stopped: what it may not do is repeated for half a minute
             replica.cancel()
-            with suppress(asyncio.CancelledError):
-                await replica
+            done, _running = await asyncio.wait({replica}, timeout=30.0)
+            assert done, "a replica that is cancelled does not end"
+            if not replica.cancelled():
+                replica.result()
             await api.aclose()
 
 
