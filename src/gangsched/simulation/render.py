@@ -137,7 +137,8 @@ def _decimals(value: float) -> int:
         return 0
     decimals = 1 - math.floor(math.log10(value))
     # 0.996 is 1.0, not 1.00
-    return decimals - (round(value, decimals) >= 10 ** (2 - decimals))
+    rounds_up = round(value, decimals) >= 10.0 ** (2 - decimals)
+    return decimals - rounds_up
 
 
 def _setting(name: str, value: object) -> object:
