@@ -69,6 +69,7 @@ def modules_of(name: str, text: str) -> dict[str, str]:
     """
     shared: list[str] = []
     modules: dict[str, str] = {}
+    files: list[str] = []
     for found in _BLOCK.finditer(text):
         before = text.count("\n", 0, found.start("text"))
         block = found["text"]
@@ -76,7 +77,16 @@ def modules_of(name: str, text: str) -> dict[str, str]:
         if found["file"] is None:
             shared.append("\n" * (before - "".join(shared).count("\n")) + code)
         else:
-            modules[f"{name}__{Path(found['file']).stem}.py"] = "\n" * before + code
+            stem = Path(found["file"]).stem
+            files.append(stem)
+            modules[f"{name}__{stem}.py"] = "\n" * before + code
+    for file, source in modules.items():
+        # one file of a page may import another
+        for stem in files:
+            source = re.sub(
+                rf"^from {stem} import", f"from .{name}__{stem} import", source, flags=re.M
+            )
+        modules[file] = source
     if shared:
         modules[f"{name}.py"] = _NAMESPACE + "".join(shared)
     return modules
