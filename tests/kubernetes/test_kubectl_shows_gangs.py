@@ -169,8 +169,9 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
 ) -> None:
     await apply(cluster, *gang("fits", 2))
     async with scheduling(plane):
-        pod = await shown(cluster, all_of("Scheduled "), "describe", "pod", "fits-0")
-        group = await shown(cluster, all_of("Normal"), "describe", NATIVE, "fits")
+        pod = await shown(cluster, all_of("Successfully assigned"), "describe", "pod", "fits-0")
+        seen = all_of("members are assigned", "PodGroupScheduled")
+        group = await shown(cluster, seen, "describe", NATIVE, "fits")
     (event,) = events_of(pod)
     assert re.fullmatch(
         r"Normal Scheduled \S+ gangsched Successfully assigned default/fits-0 to gpu-0", event
