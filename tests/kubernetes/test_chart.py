@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from gangsched.kubernetes import Settings, read_settings, run
-from gangsched.kubernetes._api import Api, Response, WatchRefused
 from gangsched.kubernetes._client import connect
 from gangsched.objects.restarts import RESTARTING_UNTIL, RESTARTS
 from support.chart import (
@@ -45,6 +44,7 @@ from support.control_plane.audit import Request, requests_of
 from support.control_plane.fixtures import need_control_plane
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
+from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -231,25 +231,6 @@ def definition(group: str, version: str, kind: str, plural: str) -> Object:
 
 
 # Rights -----------------------------------------------------------------------------------------
-
-
-class WithoutWatchList:
-    """An API server that does not stream its listings, as before 1.34: so they are listed."""
-
-    def __init__(self, below: Api) -> None:
-        self._below = below
-
-    async def request(self, method: str, path: str, **named: Any) -> Response:
-        return await self._below.request(method, path, **named)
-
-    async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
-        if "sendInitialEvents" in path:
-            raise WatchRefused(path, Response(422))
-        async for lines in self._below.watch(path, timeout=timeout):
-            yield lines
-
-    async def aclose(self) -> None:
-        await self._below.aclose()
 
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any, Final
 import pytest
 
 from gangsched.kubernetes import read_settings
-from gangsched.kubernetes._api import Api, Response, WatchRefused
 from gangsched.kubernetes._client import connect
 from gangsched.kubernetes.extender import run_extender
 from gangsched.kubernetes.extender._leader_label import LEADS
@@ -38,6 +37,7 @@ from support.extender_release import (
 from support.extender_tls import TlsFiles
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
+from support.without_watch_list import WithoutWatchList
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
 
@@ -204,25 +204,6 @@ def bound(plane: ControlPlane, namespace: str, gang: str) -> bool:
 
 
 # Rights -----------------------------------------------------------------------------------------
-
-
-class WithoutWatchList:
-    """An API server that does not stream its listings, as before 1.34: so they are listed."""
-
-    def __init__(self, below: Api) -> None:
-        self._below = below
-
-    async def request(self, method: str, path: str, **named: Any) -> Response:
-        return await self._below.request(method, path, **named)
-
-    async def watch(self, path: str, *, timeout: float) -> AsyncIterator[Sequence[bytes]]:
-        if "sendInitialEvents" in path:
-            raise WatchRefused(path, Response(422))
-        async for lines in self._below.watch(path, timeout=timeout):
-            yield lines
-
-    async def aclose(self) -> None:
-        await self._below.aclose()
 
 
 class Story:

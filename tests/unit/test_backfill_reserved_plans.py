@@ -434,13 +434,14 @@ class _Alone:
 class _Says(_Alone):
     """The same, and says where other pods are in the way."""
 
-    def __init__(self, answer: object) -> None:
+    def __init__(self, answer: Any) -> None:
         self.answer = answer
 
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self.answer  # type: ignore[return-value]
+        found: Iterable[str] | None = self.answer
+        return found
 
 
 def _with_plugin(plugin: Any) -> Host:

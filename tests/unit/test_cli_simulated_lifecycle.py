@@ -83,7 +83,8 @@ def simulate(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 
 
 def waited(report: dict[str, Any]) -> dict[str, Any]:
-    return report["summary"]["gangs"]["waiting"]  # type: ignore[no-any-return]
+    found: dict[str, Any] = report["summary"]["gangs"]["waiting"]
+    return found
 
 
 def events(report: dict[str, Any], reason: str) -> list[tuple[float, str]]:

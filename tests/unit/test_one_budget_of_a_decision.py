@@ -33,11 +33,11 @@ from gangsched import (
 from gangsched.explain import NoNodeFits, SearchBudgetExhausted
 from gangsched.framework.backfill import start_estimate
 from gangsched.framework.placement import budget_shares, gang_layout
-from gangsched.framework.placement.packing.budget import Budget
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.model import Node
 from gangsched.testing import make_pod
+from support.taken_steps import taken_steps
 
 
 def barely(
@@ -77,15 +77,7 @@ def barely(
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the steps of each search."""
-    taken: list[int] = []
-    original = Budget._take
-
-    def take(budget: Budget, number: int) -> None:
-        taken.append(number)
-        original(budget, number)
-
-    monkeypatch.setattr(Budget, "_take", take)
-    return taken
+    return taken_steps(monkeypatch)
 
 
 def spent(effects: tuple[Effect, ...] | None) -> Iterator[VictimSearchExhausted]:

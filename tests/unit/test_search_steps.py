@@ -29,6 +29,7 @@ from gangsched.framework.placement.packing.pack import BudgetExhausted, Demand, 
 from gangsched.framework.runtime import filter_and_score
 from gangsched.model import Node
 from gangsched.testing import make_pod
+from support.taken_steps import taken_steps
 
 
 def barely(members: int, nodes: int, scale: float, **options: Any) -> Scheduler:
@@ -77,15 +78,7 @@ class Asked:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the steps of each search."""
-    taken: list[int] = []
-    original = Budget._take
-
-    def take(budget: Budget, number: int) -> None:
-        taken.append(number)
-        original(budget, number)
-
-    monkeypatch.setattr(Budget, "_take", take)
-    return taken
+    return taken_steps(monkeypatch)
 
 
 def binds(effects: tuple[Effect, ...] | None) -> int:

@@ -258,7 +258,9 @@ async def test_answer_is_bounded_and_says_how_many_rows_there_are() -> None:
 
 
 @on_a_loop
-async def test_other_tasks_run_between_the_steps_of_an_answer() -> None:
+async def test_other_tasks_run_between_the_steps_of_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers, driver = answers_of(200)
     turns, at_a_question = 0, list[int]()
 
@@ -274,7 +276,7 @@ async def test_other_tasks_run_between_the_steps_of_an_answer() -> None:
         at_a_question.append(turns)
         return ask(question)
 
-    driver.ask = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(driver, "ask", noted)
     task = asyncio.create_task(other())
     await answers.pages()["/gangs"]({})
     task.cancel()

@@ -16,6 +16,7 @@ from attrs import evolve
 
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access
+from gangsched.kubernetes._counted import close_stream
 from gangsched.kubernetes._sockets import keep_alive
 from support.api_clients import TRANSPORTS, client_of
 from support.scripted_api import (
@@ -454,7 +455,7 @@ def test_watch_that_is_left_closes_its_connection(name: str) -> None:
             batches = client.watch("/api/v1/pods?watch=true", timeout=5.0)
             async for _ in batches:
                 break
-            await batches.aclose()  # type: ignore[attr-defined]
+            await close_stream(batches)
             await asyncio.sleep(0.05)
             server.answers(reply(200, {}))
             assert (await client.request("GET", "/version")).status == 200
@@ -501,7 +502,7 @@ def test_reader_that_is_behind_stops_the_server() -> None:
             await anext(batches)
             await asyncio.sleep(0.5)
             assert sent < 50  # megabytes: what sockets and the parser hold, and not all of them
-            await batches.aclose()  # type: ignore[attr-defined]
+            await close_stream(batches)
 
     run(story(), timeout=60.0)
 

@@ -19,6 +19,7 @@ from attrs import evolve
 
 from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._configuration import Access, ConfigurationError
+from gangsched.kubernetes._counted import close_stream
 from gangsched.kubernetes._tls import tls_context
 from support.api_clients import TRANSPORTS, client_of
 from support.scripted_api import ScriptedApi, bookmark, reply, run, scripted_api, stream
@@ -183,7 +184,7 @@ def test_requests_under_way_end_on_the_old_connection(authority: Authority) -> N
                 assert len(await anext(batches)) == 1
                 server.answers(reply(401, {}), reply(200, {}))
                 assert (await client.request("GET", "/version")).status == 200
-                await batches.aclose()  # type: ignore[attr-defined]
+                await close_stream(batches)
             assert server.connections == 3
 
     run(story())
