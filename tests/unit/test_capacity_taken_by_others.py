@@ -171,3 +171,24 @@ def test_restored_scheduler_tries_the_same_entities(at: str) -> None:
     copy.restore(host.scheduler.snapshot())
     found = [copy.schedule_one(now=host.now) for _ in range(3)]
     assert found == [host.scheduler.schedule_one(now=host.now) for _ in range(3)]
+
+
+def test_pod_that_a_plugin_may_accept_now_is_tried_and_told_what_nodes_lack() -> None:
+    """Its reason on record is that of the plugin, which has ended."""
+    plugin = FaultyPlugin("permit", "pod_ended")
+    plugin.answers["pod_ended"] = False
+    host = Host(plugins=(plugin,))
+    host.add(make_pod("other", gpu=0))
+    host.decide()
+    host.end("running")
+    plugin.answers["permit"] = Unschedulable("not now")
+    host.add(make_pod("refused", gpu=2))
+    assert host.decide() == []
+    plugin.answers.clear()
+    plugin.answers["pod_ended"] = True
+    host.end("other")
+    host.add(make_pod("large", gpu=4))
+    assert host.decide() == ["large"]
+    member = host.scheduler._state.pods.members[host.uid("refused")].entity.unschedulable_member
+    assert member is not None
+    assert "Insufficient" in member.reason

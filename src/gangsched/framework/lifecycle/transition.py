@@ -167,6 +167,9 @@ def still_fails(state: State, entity: QueuedEntity, *, now: float) -> bool:
         return False  # no event has requeued it
     if state.reservations.backfill.policy is not None:
         return False
+    last = entity.unschedulable_member
+    if last is not None and last.diagnosis is None:
+        return False  # a plugin refused it, and what it said may hold no more
     if entity.is_under_way or entity.seq in state.reservations.nominations:
         return False
     if info is not None and info.key in state.attempts.waiting_since:
