@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if runs_in_both(metafunc.function, metafunc.definition.path, marks):
         ids = [unit.value for unit in SchedulingUnit]
         metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def logs_of_the_package() -> Iterator[None]:
+    """Take back what a test sets for the loggers of the package, as commands do."""
+    loggers = [logging.getLogger("gangsched"), logging.getLogger("gangsched.kubernetes.decisions")]
+    before = [(each, each.level, each.propagate, each.handlers[:]) for each in loggers]
+    yield
+    for logger, level, propagate, handlers in before:
+        logger.setLevel(level)
+        logger.propagate = propagate
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import permutations
-from typing import Any
 
 import pytest
 from attrs import evolve, frozen
@@ -29,26 +28,23 @@ from hypothesis import strategies as st
 from gangsched import (
     Backfill,
     Bind,
-    LabelSelector,
     Node,
     NodeAdded,
     ObjectChanged,
     Pod,
     PodAdded,
-    PodAffinityTerm,
     PodDeleted,
     PodUID,
-    TopologySpreadConstraint,
 )
 from gangsched.cluster_objects import Namespace
 from support.backfill_host import EXACT, Host, running
 from support.constrained_worlds import (
     HOST,
     NAMESPACES,
-    PORTS,
     ZONE,
     World,
     constrained_pods,
+    few_constraints,
     why,
 )
 
@@ -70,34 +66,12 @@ class Scene:
 
 
 @st.composite
-def _constraints(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw one or two constraints about pods with one label, or a port."""
-    alike = LabelSelector({"app": "x"})
-    key = draw(st.sampled_from([ZONE, HOST]))
-    term = PodAffinityTerm(topology_key=key, label_selector=alike)
-    spread = TopologySpreadConstraint(
-        max_skew=draw(st.integers(1, 2)),
-        topology_key=key,
-        label_selector=alike,
-        min_domains=draw(st.none() | st.integers(1, 3)),
-    )
-    families: list[dict[str, Any]] = [
-        {"host_ports": [draw(PORTS)]},
-        {"pod_anti_affinity": [term]},
-        {"pod_affinity": [term]},
-        {"topology_spread_constraints": [spread]},
-    ]
-    chosen = draw(st.lists(st.sampled_from(families), max_size=2))
-    return {name: value for family in chosen for name, value in family.items()}
-
-
-@st.composite
 def _pods(draw: st.DrawFn, name: str) -> Pod:
     """Draw a pod that asks for no capacity, with few constraints or with any."""
     if draw(st.integers(0, 3)) == 0:
         return evolve(draw(constrained_pods(name)), requests={})
     labels = {"app": draw(st.sampled_from(["x", "x", "y"]))}
-    return Pod(name=name, namespace="one", labels=labels, **draw(_constraints()))
+    return Pod(name=name, namespace="one", labels=labels, **draw(few_constraints()))
 
 
 @st.composite

@@ -34,7 +34,7 @@ from gangsched import (
 from gangsched.cluster_objects import Namespace
 from gangsched.events import ObjectChanged
 from gangsched.explain import SearchBudgetExhausted, UnschedulableMember
-from support.constrained_worlds import NAMESPACES, World, why, worlds
+from support.constrained_worlds import NAMESPACES, World, gangs_of_few_kinds, why, worlds
 from support.settled import settle
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -88,7 +88,7 @@ def test_single_pod_goes_where_every_constraint_holds(world: World) -> None:
             return
 
 
-@given(worlds(gang=True), st.sampled_from(SchedulingUnit))
+@given(worlds(gang=True) | gangs_of_few_kinds(), st.sampled_from(SchedulingUnit))
 def test_gang_meets_every_constraint_among_its_members(world: World, unit: SchedulingUnit) -> None:
     bound, _seen, _scheduler = run(world, unit)
     if not bound:
@@ -107,7 +107,7 @@ def test_gang_meets_every_constraint_among_its_members(world: World, unit: Sched
     raise AssertionError(f"no order of the members leads to {bound}")
 
 
-@given(worlds(gang=True))
+@given(worlds(gang=True) | gangs_of_few_kinds())
 def test_whole_gang_starts_if_any_order_of_its_members_can_be_placed(world: World) -> None:
     bound, _seen, scheduler = run(world, SchedulingUnit.GROUP)
     possible = can_all_start(world, list(world.running), list(world.pending), set())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 from hypothesis import strategies as st
@@ -30,6 +30,8 @@ __all__ = [
     "ZONE",
     "World",
     "constrained_pods",
+    "few_constraints",
+    "gangs_of_few_kinds",
     "small_nodes",
     "why",
     "worlds",
@@ -108,6 +110,28 @@ def constrained_pods(draw: st.DrawFn, name: str, *, group: str | None = None) ->
 
 
 @st.composite
+def few_constraints(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw at most two constraints about pods with one label, or a port."""
+    alike = LabelSelector({"app": "x"})
+    key = draw(st.sampled_from([ZONE, HOST]))
+    term = PodAffinityTerm(topology_key=key, label_selector=alike)
+    spread = TopologySpreadConstraint(
+        max_skew=draw(st.integers(1, 2)),
+        topology_key=key,
+        label_selector=alike,
+        min_domains=draw(st.none() | st.integers(1, 3)),
+    )
+    families: list[dict[str, Any]] = [
+        {"host_ports": [draw(PORTS)]},
+        {"pod_anti_affinity": [term]},
+        {"pod_affinity": [term]},
+        {"topology_spread_constraints": [spread]},
+    ]
+    chosen = draw(st.lists(st.sampled_from(families), max_size=2))
+    return {name: value for family in chosen for name, value in family.items()}
+
+
+@st.composite
 def small_nodes(draw: st.DrawFn) -> tuple[Node, ...]:
     """Draw nodes with zones and racks, and host names that are mostly their own."""
     made: list[Node] = []
@@ -170,6 +194,44 @@ def worlds(draw: st.DrawFn, *, gang: bool) -> World:
             for pod in pending
         ]
     return World(nodes, tuple(running), tuple(pending))
+
+
+@st.composite
+def gangs_of_few_kinds(draw: st.DrawFn) -> World:
+    """Draw a gang on empty nodes with room for it, so that constraints alone decide.
+
+    All members have one label, and each constraint is about the pods with it. So the constraints of
+    one kind meet the members of another more often than in ``worlds``.
+    """
+    nodes = tuple(
+        Node(
+            name=f"n{n}",
+            allocatable={"cpu": 4, "pods": 20},
+            labels={HOST: f"n{n}", ZONE: draw(st.sampled_from(["a", "b"]))},
+        )
+        for n in range(draw(st.sampled_from([2, 2, 3])))
+    )
+    # members of one kind keep apart by their port, so those of another meet them on any node
+    one_port = {"host_ports": [HostPort(80)]}
+    kinds = [one_port, *(draw(few_constraints()) for _kind in range(draw(st.integers(1, 2))))]
+    count = draw(st.integers(3, 4))
+    labels = {
+        "app": "x",
+        "pod-group.scheduling.sigs.k8s.io/name": "g",
+        "pod-group.scheduling.sigs.k8s.io/min-available": str(count),
+    }
+    pending = tuple(
+        Pod(
+            name=f"p{n}",
+            uid=PodUID(f"p{n}"),
+            namespace="one",
+            labels=labels,
+            requests={"cpu": 1},
+            **draw(st.sampled_from(kinds)),
+        )
+        for n in range(count)
+    )
+    return World(nodes, (), pending)
 
 
 def _named(pod: Pod, name: str, labels: Mapping[str, str]) -> Pod:

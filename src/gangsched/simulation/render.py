@@ -127,7 +127,12 @@ def area_text(name: str, area: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent with one decimal; below 1% with two significant digits."""
+    """Return a share in percent with one decimal; below 1% with two significant digits.
+
+    A share of areas that exceed a float is not a number, and is told as unknown.
+    """
+    if math.isnan(share):
+        return "unknown"
     return f"{share:.{max(1, _decimals(share * 100))}%}"
 
 

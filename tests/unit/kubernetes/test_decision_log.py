@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,6 @@ from gangsched.membership import membership
 from gangsched.testing import make_group, make_node, make_pod
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "operate-on-kubernetes.md"
-
-
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """Leave the loggers as they were."""
-    names = ("gangsched", LOGGER)
-    before = [(each, each.level, each.handlers[:]) for each in map(logging.getLogger, names)]
-    yield
-    for each, level, handlers in before:
-        each.setLevel(level)
-        each.handlers[:] = handlers
-    logging.getLogger("gangsched").propagate = True
 
 
 def group_of(pod: Pod) -> GroupKey | None:
@@ -113,7 +100,6 @@ def test_text_line_has_the_fields_after_the_message() -> None:
     assert line.endswith(r'gang rejected group=a/b attempt=2 reason="no room\\n"')
 
 
-@pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize(("verbosity", "is_logged"), [(0, False), (1, False), (2, True), (3, True)])
 def test_decisions_are_logged_from_verbosity_2_on(verbosity: int, *, is_logged: bool) -> None:
     configure_logs(verbosity=verbosity)

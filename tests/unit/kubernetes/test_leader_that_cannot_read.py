@@ -71,12 +71,6 @@ def test_replica_that_waits_to_lead_is_ready_although_it_must_get_no_requests() 
     assert sample(pages["/metrics"]().body.decode(), "gangsched_ready") == 1
 
 
-@pytest.fixture(autouse=True)
-def logs_are_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let log records reach the root, whatever a command in this process has set up."""
-    monkeypatch.setattr(logging.getLogger("gangsched"), "propagate", True)
-
-
 @on_a_loop
 async def test_forbidden_request_is_logged_at_the_first_refusal_and_once_a_kind(
     caplog: pytest.LogCaptureFixture,

@@ -157,6 +157,8 @@ class NodeCheck:
         "_extensions",
         "_filters",
         "_groupers",
+        "_is_affected",
+        "_keys",
         "_nodes",
         "_normalizers",
         "_plan",
@@ -199,6 +201,8 @@ class NodeCheck:
         self.asked: int = 0
         self.counts: bool = bool(self._extensions)
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
+        self._is_affected = is_affected
+        self._keys = self._labels()
         # whether a plugin is asked once for all nodes with equal labels
         self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
         self._wide = tuple(plugin for plugin, wide in self._filters if wide)
@@ -212,7 +216,7 @@ class NodeCheck:
         keys = calls.call(
             plugin, "topology_keys", self._pod, (Iterable, type(None)), self._cycle, self._pod
         )
-        return keys is not None and set(keys) <= self._labels()
+        return keys is not None and set(keys) <= self._keys
 
     def _labels(self) -> set[str]:
         """Return the keys of the labels that tell classes of nodes apart."""
@@ -369,3 +373,7 @@ class NodeCheck:
             self._plan.forget()
         for plugin in self._extensions:
             calls.call(plugin, point, self._pod, type(None), self._cycle, self._pod, other, node)
+        if self._is_affected:
+            # the sibling may carry a term about labels that the plugins did not read before
+            self._filters = tuple((p, self._is_wide(p)) for p, _wide in self._filters)
+            self._wide = tuple(plugin for plugin, wide in self._filters if wide)
