@@ -36,8 +36,8 @@ class PodClass:
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
         objects: The classes of objects that plugins read for these pods.
-        asked: By extension point, the positions of the plugins that have to do with these pods;
-            see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
+        asked: By extension point, the plugins that have to do with these pods;
+            see ``gangsched.protocols.IgnoresPods``.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -83,7 +83,7 @@ class PodClass:
         self.users: int = 0
         self.pending: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
-        self.asked: dict[str, tuple[int, ...]] = {}
+        self.asked: dict[str, tuple[Any, ...]] = {}
         self.judgements: Judgements = Judgements(sample.requests)
 
     def share(self, judgements: Judgements) -> None:
