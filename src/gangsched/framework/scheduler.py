@@ -558,7 +558,9 @@ class Scheduler:
             permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
-        state.call.touched.update(dict.fromkeys(state.pods.restarts.due(now=now)))
+        due = state.pods.restarts.due(now=now)
+        if due:
+            state.call.touched.update(dict.fromkeys(due))
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         if state.reservations.backfill.reservation is not None:

@@ -194,11 +194,12 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
     every = state.settings.profile.pre_filter
     asked = extension_points.concerned(state.settings, member, "pre_filter", every)
-    refusal = extension_points.pre_filter_refusal(
-        state.settings, state.nodes, cycle, member.pod, now, asked
-    )
-    if refusal is not None:
-        return _fail(state, member, cycle, refusal, now=now)
+    if asked:
+        refusal = extension_points.pre_filter_refusal(
+            state.settings, state.nodes, cycle, member.pod, now, asked
+        )
+        if refusal is not None:
+            return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(
         state.settings, state.nodes, cycle, member, now
     )

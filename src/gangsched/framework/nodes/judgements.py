@@ -299,15 +299,15 @@ class Judgements:
 
     def _count(self, node_class: NodeClass, count: int) -> None:
         """Count *count* more nodes in a class; fewer if it is negative."""
-        known = self._judged[node_class]
+        score, max_pods, reasons = self._judged[node_class]
         self._nodes += count
-        for reason in known.reasons:
-            self._reasons[reason] += count
-            if not self._reasons[reason]:
-                del self._reasons[reason]
-        if known.reasons:
+        if reasons:
+            for reason in reasons:
+                self._reasons[reason] += count
+                if not self._reasons[reason]:
+                    del self._reasons[reason]
             return
-        self.headroom += known.max_pods * count
+        self.headroom += max_pods * count
         first = node_class.nodes[0] if node_class.nodes else -1
         before = self._firsts.get(node_class, -1)
         if before == first:
@@ -317,9 +317,9 @@ class Judgements:
         else:
             del self._firsts[node_class]
         if self._order is not None:
-            self._order.move(-known.score, before, first, node_class)
+            self._order.move(-score, before, first, node_class)
         if self._by_max_pods is not None:
-            rank = (self._strands(node_class), known.max_pods)
+            rank = (self._strands(node_class), max_pods)
             self._by_max_pods.move(rank, before, first, node_class)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
