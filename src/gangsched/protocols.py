@@ -61,6 +61,7 @@ __all__ = [
     "PodSignature",
     "PodsAffected",
     "PodsRead",
+    "PodsSelected",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -684,6 +685,24 @@ class PodsAffected(Protocol):
 
     def pods_affected(self, pod: Pod) -> Iterable[CarriedTerm]:
         """Return the terms that *pod* carries to its node; empty for most pods.
+
+        Empty for a pod for which ``reads_pods`` returns False. Pure. Pods with equal
+        ``pod_signature`` get equal answers.
+        """
+        ...
+
+
+class PodsSelected(Protocol):
+    """Optional for a plugin with ``reads_pods``: which other pods its answers depend on.
+
+    Members of a gang with equal ``pod_signature`` are interchangeable, unless one of these matchers
+    selects some of them and not the others. Without this method, ``pod_signature`` must cover what
+    the plugin reads of a pod that is on a node already. Terms of ``pods_affected`` need not be
+    repeated here.
+    """
+
+    def pods_selected(self, pod: Pod) -> Iterable[PodMatcher]:
+        """Return the pods on nodes that the answers for *pod* depend on, by labels.
 
         Empty for a pod for which ``reads_pods`` returns False. Pure. Pods with equal
         ``pod_signature`` get equal answers.

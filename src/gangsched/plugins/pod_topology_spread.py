@@ -118,6 +118,11 @@ class PodTopologySpread:
         """Return whether the pod has hard constraints."""
         return bool(_hard(pod))
 
+    def pods_selected(self, pod: Pod) -> tuple[PodMatcher, ...]:
+        """Return the pods that the hard constraints count."""
+        found = (spread_matcher(pod, one) for one in _hard(pod))
+        return tuple(pods for pods in found if pods is not None)
+
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
         """Return the keys of the hard constraints that count *other*: it fills its own domain."""
         found = ((one.topology_key, spread_matcher(pod, one)) for one in _hard(pod))

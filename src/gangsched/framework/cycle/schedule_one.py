@@ -45,10 +45,11 @@ from gangsched.framework.lifecycle.transition import (
     still_fails,
     transition,
 )
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import equivalence, requeue
-from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
 from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import Nomination
@@ -307,7 +308,7 @@ def _fail(
         and entity.seq not in state.reservations.nominations
         and equivalence.goes_alone(state.settings, state.call, info)
     ):
-        _mark_like_members(state.pods, state.call, member, reason)
+        _mark_like_members(state.nodes, state.pods, state.call, member, reason)
     if diagnosis is None:
         entity.note_refusal_by_plugin()
     else:
@@ -332,16 +333,21 @@ def _fail(
     )
 
 
-def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
+def _mark_like_members(
+    nodes: Nodes, pods: Pods, call: CurrentCall, member: Member, reason: str
+) -> None:
     """Mark the members that no node takes either as tried. O(pending members).
 
-    Late members are tried one by one. Those of one class get the same answer from every node, so
-    one that failed stands for all of them. Otherwise each late member that arrives would cost a
-    cycle for each one that waits.
+    Late members are tried one by one. Those of one class that the same carried terms are about get
+    the same answer from every node, so one that failed stands for all of them. Otherwise each late
+    member that arrives would cost a cycle for each one that waits.
     """
     entity, pod_class = member.entity, member.pod_class
     members = [pods.members[pod.uid] for pod in entity.pending]
     alike = [each for each in members if each.pod_class is pod_class and each is not member]
+    if nodes.watches_pods:
+        terms = pod_readers.affected(nodes, member.pod)
+        alike = [each for each in alike if pod_readers.affected(nodes, each.pod) == terms]
     for like in alike:
         entity.mark_tried(like.pod.uid)
     notices.tell_like_members(call, alike, reason)

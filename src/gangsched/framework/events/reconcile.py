@@ -121,6 +121,9 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
+    if any(pod_class.carried for pod_class in readers):
+        # a carried term may be about other pods now, for which no plugin reads these objects
+        requeue.pods_changed(state, now=now)
     for member in _waiting_readers(state.pods, changed) if readers else ():
         permit_end.ask_again(state, member, now=now)
 
@@ -369,6 +372,7 @@ def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:
             reads_pods=seen.reads_pods,
             watches_pods=seen.watches_pods,
             carried=seen.carried,
+            selected=seen.selected,
             objects=seen.objects,
         )
         pod_classes.by_signature[seen.signature] = pod_class

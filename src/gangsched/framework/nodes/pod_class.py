@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any, final
 
-from gangsched.constraints.matchers import CarriedTerm
+from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements
 from gangsched.framework.nodes.node_class import NodeClass
@@ -33,6 +33,8 @@ class PodClass:
         watches_pods: Whether pods of this class depend on other pods on nodes, or carry terms about
             them.
         carried: The terms that such a pod carries to its node; see ``PodsAffected``.
+        selected: The pods on nodes that the answers for such a pod depend on, by labels; see
+            ``PodsSelected``.
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
         objects: The classes of objects that plugins read for these pods.
@@ -56,6 +58,7 @@ class PodClass:
         "pending",
         "reads_pods",
         "sample",
+        "selected",
         "signature",
         "users",
         "watches_pods",
@@ -70,6 +73,7 @@ class PodClass:
         reads_pods: bool = False,
         watches_pods: bool = False,
         carried: tuple[CarriedTerm, ...] = (),
+        selected: tuple[PodMatcher, ...] = (),
         objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
@@ -78,6 +82,7 @@ class PodClass:
         self.reads_pods: bool = reads_pods
         self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
+        self.selected: tuple[PodMatcher, ...] = selected
         self.filters: tuple[Any, ...] | None = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0

@@ -30,6 +30,7 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
@@ -80,21 +81,27 @@ def place(
     before: Member | None = None
     alike: list[Member] = []
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
+    by_siblings: Sequence[frozenset[PodMatcher]] = [frozenset()] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
+        by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
-    for member, affected in zip(members, by_terms, strict=True):
+    selecting: frozenset[PodMatcher] = frozenset()
+    for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
             state.settings.profile.signed
             and before is not None
             and _is_like(member, before)
             and affected == terms
+            and selected == selecting
         ):
             alike.append(member)
             continue
         assert member.group is not None
-        terms = affected
-        kind = Kind(member.pod_class, member.requests, member.group.key, member.role, affected)
+        terms, selecting = affected, selected
+        kind = Kind(
+            member.pod_class, member.requests, member.group.key, member.role, affected, selected
+        )
         if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)

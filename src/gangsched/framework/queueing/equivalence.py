@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import groupby
 from typing import final
 
@@ -22,10 +22,12 @@ from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points, pod_readers
+from gangsched.framework.runtime.pod_readers import Affecting
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.role_count import RoleCount
@@ -69,7 +71,8 @@ class EquivalenceClass:
         reach: With preemption, the priority below which it may take reserved capacity, and
             whether it may evict pods too.
         affected: For each pending member in the order in which they are tried, the carried terms
-            that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
+            that are about it, and the matchers of its siblings that select it; empty if there are
+            none. See ``gangsched.protocols.PodsAffected`` and ``PodsSelected``.
         filing: What a node must have free to help the class; see ``BlockedQueues``.
         watches_pods: Whether a plugin may read the pods on nodes for its members.
     """
@@ -246,11 +249,34 @@ def joins_alike(settings: Settings, nodes: Nodes, call: CurrentCall, member: Mem
 
 
 def _affected(nodes: Nodes, members: Sequence[Member]) -> tuple[str, ...]:
-    """Return which carried terms are about each of the members, those of each other included."""
-    found = pod_readers.affected_among(nodes, members)
-    if not any(found):
+    """Return which carried terms are about each of the members, and which siblings select it.
+
+    The terms of the siblings are among them. O(members), as like members share their text.
+    """
+    terms = pod_readers.affected_among(nodes, members)
+    selected = pod_readers.selected_among(members)
+    if not any(terms) and not any(selected):
         return ()
-    return tuple("; ".join(sorted(map(repr, terms))) for terms in found)
+    texts: dict[Hashable, str] = {}
+    found: list[str] = []
+    for member, each, siblings in zip(members, terms, selected, strict=True):
+        key = (member.pod.namespace, each, siblings)
+        text = texts.get(key)
+        if text is None:
+            text = texts[key] = _text(member.pod.namespace, each, siblings)
+        found.append(text)
+    return tuple(found)
+
+
+def _text(namespace: str, terms: Iterable[Affecting], siblings: Iterable[PodMatcher]) -> str:
+    """Return what distinguishes a member from others of its pod class; empty if nothing does."""
+    found = [f"{term!r}" for term in terms] + [f"selected: {one!r}" for one in siblings]
+    # such a matcher is about the pods of one namespace, and not about like pods of another
+    selective = any(
+        isinstance(one, PodMatcher) and one.namespace_selector is not None
+        for one in (*terms, *siblings)
+    )
+    return "; ".join([namespace] * selective + sorted(found))
 
 
 def needed(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> int:

@@ -165,8 +165,8 @@ HELD: Final[Mapping[type, Held]] = {
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        anew="sample signature labels objects reads_pods watches_pods carried filters users"
-        " pending fitted judgements asked",
+        anew="sample signature labels objects reads_pods watches_pods carried selected filters"
+        " users pending fitted judgements asked",
     ),
     Judgements: Held(
         anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
