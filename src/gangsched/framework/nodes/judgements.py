@@ -26,7 +26,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 from gangsched.errors import InternalError
@@ -149,8 +149,7 @@ class Judgements:
             self._order = self._by_max_pods = None
             self._reasons.clear()
             self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
-        for node_class, count in found.items():
-            self._count(node_class, count)
+        self._count(found)
         self._seen = classes.version
         self._forget_unused(classes)
 
@@ -297,30 +296,31 @@ class Judgements:
                 judged[node_class] = Judgement(judge.score(node_class), max_pods, ())
         known.update(judged)
 
-    def _count(self, node_class: NodeClass, count: int) -> None:
-        """Count *count* more nodes in a class; fewer if it is negative."""
-        score, max_pods, reasons = self._judged[node_class]
-        self._nodes += count
-        if reasons:
-            for reason in reasons:
-                self._reasons[reason] += count
-                if not self._reasons[reason]:
-                    del self._reasons[reason]
-            return
-        self.headroom += max_pods * count
-        first = node_class.nodes[0] if node_class.nodes else -1
-        before = self._firsts.get(node_class, -1)
-        if before == first:
-            return
-        if first >= 0:
-            self._firsts[node_class] = first
-        else:
-            del self._firsts[node_class]
-        if self._order is not None:
-            self._order.move(-score, before, first, node_class)
-        if self._by_max_pods is not None:
-            rank = (self._strands(node_class), max_pods)
-            self._by_max_pods.move(rank, before, first, node_class)
+    def _count(self, found: Mapping[NodeClass, int]) -> None:
+        """Count more nodes in classes, or fewer if a number is negative."""
+        judged, firsts, order, packing = self._judged, self._firsts, self._order, self._by_max_pods
+        for node_class, count in found.items():
+            score, max_pods, reasons = judged[node_class]
+            self._nodes += count
+            if reasons:
+                for reason in reasons:
+                    self._reasons[reason] += count
+                    if not self._reasons[reason]:
+                        del self._reasons[reason]
+                continue
+            self.headroom += max_pods * count
+            nodes = node_class.nodes
+            first, before = nodes[0] if nodes else -1, firsts.get(node_class, -1)
+            if before == first:
+                continue
+            if first >= 0:
+                firsts[node_class] = first
+            else:
+                del firsts[node_class]
+            if order is not None:
+                order.move(-score, before, first, node_class)
+            if packing is not None:
+                packing.move((self._strands(node_class), max_pods), before, first, node_class)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)
