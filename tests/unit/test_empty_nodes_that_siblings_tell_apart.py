@@ -1,4 +1,4 @@
-"""Of empty nodes of one class only the first is tried, unless a sibling tells them apart by name."""
+"""Of empty nodes of one class only the first is tried, unless a sibling names one of them."""
 
 from __future__ import annotations
 
