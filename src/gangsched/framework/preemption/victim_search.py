@@ -35,7 +35,8 @@ Theory of operation
     A node is not a candidate if a filter refuses the preemptor there with ``resolvable=False``:
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
-    so every node is a candidate. But a single pod is not placed where a plugin that reads pods has
+    so every node is a candidate. If it must be in one domain, the pods there are considered first,
+    and all pods if they are not enough. But a single pod is not placed where a plugin that reads pods has
     refused it with ``resolvable=False``: an affinity is not met by the eviction of its objects.
 
 Rules:
@@ -251,6 +252,11 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                 for keeps in (True, False):
                     found += plans(nodes, keeps=keeps, enough=None)
             found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
+        if not found and depends and domains and list(preemptor.domains) != [None]:
+            # a pod outside of the domain may be in the way of the preemptor inside
+            anywhere: Choices = [(domain, list(units)) for domain, _within in domains]
+            for keeps in (True, False) if limits is not None else (False,):
+                found = found or plans(anywhere, keeps=keeps, enough=_ENOUGH_PLANS)
         if not found and depends and _is_one_pod(preemptor):
             # with victims on all nodes, a pod that it has affinity to may be among them
             nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)

@@ -351,7 +351,8 @@ class NodeCheck:
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""
-        if not self._groupers and self._plan is None:
+        named = self.named
+        if not self._groupers and self._plan is None and named is None:
             return None
         pod = self._pod
         groups: list[object] = [
@@ -360,6 +361,8 @@ class NodeCheck:
         ]
         if self._plan is not None:
             groups.append(self._plan.group_of(node))
+        if named is not None:
+            groups.append(node.node.name if node.node.name in named else None)
         return tuple(groups)
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:
