@@ -23,7 +23,8 @@ Theory of operation
 
     If it fits, too much may have been taken. So units are given back, those most worth sparing
     first: by halves, so that of many units few are tried one by one. Then the plan is minimal: the
-    preemptor does not fit if any one of its victims stays.
+    preemptor does not fit if any one of its victims stays. For a preemptor that depends on other
+    pods, a pod that stays may allow another one to stay, so that is repeated while any is spared.
 
     A preemptor that depends on other pods may need that a pod has left another node than its own.
     So the terminating pods are put back in the same way, and those that it needs gone are named.
@@ -36,8 +37,9 @@ Theory of operation
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
     so every node is a candidate. If it must be in one domain, the pods there are considered first,
-    and all pods if they are not enough. But a single pod is not placed where a plugin that reads pods has
-    refused it with ``resolvable=False``: an affinity is not met by the eviction of its objects.
+    and all pods if they are not enough. But a single pod is not placed where a plugin that reads
+    pods has refused it with ``resolvable=False``: an affinity is not met by the eviction of its
+    objects.
 
 Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
@@ -574,6 +576,8 @@ class _Search:
                 # of elastic members the first to arrive is spared first
                 pieces += [(unit, [holder]) for holder in reversed(held)]
         kept_pieces = self._victims_of(pieces)
+        if self.preemptor.depends_on_pods and len(kept) + len(kept_pieces) < len(whole + pieces):
+            kept, kept_pieces = self._spare_again(kept, kept_pieces, mild)
         assert self.places is not None
         members = [
             self.pods.members[holder.uid]
@@ -586,6 +590,27 @@ class _Search:
         self.taken = kept + kept_pieces + [e for e in mild if self._has_ended(e[0], ended)]
         cost = _cost(kept + kept_pieces)
         return VictimPlan(self.places, found, members, cost, self._violations())
+
+    def _spare_again(
+        self, kept: list[_Taken], pieces: list[_Taken], mild: Sequence[_Taken]
+    ) -> tuple[list[_Taken], list[_Taken]]:
+        """Put back what can be spared because others were: a pod may allow another one to stay.
+
+        A gang of which elastic members were taken before is left out, since its unit does not hold
+        all that it would give back.
+        """
+        in_parts = {unit.groups[0].uid for unit, _held in mild if unit.is_elastic}
+        fixed = [e for e in kept if any(info.uid in in_parts for info in e[0].groups)]
+        left = [e for e in (*kept, *pieces) if e not in fixed]
+        count = len(left) + 1
+        while 1 < len(left) < count:
+            count = len(left)
+            left = self._victims_of(left)
+        staying = {id(each) for each in (*fixed, *left)}
+        return (
+            [each for each in kept if id(each) in staying],
+            [each for each in pieces if id(each) in staying],
+        )
 
     def _violations(self) -> int:
         """Return how many evictions violate a disruption budget, after units were spared."""
