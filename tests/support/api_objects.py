@@ -326,7 +326,18 @@ def drawn_nodes(draw: st.DrawFn) -> list[Document]:
             )
         )
         document["status"] = draw(
-            st.fixed_dictionaries({}, optional={"allocatable": _AMOUNTS, "capacity": _AMOUNTS})
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "allocatable": _AMOUNTS,
+                    "capacity": _AMOUNTS,
+                    "declaredFeatures": st.lists(st.sampled_from(["a", "b"]), max_size=2) | _ODD,
+                    "images": st.lists(
+                        st.sampled_from([{"names": ["x:1"], "sizeBytes": 9}, {}, {"names": 1}]),
+                        max_size=2,
+                    ),
+                },
+            )
         )
         nodes.append(document)
     return nodes
