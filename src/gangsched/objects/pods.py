@@ -41,6 +41,7 @@ from gangsched.objects.pod_volumes import (
     read_required_features,
 )
 from gangsched.objects.podresources import pod_limits, pod_requests
+from gangsched.objects.resized import read_given
 from gangsched.objects.runtime_classes import with_runtime_class
 from gangsched.objects.selectors import EFFECTS, read_node_selector, read_toleration
 from gangsched.resources import EMPTY
@@ -80,7 +81,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         uid=PodUID(metadata["uid"].text(f"{manifest.namespace}/{manifest.name}")),
         namespace=manifest.namespace,
         priority=restriction(lambda: manifest.classes.priority_of(spec), 0),
-        requests=pod_requests(spec),
+        requests=pod_requests(spec, read_given(template["status"])),
         limits=pod_limits(spec),
         labels=metadata["labels"].texts(),
         annotations=metadata["annotations"].texts(),
