@@ -3,31 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
+from gangsched.framework.preemption.victim_budget import LOOK, VictimBudget
 from gangsched.framework.state.pods import Pods
 
-__all__ = ["Choices", "by_domain", "by_node"]
+__all__ = ["Choice", "Choices", "by_domain", "by_node"]
 
 _MOST_NODES: Final = 100
 """The number of nodes that are compared if each is searched by itself, as in kube-scheduler."""
 
-Choices: TypeAlias = list[tuple[Domain | None, list[EvictionUnit]]]
-"""Where to search, None for all nodes, and the units that hold capacity there."""
+_ON: Final = 32
+"""How many nodes further on the next attempt begins, if there are more than are compared."""
+
+
+class Choice(NamedTuple):
+    """Where to search.
+
+    Attributes:
+        domain: The domain; None for all nodes.
+        units: The units that hold capacity there.
+        at: The one node that is searched, by index; None for any number of nodes.
+    """
+
+    domain: Domain | None
+    units: list[EvictionUnit]
+    at: int | None = None
+
+
+Choices: TypeAlias = list[Choice]
 
 
 def by_node(
-    nodes: Nodes, pods: Pods, units: Sequence[EvictionUnit], is_candidate: IsCandidate
+    nodes: Nodes,
+    pods: Pods,
+    units: Sequence[EvictionUnit],
+    is_candidate: IsCandidate,
+    budget: VictimBudget,
+    attempt: int,
 ) -> Choices:
-    """Return the units that hold capacity on a node, for each node, at most ``_MOST_NODES``."""
+    """Return the units that hold capacity on a node, for each node, at most ``_MOST_NODES``.
+
+    If there are more, each attempt begins with other nodes. So a search that its budget ends goes
+    on with the next attempt. kube-scheduler begins with a random node each time.
+    """
     on_node: dict[int, dict[EvictionUnit, None]] = {}
     for unit in units:
-        for holder in unit.holders(nodes, pods, is_candidate):
+        holders = unit.holders(nodes, pods, is_candidate)
+        budget.count(LOOK * (1 + len(holders)))
+        for holder in holders:
             on_node.setdefault(holder.at, {})[unit] = None
-    return [(None, list(on_node[index])) for index in sorted(on_node)[:_MOST_NODES]]
+    indices = sorted(on_node)
+    if len(indices) > _MOST_NODES:
+        begin = attempt * _ON % len(indices)
+        indices = (indices[begin:] + indices[:begin])[:_MOST_NODES]
+    return [Choice(None, list(on_node[index]), index) for index in indices]
 
 
 def by_domain(
@@ -36,6 +69,7 @@ def by_domain(
     domains: Sequence[Domain | None],
     units: Sequence[EvictionUnit],
     is_candidate: IsCandidate,
+    budget: VictimBudget,
 ) -> Choices:
     """Return each domain with the units that hold capacity there, the fullest domain first."""
     if not units:
@@ -44,7 +78,9 @@ def by_domain(
     classes = nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
-            for holder in unit.holders(nodes, pods, is_candidate):
+            holders = unit.holders(nodes, pods, is_candidate)
+            budget.count(LOOK * (1 + len(holders)))
+            for holder in holders:
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
@@ -58,4 +94,4 @@ def by_domain(
             here.update(values.get((domain.key, value), {}))
         found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
     found.sort(key=lambda each: each[0])
-    return [(domain, within) for _held, domain, within in found]
+    return [Choice(domain, within) for _held, domain, within in found]

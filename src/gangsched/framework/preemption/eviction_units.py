@@ -262,7 +262,8 @@ def terminating(nodes: Nodes, pods: Pods, reservations: Reservations) -> list[Ho
         if info.members.count(MemberState.TERMINATING)
         for uid in info.members
     ]
-    members += [member for member in pods.members.values() if member.group is None]
+    ending = MemberState.TERMINATING  # most pods run, so this is asked of each first
+    members += [m for m in pods.members.values() if m.state is ending and m.group is None]
     return list(_holders(nodes, (m for m in members if _is_terminating(pods, reservations, m))))
 
 

@@ -60,7 +60,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Protocol, TypeAlias, final
 
 from attrs import define, evolve, field, frozen
@@ -76,7 +77,15 @@ from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
 from gangsched.framework.preemption.choices import Choices
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
-from gangsched.framework.preemption.victim_budget import VictimBudget
+from gangsched.framework.preemption.victim_budget import (
+    BACK,
+    BOUND,
+    GAIN,
+    LOOK,
+    TAKE,
+    UNIT,
+    VictimBudget,
+)
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.role_count import RoleCount
@@ -91,11 +100,20 @@ _BASE = 2**31
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
 
+_AT_ONCE = 256
+"""The number of terminating pods that are taken off at once."""
+
+_FEW = 4
+"""The number of victims that are tried at once, without asking first which are needed."""
+
+_FEW_CLASSES = 8
+"""The number of classes of pods up to which it is cheaper to sum up than to try."""
+
 
 @final
 @frozen
 class Shortfall:
-    """The number of pods of one class that exceed free capacity."""
+    """The number of pods of one class that exceed free capacity, or that it exceeds."""
 
     pod_class: PodClass
     judge: Judge
@@ -137,6 +155,10 @@ class Preemptor(Protocol):
         """
         ...
 
+    def slacks(self, domain: Domain | None) -> list[Shortfall] | None:
+        """Return the number of pods of each class that fit beyond those needed; None if unknown."""
+        ...
+
     def is_resolvable(self, given: NodeClass) -> bool:
         """Return whether evictions may make nodes of a class take one of its pods."""
         ...
@@ -145,8 +167,15 @@ class Preemptor(Protocol):
         """Use no node from now on where plugins that read pods say that evictions cannot help."""
         ...
 
-    def places(self) -> list[tuple[Member, int]] | None:
-        """Return a node for each pod, by index; None if too few pods fit."""
+    def fits_on(self, index: int) -> bool | None:
+        """Return whether a node takes it as it is now; None if only ``places`` can say."""
+        ...
+
+    def places(self, *, anyway: bool = False) -> list[tuple[Member, int]] | None:
+        """Return a node for each pod, by index; None if too few pods fit.
+
+        If the steps are spent, that is None too, unless the answer is wanted *anyway*.
+        """
         ...
 
 
@@ -168,6 +197,8 @@ class VictimPlan:
         violations: The number of evictions that violate a disruption budget.
         awaited: For a preemptor that depends on other pods, those that terminate already and must
             have left, on whichever nodes; None for any other, which needs only its nodes.
+        held: What the victims hold, if only the filters were asked about the node so far; None if
+            the preemptor was placed.
     """
 
     places: list[tuple[Member, int]]
@@ -176,15 +207,24 @@ class VictimPlan:
     cost: _Cost = (float("-inf"), 0, 0, 0, 0.0)
     violations: int = 0
     awaited: list[PodUID] | None = None
+    held: list[Holder] | None = None
 
 
-def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+def find(
+    state: State, preemptor: Preemptor, units: Sequence[EvictionUnit], failures: int = 1
+) -> VictimPlan | None:
     """Return a plan that makes a preemptor fit; None if there is none.
+
+    Args:
+        state: The scheduler's state.
+        preemptor: What needs capacity, with the budget of the search.
+        units: What may be evicted.
+        failures: The number of its failed attempts in a row; see ``choices.by_node``.
 
     Runtime complexity: O(gangs), O(pods of the gangs that are considered), and a placement for
     each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
-    depends = preemptor.depends_on_pods
+    depends, budget = preemptor.depends_on_pods, preemptor.budget
     if depends:
         preemptor.bar_nodes()
     view = NodesView(state.nodes)
@@ -203,21 +243,28 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
         return found
 
     try:
-        ending = view.remove(
-            eviction_units.terminating(state.nodes, state.pods, state.reservations)
-        )
+        ending = _remove_terminating(state, view, budget)
+        if ending is None:
+            return None
         places = preemptor.places()
         if places is not None:
             without = VictimPlan(places)
             return _with_awaited(view, preemptor, ending, without) if depends else without
-        limits = budgets(state.settings, state.pods) if units else None
-        domains = choices.by_domain(state.nodes, state.pods, preemptor.domains, units, is_candidate)
+        limits = budgets(state.settings, state.pods, budget.count) if units else None
+        is_one, where = _is_one_pod(preemptor), preemptor.domains
+        budget.count(UNIT * len(units))
+        domains = choices.by_domain(state.nodes, state.pods, where, units, is_candidate, budget)
+        attempt = max(failures - 1, 0)
 
         def plans(
             given: Choices, *, keeps: bool, enough: int | None, spares: bool = False
         ) -> list[VictimPlan]:
             found: list[VictimPlan] = []
-            for domain, within in given:
+            # of one pod, the nodes are searched one by one later
+            ends_at = budget.steps + budget.left // (2 if is_one and not depends else 1)
+            for domain, within, at in given:
+                if budget.ends():
+                    break
                 search = _Search(
                     state.nodes,
                     state.pods,
@@ -228,6 +275,8 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                     is_candidate,
                     None if limits is None else limits.anew(),
                     keeps,
+                    None if depends else at,
+                    None if at is not None else ends_at,
                 )
                 plan = search.run_sparing(within) if spares else search.run(within)
                 if plan is not None and depends:
@@ -239,25 +288,61 @@ def find(state: State, preemptor: Preemptor, units: Sequence[EvictionUnit]) -> V
                     break
             return found
 
+        def on_nodes(among: Sequence[EvictionUnit]) -> Choices:
+            return choices.by_node(state.nodes, state.pods, among, is_candidate, budget, attempt)
+
         found = plans(domains, keeps=limits is not None, enough=_ENOUGH_PLANS)
-        if _is_one_pod(preemptor) and not depends:
+        if is_one and not depends:
             most = min((plan.cost[0] for plan in found), default=math.inf)
             near = [unit for unit in units if unit.priority <= most]
-            nodes = choices.by_node(state.nodes, state.pods, near, is_candidate)
-            found += plans(nodes, keeps=False, enough=None, spares=True)
+            found += plans(on_nodes(near), keeps=False, enough=None, spares=True)
         if not found and limits is not None:
-            if _is_one_pod(preemptor):
-                nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
+            if is_one:
+                nodes = on_nodes(units)
                 for keeps in (True, False):
                     found += plans(nodes, keeps=keeps, enough=None)
             found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
-        if not found and depends and _is_one_pod(preemptor):
+        if not found and depends and is_one:
             # with victims on all nodes, a pod that it has affinity to may be among them
-            nodes = choices.by_node(state.nodes, state.pods, units, is_candidate)
-            found = plans(nodes, keeps=False, enough=None)
-        return min(found, key=lambda plan: (plan.violations, *plan.cost), default=None)
+            found = plans(on_nodes(units), keeps=False, enough=None)
+        found.sort(key=lambda plan: (plan.violations, *plan.cost))
+        return _first_that_places(view, preemptor, found)
     finally:
         view.discard()
+
+
+def _remove_terminating(state: State, view: NodesView, budget: VictimBudget) -> list[Holder] | None:
+    """Take the terminating pods off; None if that takes more steps than there are."""
+    found: list[Holder] = []
+    ending = eviction_units.terminating(state.nodes, state.pods, state.reservations)
+    for begin in range(0, len(ending), _AT_ONCE):
+        if budget.ends():
+            return None
+        part = ending[begin : begin + _AT_ONCE]
+        budget.count(TAKE * len(part))
+        found += view.remove(part)
+    return found
+
+
+def _first_that_places(
+    view: NodesView, preemptor: Preemptor, plans: Sequence[VictimPlan]
+) -> VictimPlan | None:
+    """Return the first plan with which the preemptor is placed; None if there is none.
+
+    Where a single node was searched, only the filters were asked so far. The first plan is tried
+    even if the steps are spent: it may take no more than a placement.
+    """
+    for number, plan in enumerate(plans):
+        if plan.held is None:
+            return plan
+        if number and preemptor.budget.ends():
+            return None
+        removed = view.remove(plan.held)
+        places = preemptor.places(anyway=True)
+        if places is not None:
+            return evolve(plan, places=places)
+        view.mark_ready(removed)
+    return None
 
 
 def _with_awaited(
@@ -271,6 +356,10 @@ def _with_awaited(
     parts = [list(ending)] if ending else []
     while parts:
         part = parts.pop()
+        if preemptor.budget.ends():
+            needed += part
+            continue
+        preemptor.budget.count((BACK + TAKE) * len(part))
         view.mark_ready(part)
         found = preemptor.places()
         if found is not None:
@@ -303,6 +392,9 @@ class _Search:
     Attributes:
         budgets: The disruption budgets; None for none.
         keeps_budgets: Whether no unit is taken that violates one.
+        at: The one node that is searched, by index, if the filters of that node decide; None to
+            place the preemptor.
+        ends_at: The number of steps of the budget at which no more units are taken; None for all.
         violating: The units that violate a budget if all that were taken are evicted, the most
             important first; None to look at each by itself.
     """
@@ -316,9 +408,16 @@ class _Search:
     is_candidate: IsCandidate
     budgets: Budgets | None = None
     keeps_budgets: bool = False
+    at: int | None = None
+    ends_at: int | None = None
     taken: list[_Taken] = field(factory=list[_Taken])
     places: list[tuple[Member, int]] | None = None
     violating: frozenset[EvictionUnit] | None = None
+    begun_at: int = field(init=False, default=0)
+    _most_freed: dict[str, int] | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.begun_at = self.preemptor.budget.steps
 
     def run_sparing(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
         """Take all units, then give back those that violate a budget, then the others.
@@ -326,6 +425,8 @@ class _Search:
         Source: ``SelectVictimsOnNode`` of kube-scheduler.
         """
         for unit in sorted(units, key=_importance):
+            if self._is_over():
+                return None
             self._take(unit)
         if not self._fits():
             return None
@@ -343,10 +444,10 @@ class _Search:
         from again.
         """
         below: list[EvictionUnit] = []
-        for priority in sorted({unit.priority for unit in units}):
-            if self.preemptor.budget.is_spent:
+        for _priority, equal in groupby(sorted(units, key=_priority_of), key=_priority_of):
+            if self._is_over():
                 return None
-            here = [unit for unit in units if unit.priority == priority]
+            here = list(equal)
             up_to = below + here
             if self._take_enough(here):
                 if below:
@@ -360,21 +461,38 @@ class _Search:
 
         In another order, units that help may be refused: a budget is used up by others.
         """
-        before = [unit for unit, _holders in self.taken]
+        if self._is_half_over():
+            return
+        before, places = [unit for unit, _holders in self.taken], self.places
         self.undo()
         if not self._take_enough(units):
             self.undo()
             for unit in before:
                 self._take(unit)
-            self._fits()
+            if not self._fits():  # the steps are spent: it was placed with these victims before
+                self.places = places
 
     def undo(self, down_to: int = 0) -> None:
         """Put back all units that were taken, except the first *down_to*."""
         for taken in self.taken[down_to:]:
+            self.preemptor.budget.count(BACK * len(taken[1]))
             self.view.mark_ready(taken[1])
             if self.budgets is not None and self.keeps_budgets:
                 self.budgets.give_back(self._evicted(taken))
         del self.taken[down_to:]
+
+    def _is_over(self) -> bool:
+        """Return whether no more units are taken, because steps are spent."""
+        return self.preemptor.budget.ends(self.ends_at)
+
+    def _is_half_over(self) -> bool:
+        """Return whether no more units are compared: the half of the steps is for the rest."""
+        budget = self.preemptor.budget
+        return budget.ends(self.begun_at + (self._end - self.begun_at) // 2)
+
+    @property
+    def _end(self) -> int:
+        return self.preemptor.budget.total if self.ends_at is None else self.ends_at
 
     # Taking ---------------------------------------------------------------------------------
 
@@ -390,6 +508,8 @@ class _Search:
             del left[:count]
             count *= 2
             for unit in batch:
+                if self._is_over():
+                    return False
                 self._take(unit)
             if self._fits():
                 return True
@@ -401,14 +521,19 @@ class _Search:
         The units with a gain are removed from *left*.
         """
         before, mild = len(self.taken), [unit for unit in left if not unit.gangs]
+        if not mild:
+            return False
         if self._take_by_gain(left, without_gangs=True):
             return True
         by_gain = self.taken[before:]
         rest = [unit for unit in left if not unit.gangs]
         for unit in rest:
+            if self._is_half_over():
+                break
             self._take(unit)
-        if rest and self._fits():
-            return True
+        else:
+            if rest and self._fits():
+                return True
         self.undo(before)
         if self._take_by_node(mild):
             return True
@@ -429,16 +554,21 @@ class _Search:
         for unit in mild:
             if not unit.is_elastic:
                 self._take(unit)
+        budget = self.preemptor.budget
         shortfalls = self.preemptor.shortfalls(self.domain)
         on_node: dict[int, list[EvictionUnit]] = {}
         for unit in elastic:
+            budget.count(LOOK * unit.groups[0].scheduled)
             for index in eviction_units.elastic_nodes(self.nodes, self.pods, unit.groups[0]):
                 if self.is_candidate(index):
                     on_node.setdefault(index, []).append(unit)
         most = sum(each.count for each in shortfalls or ())
         heap = [(-most, index) for index in sorted(on_node)]
         while shortfalls and heap:
+            if self._is_half_over():
+                break
             bound, index = heapq.heappop(heap)
+            budget.count(LOOK * sum(unit.groups[0].scheduled for unit in on_node[index]))
             chosen = [unit.on_node(self.nodes, self.pods, index, gone) for unit in on_node[index]]
             gain = self._gain(chosen, shortfalls)
             if not gain:
@@ -463,18 +593,22 @@ class _Search:
         The gain is bounded by the requests of the pods in the unit. Only the first unit of the
         heap is computed exactly, and again after another was taken.
         """
-        shortfalls = self.preemptor.shortfalls(self.domain)
-        ratios = self._ratios(shortfalls or ())
+        budget, shortfalls = self.preemptor.budget, self.preemptor.shortfalls(self.domain)
+        if not shortfalls:
+            return shortfalls is not None and self._fits()
+        ratios = self._ratios(shortfalls)
         heap: list[tuple[int, int, float, int, int]] = []
         known: dict[int, int] = {}
+        bounds: dict[int, int] = {}
+        budget.count(BOUND * len(left))
         for number, unit in enumerate(left):
             skip = without_gangs and unit.gangs
-            most = 0 if skip else self._bound(unit, shortfalls or (), ratios)
+            most = 0 if skip else self._bound(unit, shortfalls, ratios, bounds)
             if most:
                 heap.append((-most, unit.pods, -unit.created_at, -unit.seq, number))
         heapq.heapify(heap)
         gone = set[int]()
-        while shortfalls and heap:
+        while shortfalls and heap and not self._is_half_over():
             most, pods, created, seq, number = heapq.heappop(heap)
             enough = sum(each.count for each in shortfalls)
             if -most > enough:
@@ -494,17 +628,39 @@ class _Search:
         return shortfalls is not None and not shortfalls and self._fits()
 
     def _ratios(self, shortfalls: Sequence[Shortfall]) -> list[int]:
-        """Return, for each shortfall, the number of its pods that one evicted pod makes fit."""
-        victims = self.pod_classes.by_signature.values()
-        return [max(_ratio(v, each.pod_class) for v in victims) for each in shortfalls]
+        """Return, for each shortfall, the number of its pods that one evicted pod makes fit.
 
-    @staticmethod
-    def _bound(unit: EvictionUnit, shortfalls: Sequence[Shortfall], ratios: Sequence[int]) -> int:
-        """Return an upper bound on the gain of a unit. O(shortfalls)."""
+        That is an upper bound, as if one victim freed the most of every resource.
+        """
+        most = self._most_freed
+        if most is None:
+            most = self._most_freed = {}
+            victims = self.pod_classes.by_signature.values()
+            self.preemptor.budget.count(BOUND * len(victims))
+            for victim in victims:
+                for name, amount in victim.sample.requests.items():
+                    if amount > most.get(name, 0):
+                        most[name] = amount
+        self.preemptor.budget.count(BOUND * len(shortfalls))
+        return [_ratio(most, each.pod_class) for each in shortfalls]
+
+    def _bound(
+        self,
+        unit: EvictionUnit,
+        shortfalls: Sequence[Shortfall],
+        ratios: Sequence[int],
+        bounds: dict[int, int],
+    ) -> int:
+        """Return an upper bound on the gain of a unit; *bounds* has those of each size."""
         if unit.nomination is not None:
             return sum(each.count for each in shortfalls)
-        both = zip(shortfalls, ratios, strict=True)
-        return sum(min(each.count, unit.size * ratio) for each, ratio in both)
+        size = unit.size
+        bound = bounds.get(size)
+        if bound is None:
+            self.preemptor.budget.count(BOUND * len(shortfalls))
+            both = zip(shortfalls, ratios, strict=True)
+            bound = bounds[size] = sum(min(each.count, size * ratio) for each, ratio in both)
+        return bound
 
     def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
         """Return the number of lacking pods that the capacity of some units would take."""
@@ -520,6 +676,7 @@ class _Search:
                 if index not in before:
                     before[index] = after[index] = classes.of(index)
                 after[index] = classes.giving_back(after[index], holder.requests)
+        self.preemptor.budget.count(GAIN * len(before) * (1 + len(shortfalls)))
         moves: dict[tuple[NodeClass, NodeClass], int] = {}
         for index, given in before.items():
             if self.domain is None or self.domain.has(given):
@@ -536,6 +693,7 @@ class _Search:
 
     def _take(self, unit: EvictionUnit) -> None:
         holders = unit.holders(self.nodes, self.pods, self.is_candidate)
+        self.preemptor.budget.count(TAKE * len(holders))
         removed = self.view.remove(holders)
         limits = self.budgets if self.keeps_budgets else None
         if limits is not None and not limits.take(self._evicted((unit, removed))):
@@ -544,7 +702,13 @@ class _Search:
         self.taken.append((unit, removed))
 
     def _fits(self) -> bool:
-        if not self.preemptor.budget.is_spent and self.preemptor.shortfalls(self.domain):
+        if self.preemptor.budget.ends():
+            return False
+        if self.at is not None:
+            fits = self.preemptor.fits_on(self.at)
+            if fits is not None:
+                return fits
+        if self.preemptor.shortfalls(self.domain):
             return False
         places = self.preemptor.places()
         if places is not None:
@@ -568,7 +732,8 @@ class _Search:
                 # of elastic members the first to arrive is spared first
                 pieces += [(unit, [holder]) for holder in reversed(held)]
         kept_pieces = self._victims_of(pieces)
-        assert self.places is not None
+        if self.preemptor.budget.is_spent:
+            kept, kept_pieces = self._without_others(kept, kept_pieces)
         members = [
             self.pods.members[holder.uid]
             for unit, held in kept_pieces
@@ -577,9 +742,38 @@ class _Search:
         ]
         found = [unit for unit, _held in kept]
         found += [unit for unit, _held in kept_pieces if not unit.is_elastic]
-        self.taken = kept + kept_pieces + [e for e in mild if self._has_ended(e[0], ended)]
-        cost = _cost(kept + kept_pieces)
-        return VictimPlan(self.places, found, members, cost, self._violations())
+        evicted = kept + kept_pieces
+        self.taken = evicted + [e for e in mild if self._has_ended(e[0], ended)]
+        held = None if self.places is not None else [h for _unit, held in self.taken for h in held]
+        places, cost = self.places or [], _cost(evicted)
+        return VictimPlan(places, found, members, cost, self._violations(), held=held)
+
+    def _without_others(
+        self, kept: list[_Taken], pieces: list[_Taken]
+    ) -> tuple[list[_Taken], list[_Taken]]:
+        """Put back the victims that hold nothing on the nodes of the plan, all at once.
+
+        It is done where the steps did not suffice to try them one by one. If the preemptor is not
+        placed without them, as where it depends on other nodes, they are taken again.
+        """
+        if self.places is None:
+            return kept, pieces
+        used = {index for _member, index in self.places}
+        both = kept + pieces
+        others = [each for each in both if all(holder.at not in used for holder in each[1])]
+        held = [holder for _unit, held in others for holder in held]
+        if not held:
+            return kept, pieces
+        self.view.mark_ready(held)
+        places = self.preemptor.places(anyway=True)
+        if places is None:
+            self.view.remove(held)
+            return kept, pieces
+        self.places, spared = places, {id(each) for each in others}
+        return (
+            [each for each in kept if id(each) not in spared],
+            [each for each in pieces if id(each) not in spared],
+        )
 
     def _violations(self) -> int:
         """Return how many evictions violate a disruption budget, after units were spared."""
@@ -611,22 +805,64 @@ class _Search:
         return unit.is_elastic and unit.groups[0].uid in ended
 
     def _victims_of(self, pieces: list[_Taken]) -> list[_Taken]:
+        """Put back, in order, every piece that can be spared; return the others."""
+        if len(pieces) < _FEW:
+            return self._tried(pieces)
+        needed = self._needed_alone(pieces)
+        rest = {id(each) for each in self._tried([e for e in pieces if id(e) not in needed])}
+        return [each for each in pieces if id(each) in needed or id(each) in rest]
+
+    def _needed_alone(self, pieces: Sequence[_Taken]) -> set[int]:
+        """Return the pieces without which too few pods fit though all others are evicted.
+
+        No placement is tried for these. What pods free on nodes is summed up, as in ``_gain``.
+        """
+        slacks = None if self.nodes.ledger.expecting else self.preemptor.slacks(self.domain)
+        if not slacks or len(slacks) > _FEW_CLASSES:
+            return set()
+        found: set[int] = set()
+        classes = self.nodes.classes
+        for each in pieces:
+            if self.preemptor.budget.ends():
+                break
+            before: dict[int, NodeClass] = {}
+            after: dict[int, NodeClass] = {}
+            for holder in each[1]:
+                given = after.get(holder.at)
+                if given is None:
+                    given = before[holder.at] = classes.of(holder.at)
+                after[holder.at] = classes.taking(given, holder.requests)
+            self.preemptor.budget.count(GAIN * len(before) * (1 + len(slacks)))
+            for slack in slacks:
+                lost = sum(
+                    _headroom(slack, given) - _headroom(slack, after[index])
+                    for index, given in before.items()
+                    if self.domain is None or self.domain.has(given)
+                )
+                if lost > slack.count:
+                    found.add(id(each))
+                    break
+        return found
+
+    def _tried(self, pieces: list[_Taken]) -> list[_Taken]:
         """Put back, in order, every piece that can be spared; return the others.
 
         The result is that of trying one by one. If all of a half can be spared, that takes one
         placement.
         """
-        if not pieces or self.preemptor.budget.is_spent:
+        if not pieces or self.preemptor.budget.ends():
             return pieces
         held = [holder for _unit, holders in pieces for holder in holders]
+        self.preemptor.budget.count(BACK * len(held))
         self.view.mark_ready(held)
         if self._fits():
             return []
+        self.preemptor.budget.count(BACK * len(held))
         self.view.remove(held)
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2
-        return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
+        return self._tried(pieces[:half]) + self._tried(pieces[half:])
 
 
 def _importance(unit: EvictionUnit) -> tuple[int, float, int]:
@@ -655,7 +891,11 @@ def _headroom(shortfall: Shortfall, given: NodeClass) -> int:
     return shortfall.pod_class.judgement(given, shortfall.judge).max_pods
 
 
-def _ratio(victim: PodClass, preemptor: PodClass) -> int:
-    """Return an upper bound on the pods of one class that evicting a pod of another makes fit."""
-    freed, asked = victim.sample.requests, preemptor.sample.requests
-    return max((-(-freed.amount(n) // need) for n, need in asked.items() if need), default=0) or 1
+def _ratio(freed: Mapping[str, int], preemptor: PodClass) -> int:
+    """Return an upper bound on the pods of a class that fit where a pod leaves these amounts."""
+    asked = preemptor.sample.requests
+    return max((-(-freed.get(n, 0) // need) for n, need in asked.items() if need), default=0) or 1
+
+
+def _priority_of(unit: EvictionUnit) -> int:
+    return unit.priority
