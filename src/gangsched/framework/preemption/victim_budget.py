@@ -33,18 +33,26 @@ __all__ = [
     "LOOK",
     "MEMBER",
     "MOVED",
+    "NODE",
+    "POD",
     "TAKE",
     "UNIT",
     "VictimBudget",
 ]
 
-UNIT: Final = 20
+UNIT: Final = 10
 """How many operations it is to list a unit, and to sort it among others."""
 
-LOOK: Final = 25
+LOOK: Final = 15
 """How many operations it is to find the node of a pod of a unit."""
 
-BOUND: Final = 10
+NODE: Final = 20
+"""How many operations it is to find the units on a node, besides those for its pods."""
+
+POD: Final = 5
+"""How many operations it is to find the unit of a pod."""
+
+BOUND: Final = 5
 """How many operations it is to bound the gain of a unit."""
 
 TAKE: Final = 200

@@ -82,6 +82,7 @@ from gangsched.framework.preemption.victim_budget import (
     BOUND,
     GAIN,
     LOOK,
+    POD,
     TAKE,
     UNIT,
     VictimBudget,
@@ -99,6 +100,13 @@ _BASE = 2**31
 
 _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
+
+_MILD, _BY_NODE, _COMPARING, _TAKING, _PLACING = 0.4, 0.5, 0.6, 0.75, 0.9
+"""The parts of the steps of a search after which it compares no more elastic members, no more of
+them by node, and no more units; and after which it takes no more units by gain."""
+
+_SHARE_OF_ALL_NODES = 0.7
+"""The part of the steps for a single pod that may be spent before each node is searched alone."""
 
 _AT_ONCE = 256
 """The number of terminating pods that are taken off at once."""
@@ -260,8 +268,8 @@ def find(
             given: Choices, *, keeps: bool, enough: int | None, spares: bool = False
         ) -> list[VictimPlan]:
             found: list[VictimPlan] = []
-            # of one pod, the nodes are searched one by one later
-            ends_at = budget.steps + budget.left // (2 if is_one and not depends else 1)
+            share = _SHARE_OF_ALL_NODES if is_one and not depends else 1
+            ends_at = budget.steps + int(budget.left * share)
             for domain, within, at in given:
                 if budget.ends():
                     break
@@ -277,6 +285,7 @@ def find(
                     keeps,
                     None if depends else at,
                     None if at is not None else ends_at,
+                    is_one and not depends,
                 )
                 plan = search.run_sparing(within) if spares else search.run(within)
                 if plan is not None and depends:
@@ -395,6 +404,8 @@ class _Search:
         at: The one node that is searched, by index, if the filters of that node decide; None to
             place the preemptor.
         ends_at: The number of steps of the budget at which no more units are taken; None for all.
+        leaves_nodes: Whether units are not taken together if there are no steps to compare them,
+            because each node is searched by itself later.
         violating: The units that violate a budget if all that were taken are evicted, the most
             important first; None to look at each by itself.
     """
@@ -410,10 +421,14 @@ class _Search:
     keeps_budgets: bool = False
     at: int | None = None
     ends_at: int | None = None
+    leaves_nodes: bool = False
     taken: list[_Taken] = field(factory=list[_Taken])
     places: list[tuple[Member, int]] | None = None
     violating: frozenset[EvictionUnit] | None = None
     begun_at: int = field(init=False, default=0)
+    _held: dict[EvictionUnit, list[Holder]] = field(
+        init=False, factory=dict[EvictionUnit, list[Holder]]
+    )
     _most_freed: dict[str, int] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -444,7 +459,8 @@ class _Search:
         from again.
         """
         below: list[EvictionUnit] = []
-        for _priority, equal in groupby(sorted(units, key=_priority_of), key=_priority_of):
+        units = sorted(units, key=_priority_of)
+        for _priority, equal in groupby(units, key=_priority_of):
             if self._is_over():
                 return None
             here = list(equal)
@@ -453,15 +469,23 @@ class _Search:
                 if below:
                     self._choose_again(up_to)
                 return self._spare()
+            if self._is_over_after(_COMPARING):
+                break
             below = up_to
-        return None
+        else:
+            return None
+        if self.leaves_nodes:
+            return None
+        taken = {unit for unit, _held in self.taken}
+        rest = [unit for unit in units if unit not in taken]
+        return self._spare() if self._take_on_nodes(rest) else None
 
     def _choose_again(self, units: list[EvictionUnit]) -> None:
         """Take other units that are enough, if there are any; otherwise the same ones again.
 
         In another order, units that help may be refused: a budget is used up by others.
         """
-        if self._is_half_over():
+        if self._is_over_after(_COMPARING):
             return
         before, places = [unit for unit, _holders in self.taken], self.places
         self.undo()
@@ -485,14 +509,15 @@ class _Search:
         """Return whether no more units are taken, because steps are spent."""
         return self.preemptor.budget.ends(self.ends_at)
 
-    def _is_half_over(self) -> bool:
-        """Return whether no more units are compared: the half of the steps is for the rest."""
-        budget = self.preemptor.budget
-        return budget.ends(self.begun_at + (self._end - self.begun_at) // 2)
+    def _is_over_after(self, part: float) -> bool:
+        """Return whether a part of the steps of this search is spent."""
+        return self.preemptor.budget.ends(self._at(part))
 
-    @property
-    def _end(self) -> int:
-        return self.preemptor.budget.total if self.ends_at is None else self.ends_at
+    def _at(self, part: float) -> int:
+        """Return the number of steps of the budget when a part of those of this search is spent."""
+        budget = self.preemptor.budget
+        end = budget.total if self.ends_at is None else self.ends_at
+        return self.begun_at + int((end - self.begun_at) * part)
 
     # Taking ---------------------------------------------------------------------------------
 
@@ -503,17 +528,40 @@ class _Search:
         # what one unit frees may help only with what another frees
         count = 1
         left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
-        while left:
+        while left and not self._is_over_after(_COMPARING):
             batch = left[:count]
             del left[:count]
             count *= 2
             for unit in batch:
-                if self._is_over():
+                if self._is_over_after(_TAKING):
                     return False
                 self._take(unit)
             if self._fits():
                 return True
         return False
+
+    def _take_on_nodes(self, left: Sequence[EvictionUnit]) -> bool:
+        """Take all units on one node after the other, of any priority, where that gains anything.
+
+        It is done where there are no steps to compare units.
+        """
+        gone, shortfalls = set[int](), self.preemptor.shortfalls(self.domain)
+        nodes = choices.on_nodes(
+            self.nodes, self.pods, left, self.is_candidate, self.preemptor.budget
+        )
+        for index, here in nodes:
+            if not shortfalls or self._is_over_after(_PLACING):
+                break
+            if self.domain is not None and not self.domain.has(self.nodes.classes.of(index)):
+                continue
+            chosen = [number for number in here if number not in gone]
+            if not self._gain([left[number] for number in chosen], shortfalls):
+                continue
+            for number in chosen:
+                self._take(left[number])
+            gone.update(chosen)
+            shortfalls = self.preemptor.shortfalls(self.domain)
+        return shortfalls is not None and not shortfalls and self._fits()
 
     def _take_without_gangs(self, left: list[EvictionUnit]) -> bool:
         """Take units that end no gang; if they are not enough, only those with a gain stay taken.
@@ -528,7 +576,7 @@ class _Search:
         by_gain = self.taken[before:]
         rest = [unit for unit in left if not unit.gangs]
         for unit in rest:
-            if self._is_half_over():
+            if self._is_over_after(_MILD):
                 break
             self._take(unit)
         else:
@@ -564,16 +612,19 @@ class _Search:
                     on_node.setdefault(index, []).append(unit)
         most = sum(each.count for each in shortfalls or ())
         heap = [(-most, index) for index in sorted(on_node)]
-        while shortfalls and heap:
-            if self._is_half_over():
-                break
+        known = set[int]()
+        while shortfalls and heap and not budget.ends(self._at(_TAKING)):
             bound, index = heapq.heappop(heap)
-            budget.count(LOOK * sum(unit.groups[0].scheduled for unit in on_node[index]))
+            is_cut = self._is_over_after(_BY_NODE)
+            if is_cut and index not in known:
+                continue
+            known.add(index)
+            budget.count(POD * sum(unit.groups[0].scheduled for unit in on_node[index]))
             chosen = [unit.on_node(self.nodes, self.pods, index, gone) for unit in on_node[index]]
             gain = self._gain(chosen, shortfalls)
             if not gain:
                 continue
-            if gain < -bound and heap and gain < -heap[0][0]:
+            if gain < -bound and heap and gain < -heap[0][0] and not is_cut:
                 heapq.heappush(heap, (-gain, index))
                 continue
             for unit in chosen:
@@ -608,18 +659,21 @@ class _Search:
                 heap.append((-most, unit.pods, -unit.created_at, -unit.seq, number))
         heapq.heapify(heap)
         gone = set[int]()
-        while shortfalls and heap and not self._is_half_over():
+        while shortfalls and heap and not budget.ends(self._at(_TAKING)):
             most, pods, created, seq, number = heapq.heappop(heap)
             enough = sum(each.count for each in shortfalls)
             if -most > enough:
                 heapq.heappush(heap, (-enough, pods, created, seq, number))
                 continue
+            is_cut = self._is_over_after(_MILD if without_gangs else _COMPARING)
+            if is_cut and number not in known:
+                continue
             if known.get(number) != len(gone):
                 gain = self._gain((left[number],), shortfalls)
                 known[number] = len(gone)
-                if gain and gain < -most:
+                if gain and gain < -most and not is_cut:
                     heapq.heappush(heap, (-gain, pods, created, seq, number))
-                if gain < -most:
+                if gain < -most and not (gain and is_cut):
                     continue
             self._take(left[number])
             gone.add(number)
@@ -664,24 +718,27 @@ class _Search:
 
     def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
         """Return the number of lacking pods that the capacity of some units would take."""
-        classes = self.nodes.classes
+        classes, domain = self.nodes.classes, self.domain
         before: dict[int, NodeClass] = {}
         after: dict[int, NodeClass] = {}
-        infos = self.nodes.by_index
+        infos, looks = self.nodes.by_index, 0
         for unit in units:
-            for holder in unit.holders(self.nodes, self.pods, self.is_candidate):
+            for holder in self._holders_of(unit):
+                looks += 1
                 index = holder.at
                 if not holder.is_on(infos[index]):
                     continue
-                if index not in before:
-                    before[index] = after[index] = classes.of(index)
-                after[index] = classes.giving_back(after[index], holder.requests)
-        self.preemptor.budget.count(GAIN * len(before) * (1 + len(shortfalls)))
+                given = after.get(index)
+                if given is None:
+                    given = classes.of(index)
+                    if domain is not None and not domain.has(given):
+                        continue
+                    before[index] = given
+                after[index] = classes.giving_back(given, holder.requests)
         moves: dict[tuple[NodeClass, NodeClass], int] = {}
         for index, given in before.items():
-            if self.domain is None or self.domain.has(given):
-                move = (given, after[index])
-                moves[move] = moves.get(move, 0) + 1
+            move = (given, after[index])
+            moves[move] = moves.get(move, 0) + 1
         gain = 0
         for each in shortfalls:
             more = sum(
@@ -689,10 +746,27 @@ class _Search:
                 for (before, after), count in moves.items()
             )
             gain += min(each.count, more)
+        operations = POD * looks + GAIN * (len(before) + len(moves) * len(shortfalls))
+        self.preemptor.budget.count(operations)
         return gain
 
+    def _holders_of(self, unit: EvictionUnit) -> list[Holder]:
+        """Return what a unit frees; of whole gangs within a domain, only what it frees there.
+
+        The preemptor is placed in the domain, so what is free elsewhere makes no difference to it.
+        """
+        found = self._held.get(unit)
+        if found is None:
+            found = unit.holders(self.nodes, self.pods, self.is_candidate)
+            self.preemptor.budget.count(LOOK * len(found))
+            domain, classes = self.domain, self.nodes.classes
+            if domain is not None and not unit.is_elastic and not self.preemptor.depends_on_pods:
+                found = [holder for holder in found if domain.has(classes.of(holder.at))]
+            self._held[unit] = found
+        return found
+
     def _take(self, unit: EvictionUnit) -> None:
-        holders = unit.holders(self.nodes, self.pods, self.is_candidate)
+        holders = self._holders_of(unit)
         self.preemptor.budget.count(TAKE * len(holders))
         removed = self.view.remove(holders)
         limits = self.budgets if self.keeps_budgets else None
