@@ -818,9 +818,9 @@ class _Search:
         found += [unit for unit, _held in kept_pieces if not unit.is_elastic]
         evicted = kept + kept_pieces
         self.taken = evicted + [e for e in mild if self._has_ended(e[0], ended)]
-        held = None if self.places is not None else [h for _unit, held in self.taken for h in held]
+        asked = None if self.places is not None else [h for _unit, held in self.taken for h in held]
         places, cost = self.places or [], _cost(evicted)
-        return VictimPlan(places, found, members, cost, self._violations(), held=held)
+        return VictimPlan(places, found, members, cost, self._violations(), held=asked)
 
     def _without_others(
         self, kept: list[_Taken], pieces: list[_Taken]
