@@ -127,6 +127,10 @@ class Judgements:
         """Return whether ``refresh`` would do nothing, so that no judge is needed. O(1)."""
         return self._seen == classes.version and self._epoch == classes.epoch
 
+    def behind(self, classes: NodeClasses) -> int:
+        """Return how many moves of nodes ``refresh`` would read. O(1)."""
+        return classes.version - self._seen
+
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.
 

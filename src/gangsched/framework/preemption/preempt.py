@@ -138,7 +138,7 @@ def _preempt(
         preemptors = (GangPreemptor(state, entity, info, now, budget),)
     try:
         for preemptor in preemptors:
-            found = _plan(state, preemptor, priority, evicts)
+            found = _plan(state, entity, preemptor, priority, evicts)
             if budget.is_exhausted:
                 _tell_exhausted(state.call, entity, preemptor, budget, is_found=found is not None)
             if found is not None:
@@ -202,13 +202,15 @@ def _single_pods(
             yield preemptor
 
 
-def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> VictimPlan | None:
+def _plan(
+    state: State, entity: QueuedEntity, preemptor: Preemptor, priority: int, evicts: bool
+) -> VictimPlan | None:
     units = eviction_units.units(state.pods, state.reservations, priority, preemptor.groups)
     if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
     exhausted_searches = state.attempts.exhausted_searches
     try:
-        return victim_search.find(state, preemptor, units)
+        return victim_search.find(state, preemptor, units, entity.failures)
     finally:
         # exhausted_searches counts scheduling attempts; a victim search is not one
         state.attempts.exhausted_searches = exhausted_searches
