@@ -306,7 +306,11 @@ def _fail(
         and entity.seq not in state.reservations.nominations
         and equivalence.goes_alone(state.settings, state.call, info)
     ):
-        _mark_like_members(state.pods, state.call, member, reason)
+        # Late members are tried one by one. Those of one class get the same answer from every
+        # node, so one that failed stands for all of them. Otherwise each late member that arrives
+        # would cost a cycle for each one that waits.
+        entity.mark_like_tried(uid)
+        notices.tell_like_members(state.pods, state.call, member, reason)
     if diagnosis is None:
         entity.note_refusal_by_plugin()
     else:
@@ -329,18 +333,3 @@ def _fail(
         lacks_capacity=too_few and not awaits_event,
         awaits_event=too_few and awaits_event,
     )
-
-
-def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
-    """Mark the members that no node takes either as tried. O(pending members).
-
-    Late members are tried one by one. Those of one class get the same answer from every node, so
-    one that failed stands for all of them. Otherwise each late member that arrives would cost a
-    cycle for each one that waits.
-    """
-    entity, pod_class = member.entity, member.pod_class
-    members = [pods.members[pod.uid] for pod in entity.pending]
-    alike = [each for each in members if each.pod_class is pod_class and each is not member]
-    for like in alike:
-        entity.mark_tried(like.pod.uid)
-    notices.tell_like_members(call, alike, reason)

@@ -47,19 +47,27 @@ _COUNT: Final = re.compile(r"(^0/|: |, )\d+(?= )")
 def tell_unschedulable(call: CurrentCall, member: Member, reason: str) -> None:
     """Post why a pod that was tried is not placed. O(1)."""
     member.reason = member.told = reason
+    member.entity.note_told(member.pod.uid, None)
     call.out.append(PodUnschedulable(member.pod.uid, reason))
 
 
-def tell_like_members(call: CurrentCall, members: Iterable[Member], reason: str) -> None:
-    """Tell late members the reason of one like them; see R3. O(members)."""
+def tell_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
+    """Tell late members the reason of one like them; see R3.
+
+    Runtime complexity: O(n log n) for the n members that may have been told anything else since
+    this was last called for one like them.
+    """
+    entity, uid, common = member.entity, member.pod.uid, _without_counts(reason)
     same: dict[str, bool] = {reason: True}
-    for member in members:
-        told = member.told
+    for pod in entity.told_otherwise(uid, common):
+        other = pods.members[pod.uid]
+        told = other.told
         is_same = same.get(told)
         if is_same is None:
-            is_same = same[told] = _without_counts(told) == _without_counts(reason)
-        if not is_same:
-            tell_unschedulable(call, member, reason)
+            is_same = same[told] = _without_counts(told) == common
+        if not is_same and other is not member:
+            tell_unschedulable(call, other, reason)
+    entity.note_told(uid, common)
 
 
 def _without_counts(reason: str) -> str:

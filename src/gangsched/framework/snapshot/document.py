@@ -202,8 +202,8 @@ HELD: Final[Mapping[type, Held]] = {
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason unschedulable_member",
-        anew="place sort_key equivalence_class expected_run _handle _info _is_in_order _latest"
-        " _pending _ready _ready_by_role",
+        anew="place sort_key equivalence_class expected_run _handle _info _clock _heap"
+        " _heaps_by_role _kinds _numbers _pending",
         passing="_pod _is_ready",
     ),
     PodGroupRegistry: Held(
