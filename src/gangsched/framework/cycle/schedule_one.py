@@ -336,18 +336,22 @@ def _fail(
 def _mark_like_members(
     nodes: Nodes, pods: Pods, call: CurrentCall, member: Member, reason: str
 ) -> None:
-    """Mark the members that no node takes either as tried. O(pending members).
+    """Mark the members that no node takes either as tried. O(1) without carried terms.
 
     Late members are tried one by one. Those of one class that the same carried terms are about get
     the same answer from every node, so one that failed stands for all of them. Otherwise each late
-    member that arrives would cost a cycle for each one that waits.
+    member that arrives would cost a cycle for each one that waits. With carried terms, all pending
+    members are looked at.
     """
     entity, pod_class = member.entity, member.pod_class
+    if not nodes.counts.has_terms and nodes.guard is None:
+        entity.mark_like_tried(member.pod.uid)
+        notices.tell_like_members(pods, call, member, reason)
+        return
+    terms = pod_readers.affected(nodes, member.pod)
     members = [pods.members[pod.uid] for pod in entity.pending]
     alike = [each for each in members if each.pod_class is pod_class and each is not member]
-    if nodes.watches_pods:
-        terms = pod_readers.affected(nodes, member.pod)
-        alike = [each for each in alike if pod_readers.affected(nodes, each.pod) == terms]
+    alike = [each for each in alike if pod_readers.affected(nodes, each.pod) == terms]
     for like in alike:
         entity.mark_tried(like.pod.uid)
-    notices.tell_like_members(call, alike, reason)
+    notices.tell_others(call, alike, reason)

@@ -256,7 +256,7 @@ def _admit(
         )
     if wanted is MemberState.UNSCHEDULED:
         _tell_priority(state.call, member)
-        entity.add(pod, member.seq, member.role)
+        entity.add(pod, member.seq, member.role, member.pod_class)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, entity, arrived=member, now=now)
@@ -302,7 +302,7 @@ def _update(
     elif before is MemberState.UNSCHEDULED:
         member.entity.discard(pod.uid)
     if wanted is MemberState.UNSCHEDULED:
-        member.entity.add(pod, member.seq, member.role)
+        member.entity.add(pod, member.seq, member.role, member.pod_class)
     if before is MemberState.SUCCEEDED and member.group is not None:
         state.pods.restarts.note_ended(member.group.key, member.role)
     state.pods.put(member, wanted)

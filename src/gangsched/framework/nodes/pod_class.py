@@ -11,7 +11,7 @@ from typing import Any, final
 
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements
+from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.model import NodeName, Pod
@@ -111,9 +111,12 @@ class PodClass:
         """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
         return self.judgements.judgement(node_class, judge)
 
-    def ranked(self) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the feasible classes, best first: (score, class)."""
-        return self.judgements.ranked()
+    def ranked(self, within: Within | None = None) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the feasible classes, best first: (score, class).
+
+        See ``Judgements.ranked`` for the argument.
+        """
+        return self.judgements.ranked(within)
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
