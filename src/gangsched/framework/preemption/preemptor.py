@@ -230,8 +230,7 @@ class GangPreemptor:
         state, budget = self.state, self.budget
         if equivalence.missing(state, self.info):
             return None
-        if budget.is_spent:
-            budget.is_exhausted = True
+        if budget.ends_search():
             return None
         steps = min(budget.each, budget.left)
         found, refused, cycles = gang_layout.plan_gang(

@@ -54,3 +54,8 @@ class VictimBudget:
     def is_spent(self) -> bool:
         """Whether no placement may be searched any more; see R1."""
         return self.work.steps > 0 and not self.left
+
+    def ends_search(self) -> bool:
+        """Return whether no placement may be searched any more, and remember it; see R2."""
+        self.is_exhausted |= self.is_spent
+        return self.is_spent

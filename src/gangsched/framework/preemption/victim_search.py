@@ -344,7 +344,7 @@ class _Search:
         """
         below: list[EvictionUnit] = []
         for priority in sorted({unit.priority for unit in units}):
-            if self.preemptor.budget.is_spent:
+            if self.preemptor.budget.ends_search():
                 return None
             here = [unit for unit in units if unit.priority == priority]
             up_to = below + here
@@ -617,7 +617,7 @@ class _Search:
         The result is that of trying one by one. If all of a half can be spared, that takes one
         placement.
         """
-        if not pieces or self.preemptor.budget.is_spent:
+        if not pieces or self.preemptor.budget.ends_search():
             return pieces
         held = [holder for _unit, holders in pieces for holder in holders]
         self.view.mark_ready(held)
