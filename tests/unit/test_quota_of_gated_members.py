@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -20,7 +22,7 @@ from gangsched.testing import make_node, make_pod
 
 
 @pytest.mark.parametrize("how", [{"scheduling_gates": ("later",)}, {"phase": PodPhase.SUCCEEDED}])
-def test_members_that_are_gated_or_have_succeeded_are_not_charged(how: dict[str, object]) -> None:
+def test_members_that_are_gated_or_have_succeeded_are_not_charged(how: dict[str, Any]) -> None:
     cluster = InMemoryCluster()
     quota = Quota(name="team", namespaces=["default"], hard={"cpu": 3})
     scheduler = presets.gang(cluster, quotas=[quota])

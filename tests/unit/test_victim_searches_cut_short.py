@@ -29,7 +29,10 @@ def search(seed: int, total: int) -> tuple[int | None, bool, int]:
             running = make_pod(f"r{n}-{k}", cpu=draw.randint(11, 17))
             cluster.apply(PodAdded(evolve(running, node_name=name)))
     for n in range(8):
-        requests = {"cpu": draw.randint(1, 16), "memory": f"{draw.randint(1, 60)}Gi"}
+        requests: dict[str, str | int] = {
+            "cpu": draw.randint(1, 16),
+            "memory": f"{draw.randint(1, 60)}Gi",
+        }
         pod = make_pod(f"g-{n}", group="g", min_available=8, priority=10, requests=requests)
         cluster.apply(PodAdded(pod))
     scheduler = presets.gang(cluster, preemption=Preemption())
