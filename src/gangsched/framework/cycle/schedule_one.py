@@ -65,8 +65,9 @@ __all__ = ["run"]
 def run(state: State, *, now: float) -> bool:
     """Run one scheduling cycle; return False if there was no entity to try."""
     while (entity := _next_entity(state, now=now)) is not None:
-        if state.reservations.backfill.reservation is not None:
-            with reservation.turn(state, entity, now=now):
+        reserved = state.reservations.backfill.reservation
+        if reserved is not None:
+            with reservation.turn(state, reserved, entity, now=now):
                 _run_cycle(state, entity, now=now)
             return True
         # only one that was refused before may be left out

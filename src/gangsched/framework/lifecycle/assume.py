@@ -75,7 +75,7 @@ def assume_together(
     for members in parties:
         pods.put_all(members, MemberState.WAITING)
         members[0].entity.discard_all([member.pod.uid for member in members])
-    nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
+    nodes.assume_together([(m.pod, m.requests, index) for m, index in placed], become)
 
 
 def unassume(nodes: Nodes, pods: Pods, member: Member) -> None:

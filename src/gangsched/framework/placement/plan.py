@@ -302,21 +302,16 @@ class Plan:
                 return
         for max_pods, given in judgements.below(strands, len(left), within):
             while left and self._is_usable(given):
-                if max_pods >= len(left):  # the last members, which a smaller node may take
-                    yield from self._smallest(pod_class, strands, left)
-                else:
-                    yield given
+                # a smaller node may take the last members
+                is_last = max_pods >= len(left)
+                yield self._smallest(pod_class, strands, left) if is_last else given
             if not left:
                 return
 
-    def _smallest(
-        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
-    ) -> Iterator[NodeClass]:
-        """Iterate over the class of the smallest node that takes all members, as far as it does."""
-        for given in pod_class.judgements.at_least(strands, len(left), self._within):
-            if self._is_usable(given):
-                yield given
-                return
+    def _smallest(self, pod_class: PodClass, strands: bool, left: Sequence[Member]) -> NodeClass:
+        """Return the class of the smallest node that takes all members; there is one."""
+        large = pod_class.judgements.at_least(strands, len(left), self._within)
+        return next(given for given in large if self._is_usable(given))
 
     def _is_usable(self, given: NodeClass) -> bool:
         return self._may_use(given) and len(given.nodes) > self._used.get(given, 0)

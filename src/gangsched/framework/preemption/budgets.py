@@ -3,8 +3,8 @@
 Rules:
   R1  a budget allows a number of evictions among the pods that it covers. Pods count in the order
       in which they are asked about; an eviction beyond the number violates the budget;
-  R2  a pod that only waits on permit is not evicted when it gives its node back, so it does not
-      count;
+  R2  a pod that only waits on permit is not evicted when it gives its node back, and a nominated
+      pod holds no node; so neither counts;
   R3  budgets order the plans of preemption, and forbid none: as in kube-scheduler, a violation is
       the last resort.
 
@@ -101,9 +101,8 @@ class Budgets:
         """Return the budgets that cover a pod, by number. O(budgets) the first time."""
         found = self._covering.get(uid)
         if found is None:
-            member = self._pods.members.get(uid)
-            found = ()
-            if member is not None and member.state in _EVICTED:
+            member, found = self._pods.members[uid], ()
+            if member.state in _EVICTED:
                 self._count(_COVERS * len(self._known))
                 found = tuple(n for n, one in enumerate(self._known) if one.covers(member.pod))
             self._covering[uid] = found

@@ -288,9 +288,8 @@ def _is_terminating(pods: Pods, reservations: Reservations, member: Member) -> b
 
 def _nominated(nodes: Nodes, nomination: Nomination) -> Iterator[Holder]:
     for uid, each in nomination.pods.items():
-        info = nodes.infos.get(each.node)
-        if info is not None:
-            yield Holder(uid, info.index, each.reserved.requests, each.reserved)
+        index = nodes.infos[each.node].index  # a pod whose node is gone is not nominated any more
+        yield Holder(uid, index, each.reserved.requests, each.reserved)
 
 
 def _holders(nodes: Nodes, members: Iterable[Member]) -> list[Holder]:

@@ -887,10 +887,11 @@ class _Search:
         return self.budgets.violations(uid for each in self.taken for uid in self._evicted(each))
 
     def _evicted(self, taken: _Taken) -> list[PodUID]:
-        """Return the pods that are evicted: of a gang all members, wherever they are."""
+        """Return the pods that are evicted: of a gang all members, wherever they are.
+
+        Of a nomination these are its pods. No budget counts them, as they hold no node.
+        """
         unit, held = taken
-        if unit.nomination is not None:
-            return []
         if unit.groups and not unit.is_elastic:
             return [member.pod.uid for member in unit.members(self.nodes, self.pods)]
         return [holder.uid for holder in held]
