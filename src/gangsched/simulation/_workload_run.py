@@ -353,9 +353,7 @@ class WorkloadRun:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
         injector = self.injector
-        for fault in (
-            () if injector.is_spent else injector.on_bind(self._group(bind.uid), self.now)
-        ):
+        for fault in () if injector.is_spent else injector.on_bind(self._group(bind.uid), self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):
