@@ -26,7 +26,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 from gangsched.errors import InternalError
@@ -123,9 +123,19 @@ class Judgements:
         self._by_max_pods: Ranking | None = None
         self._reasons: Counter[str] = Counter()
 
-    def is_current(self, classes: NodeClasses) -> bool:
-        """Return whether ``refresh`` would do nothing, so that no judge is needed. O(1)."""
-        return self._seen == classes.version and self._epoch == classes.epoch
+    def follow(self, classes: NodeClasses) -> bool:
+        """Do what ``refresh`` would do, if no judge is needed for it; return whether that is so.
+
+        Most nodes that change move between classes that were judged before. O(nodes that changed).
+        """
+        if self._seen != classes.version:
+            moves = classes.since(self._seen)
+            found = None if moves is None else _net(moves)
+            if found is None or not self._judged.keys() >= found.keys():
+                return False
+            self._count_all(found, classes)
+        self._forget_unused(classes)
+        return True
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.
@@ -149,9 +159,7 @@ class Judgements:
             self._order = self._by_max_pods = None
             self._reasons.clear()
             self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
-        for node_class, count in found.items():
-            self._count(node_class, count)
-        self._seen = classes.version
+        self._count_all(found, classes)
         self._forget_unused(classes)
 
     def forget(self) -> None:
@@ -296,6 +304,11 @@ class Judgements:
             for node_class, max_pods in feasible:
                 judged[node_class] = Judgement(judge.score(node_class), max_pods, ())
         known.update(judged)
+
+    def _count_all(self, found: Mapping[NodeClass, int], classes: NodeClasses) -> None:
+        for node_class, count in found.items():
+            self._count(node_class, count)
+        self._seen = classes.version
 
     def _count(self, node_class: NodeClass, count: int) -> None:
         """Count *count* more nodes in a class; fewer if it is negative."""
