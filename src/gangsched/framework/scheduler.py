@@ -558,7 +558,8 @@ class Scheduler:
             permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
-        state.call.touched.update(dict.fromkeys(state.pods.restarts.due(now=now)))
+        for key in state.pods.restarts.due(now=now):
+            state.call.touched[key] = None
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         if state.reservations.backfill.reservation is not None:
