@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
@@ -244,6 +245,8 @@ def check_now(now: object) -> None:
     Raises:
         InvalidValueError: *now* is not a finite number of seconds.
     """
+    if type(now) is float and -math.inf < now < math.inf:
+        return  # with every call of the scheduler, and of parts of it
     if not is_seconds(now):
         raise InvalidValueError("now", now, "a finite number of seconds")
 

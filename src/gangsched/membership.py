@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Final, assert_never, final
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, assert_never, final
 
 from attrs import evolve, frozen
 
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.model import GroupKey, Pod, group_key
+from gangsched.model import FrozenMap, GroupKey, Pod, group_key
 
 __all__ = [
     "ROLE_SPELLINGS",
@@ -103,8 +105,8 @@ def _rows(source: Source) -> Mapping[str, int]:
     }
 
 
-# Pods are read with every event, and most have one spelling or none. Intersections with these keys
-# are made in C; a look-up for each row of the table takes ten times as long.
+# Most pods have one spelling or none. Intersections with these keys are made in C; a look-up for
+# each row of the table takes ten times as long.
 _FIELD_ROW: Final = 0
 _LABEL_ROWS: Final = _rows(Source.LABEL)
 _ANNOTATION_ROWS: Final = _rows(Source.ANNOTATION)
@@ -145,110 +147,128 @@ def membership(pod: Pod) -> Membership | None:
     """
     if not isinstance(pod, Pod):
         raise InvalidValueError("pod", pod, "a Pod")
-    in_fields = pod.pod_group is not None or pod.min_available is not None
-    if not in_fields and not pod.labels and not pod.annotations:
+    if (
+        pod.pod_group is None
+        and pod.min_available is None
+        and _LABELS.isdisjoint(pod.labels.keys())
+        and _ANNOTATIONS.isdisjoint(pod.annotations.keys())
+    ):
         return None
-    claim: Membership | None = None
-    rows = {_LABEL_ROWS[key] for key in _LABELS.intersection(pod.labels.keys())}
-    rows.update(_ANNOTATION_ROWS[key] for key in _ANNOTATIONS.intersection(pod.annotations.keys()))
-    if in_fields:
-        rows.add(_FIELD_ROW)
-    for row in sorted(rows):
-        found = _read(pod, SPELLINGS[row])
-        if found is None:
-            continue
-        if claim is None:
-            claim = found
-        elif claim.group != found.group:
-            raise InvalidPodGroupError(
-                f"pod {pod.key}",
-                found.spelling.name,
-                found.group,
-                f"{claim.group!r}, the value of {claim.spelling.name}",
-            )
-        elif claim.min_available is None:
-            claim = found if found.min_available is not None else claim
-        elif found.min_available not in (None, claim.min_available):
-            raise InvalidPodGroupError(
-                f"pod {pod.key}",
-                str(found.spelling.minimum),
-                found.min_available,
-                f"{claim.min_available}, the value of {claim.spelling.minimum}",
-            )
-    role = None if claim is None else _read_role(pod)
-    return claim if claim is None or role is None else evolve(claim, role=role)
+    try:
+        return _claim(_said(pod))
+    except InvalidValueError as error:
+        found = (error.field, error.value, error.expected)
+        raise InvalidPodGroupError(f"pod {pod.key}", *found) from None
 
 
 def ungrouped(_pod: Pod) -> None:
     """Return None for every pod: scheduling without gangs."""
 
 
-def _written(pod: Pod, spelling: Spelling) -> str | None:
+class _Said(NamedTuple):
+    """All that a claim is read from: attributes of a pod, in the order of ``_said``."""
+
+    namespace: str
+    pod_group: str | None
+    min_available: int | None
+    role: str | None
+    labels: FrozenMap[str]
+    annotations: FrozenMap[str]
+
+
+_said: Final[Any] = attrgetter(*_Said._fields)
+
+
+# The members of a gang say the same, and each is read with several events.
+@lru_cache(maxsize=4096)
+def _claim(parts: tuple[Any, ...]) -> Membership | None:
+    """Return the claim of pods that say this; an error does not name the pod."""
+    said = _Said._make(parts)
+    claim: Membership | None = None
+    rows = {_LABEL_ROWS[key] for key in _LABELS.intersection(said.labels.keys())}
+    rows.update(_ANNOTATION_ROWS[key] for key in _ANNOTATIONS.intersection(said.annotations.keys()))
+    if said.pod_group is not None or said.min_available is not None:
+        rows.add(_FIELD_ROW)
+    for row in sorted(rows):
+        found = _read(said, SPELLINGS[row])
+        if found is None:
+            continue
+        if claim is None:
+            claim = found
+        elif claim.group != found.group:
+            expected = f"{claim.group!r}, the value of {claim.spelling.name}"
+            raise InvalidValueError(found.spelling.name, found.group, expected)
+        elif claim.min_available is None:
+            claim = found if found.min_available is not None else claim
+        elif found.min_available not in (None, claim.min_available):
+            expected = f"{claim.min_available}, the value of {claim.spelling.minimum}"
+            raise InvalidValueError(str(found.spelling.minimum), found.min_available, expected)
+    role = None if claim is None else _read_role(said)
+    return claim if claim is None or role is None else evolve(claim, role=role)
+
+
+def _written(said: _Said, spelling: Spelling) -> str | None:
     match spelling.source:
         case Source.FIELD:
-            return pod.role if spelling is _ROLE_FIELD else pod.pod_group
+            return said.role if spelling is _ROLE_FIELD else said.pod_group
         case Source.LABEL:
-            return pod.labels.get(spelling.name)
+            return said.labels.get(spelling.name)
         case Source.ANNOTATION:
-            return pod.annotations.get(spelling.name)
+            return said.annotations.get(spelling.name)
         case _:
             assert_never(spelling.source)
 
 
-def _written_minimum(pod: Pod, spelling: Spelling) -> str | int | None:
+def _written_minimum(said: _Said, spelling: Spelling) -> str | int | None:
     if spelling.minimum is None:
         return None
     match spelling.source:
         case Source.FIELD:
-            return pod.min_available
+            return said.min_available
         case Source.LABEL:
-            return pod.labels.get(spelling.minimum)
+            return said.labels.get(spelling.minimum)
         case Source.ANNOTATION:
-            return pod.annotations.get(spelling.minimum)
+            return said.annotations.get(spelling.minimum)
         case _:
             assert_never(spelling.source)
 
 
-def _read_role(pod: Pod) -> str | None:
+def _read_role(said: _Said) -> str | None:
     first: Spelling | None = None
     role: str | None = None
-    if _ROLE_LABELS.isdisjoint(pod.labels.keys()) and _ROLE_ANNOTATIONS.isdisjoint(
-        pod.annotations.keys()
+    if _ROLE_LABELS.isdisjoint(said.labels.keys()) and _ROLE_ANNOTATIONS.isdisjoint(
+        said.annotations.keys()
     ):
         spellings: Iterable[Spelling] = (_ROLE_FIELD,)
     else:
         spellings = ROLE_SPELLINGS
     for spelling in spellings:
-        found = _written(pod, spelling)
+        found = _written(said, spelling)
         if found is None or found == role:
             continue
         if not found:
             expected = "a non-empty role name"
-            raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
+            raise InvalidValueError(spelling.name, found, expected)
         if first is not None:
             expected = f"{role!r}, the value of {first.name}"
-            raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, found, expected)
+            raise InvalidValueError(spelling.name, found, expected)
         first, role = spelling, found
     return role
 
 
-def _read(pod: Pod, spelling: Spelling) -> Membership | None:
-    name = _written(pod, spelling)
-    minimum = _written_minimum(pod, spelling)
+def _read(said: _Said, spelling: Spelling) -> Membership | None:
+    name = _written(said, spelling)
+    minimum = _written_minimum(said, spelling)
     if name is None:
         if minimum is not None:
-            raise InvalidPodGroupError(
-                f"pod {pod.key}", spelling.name, None, f"present beside {spelling.minimum}"
-            )
+            raise InvalidValueError(spelling.name, None, f"present beside {spelling.minimum}")
         return None
     if not name:
-        raise InvalidPodGroupError(f"pod {pod.key}", spelling.name, name, "a non-empty group name")
+        raise InvalidValueError(spelling.name, name, "a non-empty group name")
     if minimum is None or isinstance(minimum, int):
         count = minimum  # a field was validated by the pod
     else:
         if not (minimum.isascii() and minimum.isdigit()) or len(minimum) > 9 or int(minimum) < 1:
-            raise InvalidPodGroupError(
-                f"pod {pod.key}", str(spelling.minimum), minimum, "an int >= 1"
-            )
+            raise InvalidValueError(str(spelling.minimum), minimum, "an int >= 1")
         count = int(minimum)
-    return Membership(group_key(pod.namespace, name), count, spelling)
+    return Membership(group_key(said.namespace, name), count, spelling)

@@ -34,7 +34,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.model import Node, Pod, PodGroup
 from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]
@@ -51,10 +51,11 @@ class InMemoryCluster:
     __slots__ = ("_groups", "_nodes", "_objects", "_on", "_pods")
 
     def __init__(self) -> None:
-        self._nodes: MutableMapping[NodeName, Node] = {}
-        self._pods: MutableMapping[PodUID, Pod] = {}
-        self._groups: MutableMapping[GroupKey, PodGroup] = {}
-        self._on: MutableMapping[NodeName, dict[PodUID, Pod]] = {}
+        # keyed by plain strings: a NewType is a function, which would be called with each question
+        self._nodes: MutableMapping[str, Node] = {}
+        self._pods: MutableMapping[str, Pod] = {}
+        self._groups: MutableMapping[str, PodGroup] = {}
+        self._on: MutableMapping[str, dict[str, Pod]] = {}
         self._objects = ObjectStore()
 
     def apply(self, event: E) -> E:
@@ -120,7 +121,7 @@ class InMemoryCluster:
 
     def node(self, name: str) -> Node | None:
         """Return the node of a name; None if there is none. O(1)."""
-        return self._nodes.get(NodeName(name))
+        return self._nodes.get(name)
 
     def pods(self) -> Iterable[Pod]:
         """Return every pod, in the order in which they were added."""
@@ -128,11 +129,12 @@ class InMemoryCluster:
 
     def pod(self, uid: str) -> Pod | None:
         """Return the pod of a UID; None if there is none. O(1)."""
-        return self._pods.get(PodUID(uid))
+        return self._pods.get(uid)
 
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that are assigned to *node* and not finished. O(these pods)."""
-        return tuple(self._on.get(NodeName(node), {}).values())
+        found = self._on.get(node)
+        return () if found is None else tuple(found.values())
 
     def pod_groups(self) -> Iterable[PodGroup]:
         """Return every pod group, in the order in which they were added."""
@@ -140,7 +142,7 @@ class InMemoryCluster:
 
     def pod_group(self, key: str) -> PodGroup | None:
         """Return the specification of a pod group by its key; None if there is none. O(1)."""
-        return self._groups.get(GroupKey(key))
+        return self._groups.get(key)
 
     def __repr__(self) -> str:
         return (

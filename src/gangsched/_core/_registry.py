@@ -383,6 +383,9 @@ class PodGroupRegistry:
             InvalidValueError: *now* is not an instant; nothing has changed.
         """
         check_now(now)
+        self._expire(now)
+
+    def _expire(self, now: float) -> None:
         while self._left:
             key, until = next(iter(self._left.items()))
             if until > now:
@@ -430,7 +433,7 @@ class PodGroupRegistry:
         return len(info.members) > info.members.count(MemberState.REFUSED)
 
     def _forget_if_empty(self, info: PodGroupInfo, *, now: float) -> None:
-        self.expire(now=now)
+        self._expire(now)
         if info.spec is None and not info.members and info.key not in self._left:
             self._groups.pop(info.key, None)
 

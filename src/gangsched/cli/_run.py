@@ -74,17 +74,16 @@ class Interrupts:
 
     def event(self, event: Event, now: float) -> None:
         """End the run if Ctrl-C was pressed."""
-        self._end_if_noted()
+        if self._noted:
+            raise InterruptedRunError
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """End the run if Ctrl-C was pressed."""
-        self._end_if_noted()
+        if self._noted:
+            raise InterruptedRunError
 
     def settled(self, now: float) -> None:
         """End the run if Ctrl-C was pressed."""
-        self._end_if_noted()
-
-    def _end_if_noted(self) -> None:
         if self._noted:
             raise InterruptedRunError
 

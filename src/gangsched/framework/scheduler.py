@@ -558,9 +558,8 @@ class Scheduler:
             permit_end.expire(state, now=now, begun_before=begun_before)
         state.queue.advance(now=now)
         state.pods.registry.expire(now=now)
-        due = state.pods.restarts.due(now=now)
-        if due:
-            state.call.touched.update(dict.fromkeys(due))
+        for key in state.pods.restarts.due(now=now):
+            state.call.touched[key] = None
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         reservation = state.reservations.backfill.reservation

@@ -63,6 +63,7 @@ from gangsched.simulation.faults import (
     BindAnswerLost,
     BindFails,
     BindSlow,
+    Fault,
     FaultPlan,
     NodeVanishes,
 )
@@ -290,9 +291,10 @@ class WorkloadRun:
         if not effects:
             return  # most calls
         given = self.usage.record_effects(effects, self.now)
-        if self.injector.is_spent:
-            given = []
-        vanishing = {uid: self.injector.on_assignment(self._group(uid), self.now) for uid in given}
+        vanishing: dict[PodUID, list[Fault]] = {}
+        if not self.injector.is_spent:
+            assigned = self.injector.on_assignment
+            vanishing = {uid: assigned(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
             if vanishing and isinstance(effect, PodWaiting | Bind):
@@ -350,8 +352,8 @@ class WorkloadRun:
     def _bind(self, bind: Bind) -> None:
         seconds = self._draws.uniform(0, self._bind_seconds) if self._bind_seconds else 0.0
         fate: _Fate = None
-        group = None if self.injector.is_spent else self._group(bind.uid)
-        for fault in self.injector.on_bind(group, self.now):
+        injector = self.injector
+        for fault in () if injector.is_spent else injector.on_bind(self._group(bind.uid), self.now):
             if isinstance(fault, BindSlow):
                 seconds += fault.seconds
             elif isinstance(fault, BindFails | BindAnswerLost):
@@ -418,7 +420,7 @@ class WorkloadRun:
 
     def _before_a_call(self) -> None:
         """Count a call of the scheduler; if a fault says so, replace the scheduler first."""
-        if not self.injector.on_call(self.now):
+        if self.injector.is_spent or not self.injector.on_call(self.now):
             return
         self._generation += 1
         self._delivery.clear()

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
 from gangsched.simulation.metrics import Account
 from gangsched.simulation.workload import job_of
 
@@ -266,12 +266,11 @@ class Jobs:
             return [uid]
         if not job.has_quorum(job.bound):
             return []
-        held = Resources()
-        for member in job.holding:
-            held += job.members[member].requests
-        self.idle.subtract(held, now=now)
         job.started_at = now
-        self.used.add(held, now=now)
+        for member in job.holding:
+            held = job.members[member].requests
+            self.idle.subtract(held, now=now)
+            self.used.add(held, now=now)
         return [member for member in job.members if member in job.bound]
 
     def finish(self, uid: PodUID, *, now: float) -> None:

@@ -35,14 +35,12 @@ class Account:
     def add(self, resources: Resources, *, now: float) -> None:
         """Increase the amount. O(resources)."""
         for name, amount in resources.items():
-            self._settle(name, now)
-            self._amounts[name] = self._amounts.get(name, 0) + amount
+            self._change(name, amount, now)
 
     def subtract(self, resources: Resources, *, now: float) -> None:
         """Decrease the amount. O(resources)."""
         for name, amount in resources.items():
-            self._settle(name, now)
-            self._amounts[name] = self._amounts.get(name, 0) - amount
+            self._change(name, -amount, now)
 
     def amounts(self) -> Resources:
         """Return the current amount."""
@@ -51,15 +49,16 @@ class Account:
     def areas(self, *, now: float) -> dict[str, float]:
         """Return the integral up to now: resource name to units times seconds."""
         for name in self._amounts:
-            self._settle(name, now)
+            self._change(name, 0, now)
         return {name: area / MILLI for name, area in sorted(self._areas.items()) if area}
 
-    def _settle(self, name: str, now: float) -> None:
-        amount = self._amounts.get(name, 0)
-        if amount:
-            grown = amount * (now - self._since.get(name, now))
-            self._areas[name] = self._areas.get(name, 0) + grown
+    def _change(self, name: str, by: int, now: float) -> None:
+        """Integrate an amount up to now, and change it."""
+        amount, since = self._amounts.get(name, 0), self._since.get(name, now)
+        if amount and since != now:  # the members of a gang change it at one instant
+            self._areas[name] = self._areas.get(name, 0) + amount * (now - since)
         self._since[name] = now
+        self._amounts[name] = amount + by
 
 
 @final

@@ -131,9 +131,19 @@ class Judgements:
         self._by_label: dict[str, LabelValues] = {}
         self._reasons: Counter[str] = Counter()
 
-    def is_current(self, classes: NodeClasses) -> bool:
-        """Return whether ``refresh`` would do nothing, so that no judge is needed. O(1)."""
-        return self._seen == classes.version and self._epoch == classes.epoch
+    def follow(self, classes: NodeClasses) -> bool:
+        """Do what ``refresh`` would do, if no judge is needed for it; return whether that is so.
+
+        Most nodes that change move between classes that were judged before. O(nodes that changed).
+        """
+        if self._seen != classes.version:
+            moves = classes.since(self._seen)
+            found = None if moves is None else _net(moves)
+            if found is None or not self._judged.keys() >= found.keys():
+                return False
+            self._count_all(found, classes)
+        self._forget_unused(classes)
+        return True
 
     def behind(self, classes: NodeClasses) -> int:
         """Return how many moves of nodes ``refresh`` would read. O(1)."""
@@ -162,8 +172,7 @@ class Judgements:
             self._by_label = {}
             self._reasons.clear()
             self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
-        self._count(found)
-        self._seen = classes.version
+        self._count_all(found, classes)
         self._forget_unused(classes)
 
     def forget(self) -> None:
@@ -349,7 +358,7 @@ class Judgements:
                 judged[node_class] = Judgement(judge.score(node_class), max_pods, ())
         known.update(judged)
 
-    def _count(self, found: Mapping[NodeClass, int]) -> None:
+    def _count_all(self, found: Mapping[NodeClass, int], classes: NodeClasses) -> None:
         """Count more nodes in classes, or fewer if a number is negative."""
         judged, firsts, order, packing = self._judged, self._firsts, self._order, self._by_max_pods
         by_label = self._by_label.values()
@@ -379,6 +388,7 @@ class Judgements:
                 packing.move((self._strands(node_class), max_pods), before, first, node_class)
             for values in by_label:
                 values.move(node_class, before, first, self._ranks)
+        self._seen = classes.version
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)

@@ -70,10 +70,15 @@ class NodeInfo:
 
     def copy(self) -> NodeInfo:
         """Return an independent copy. O(pods on the node)."""
-        made = NodeInfo(self.node, self.index)
-        made.free, made.holders = self.free.copy(), self.holders.copy()
+        return self.with_pods(self.holders.copy(), self.pods_by_uid.copy())
+
+    def with_pods(self, holders: dict[PodUID, Resources], pods: dict[PodUID, Pod]) -> NodeInfo:
+        """Return an independent copy with the same capacity, held and shown as given. O(1)."""
+        made = NodeInfo.__new__(NodeInfo)  # the constructor computes what is free
+        made.node, made.index = self.node, self.index
+        made.free = self.free.copy()
+        made.holders, made.pods_by_uid = holders, pods
         made.defaulted = self.defaulted
-        made.pods_by_uid = self.pods_by_uid.copy()
         made.nominated, made.expected = self.nominated.copy(), self.expected.copy()
         made.withheld, made.withheld_pods = self.withheld, self.withheld_pods
         return made

@@ -323,15 +323,14 @@ class Nodes:
                     departed = uid
                 else:
                     return None
-        info = before.copy()
+        # in the order in which a node that is built anew has them
+        info = before.with_pods({uid: holders[uid] for uid in shown}, shown)
         self.infos[name] = self.by_index[info.index] = info
         if departed is not None:
-            self.classes.give_back(info.index, holders[departed])
-            info.give_back(departed, self._total)
+            requests = holders[departed]
+            self.classes.give_back(info.index, requests)
+            info.shift(requests, 1, self._total)
             self._touch()
-        info.pods_by_uid = shown
-        # in the order in which a node that is built anew has them
-        info.holders = {uid: holders[uid] for uid in shown}
         return departed is not None
 
     def _recount(self, before: NodeInfo | None, info: NodeInfo | None) -> None:

@@ -75,6 +75,8 @@ class EquivalenceClass:
             none. See ``gangsched.protocols.PodsAffected`` and ``PodsSelected``.
         filing: What a node must have free to help the class; see ``BlockedQueues``.
         watches_pods: Whether a plugin may read the pods on nodes for its members.
+        alike: Its run, if it has one only, and that says all that it asks of nodes: it has no floor
+            and no roles, and *watches_pods* is false. None if not.
     """
 
     needed: int
@@ -88,6 +90,7 @@ class EquivalenceClass:
     affected: tuple[str, ...] = ()
     filing: Filing | None = field(init=False, eq=False, repr=False)
     watches_pods: bool = field(init=False, eq=False, repr=False)
+    alike: tuple[PodClass, int] | None = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Note what a node must have free to help the class, and how far it preempts. O(runs).
@@ -96,11 +99,16 @@ class EquivalenceClass:
         """
         needs = {pod_class.fitted for pod_class, _count in self.runs}
         known = [need for need in needs if need is not None]
-        watches = [pod_class.watches_pods for pod_class, _count in self.runs]
-        watches_pods = bool(self.affected) or True in watches
+        watches_pods = bool(self.affected)
+        for pod_class, _count in self.runs:
+            watches_pods = watches_pods or pod_class.watches_pods
+        is_plain = not self.floor and not watches_pods
+        is_known = is_plain and len(known) == len(needs)
+        filing = (self.reach, tuple(sorted(known))) if is_known else None
+        is_alike = is_plain and len(self.runs) == 1 and not self.role_counts
         object.__setattr__(self, "watches_pods", watches_pods)
-        is_known = len(known) == len(needs) and not self.floor and not watches_pods
-        object.__setattr__(self, "filing", (self.reach, tuple(sorted(known))) if is_known else None)
+        object.__setattr__(self, "filing", filing)
+        object.__setattr__(self, "alike", self.runs[0] if is_alike else None)
 
 
 def class_of(

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import final
+from typing import Final, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.nodes.node_table import Nodes
@@ -21,7 +21,10 @@ from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
-__all__ = ["NodeChange"]
+__all__ = ["UNKNOWN", "NodeChange", "headroom"]
+
+UNKNOWN: Final = -1
+"""The room for a class of pods about which a plugin raised."""
 
 
 @final
@@ -35,7 +38,9 @@ class NodeChange:
         now: The current instant.
     """
 
-    __slots__ = ("_has_room", "_is_judged", "_names", "_nodes", "_now", "_settings", "_takes")
+    __slots__ = (
+        *("_has_room", "_is_judged", "_names", "_nodes", "_now", "_room", "_settings", "_takes"),
+    )
 
     def __init__(
         self, settings: Settings, nodes: Nodes, names: Collection[NodeName], now: float
@@ -47,6 +52,18 @@ class NodeChange:
         self._has_room: dict[PodClass, bool] = {}
         self._is_judged: dict[PodClass, bool] = {}
         self._takes: dict[PodClass, bool] = {}
+        self._room: dict[PodClass, int] = {}
+
+    def room(self, pod_class: PodClass) -> int:
+        """Return the ``headroom`` for pods of a class; 0 if no changed node can take one.
+
+        Runtime complexity: that of ``has_room``, ``is_judged`` and ``takes`` for the first question
+        about a class; then O(1), which is asked for thousands of classes of gangs.
+        """
+        known = self._room.get(pod_class)
+        if known is None:
+            known = self._room[pod_class] = self._find_headroom(pod_class)
+        return known
 
     def has_room(self, pod_class: PodClass) -> bool:
         """Return whether a changed node has free what a pod requests; no plugin is asked.
@@ -62,12 +79,8 @@ class NodeChange:
         """Judge the nodes for a class of pods; return False if a plugin raised."""
         known = self._is_judged.get(pod_class)
         if known is None:
-            try:
-                filter_and_score.judged(self._settings, self._nodes, pod_class, self._now)
-                known = True
-            except GangschedError:
-                known = False
-            self._is_judged[pod_class] = known
+            found = headroom(self._settings, self._nodes, pod_class, self._now)
+            known = self._is_judged[pod_class] = found != UNKNOWN
         return known
 
     def takes(self, pod_class: PodClass) -> bool:
@@ -78,6 +91,13 @@ class NodeChange:
             known = any(pod_class.takes(class_of(name)) for name in self._names)
             self._takes[pod_class] = known
         return known
+
+    def _find_headroom(self, pod_class: PodClass) -> int:
+        if not self.has_room(pod_class):
+            return 0
+        if not self.is_judged(pod_class):
+            return UNKNOWN
+        return pod_class.headroom if self.takes(pod_class) else 0
 
     def _find_room(self, pod_class: PodClass) -> bool:
         asked = pod_class.fitted or ()
@@ -92,3 +112,11 @@ class NodeChange:
             else:
                 return True
         return False
+
+
+def headroom(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> int:
+    """Return an upper bound on the pods of a class that fit; ``UNKNOWN`` if a plugin raised."""
+    try:
+        return filter_and_score.judged(settings, nodes, pod_class, now).headroom
+    except GangschedError:
+        return UNKNOWN

@@ -43,7 +43,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
-from gangsched.framework.queueing.node_change import NodeChange
+from gangsched.framework.queueing.node_change import UNKNOWN, NodeChange, headroom
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -235,6 +235,13 @@ def may_fit(
         state.pods, state.reservations, *equivalence_class.reach
     ):
         return True
+    if equivalence_class.alike is not None:  # most classes, and asked with each change of a node
+        pod_class, count = equivalence_class.alike
+        if change is None:
+            room = headroom(state.settings, state.nodes, pod_class, now)
+        else:
+            room = change.room(pod_class)
+        return room == UNKNOWN or equivalence_class.needed <= min(count, room)
     if equivalence_class.floor and gap(equivalence_class.floor, state.nodes.total()):
         return False
     runs = equivalence_class.runs

@@ -302,7 +302,7 @@ def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) ->
 
     Runtime complexity: O(1) if no node has changed; see ``Judgements.refresh``.
     """
-    if pod_class.judgements.is_current(nodes.classes):
+    if pod_class.judgements.follow(nodes.classes):
         return pod_class
     cycle = CycleState(None, nodes.infos, settings.cluster, nodes.counts)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
