@@ -41,27 +41,29 @@ class _Kind(enum.Enum):
 _Containers: TypeAlias = Sequence[tuple[_Kind, dict[str, int]]]
 
 
-def pod_requests(spec: Field, given: Given = AS_ASKED) -> Resources:
+def pod_requests(spec: Field, given: Given = AS_ASKED, *, lenient: bool = False) -> Resources:
     """Return what the pod with this specification requests.
 
     Args:
         spec: The specification.
         given: What the status of the pod says that it was given.
+        lenient: Whether only requests are read: no limits, and an unknown restart policy of an init
+            container is none.
 
     Raises:
         ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
 
     def counted(kind: _Kind, container: Field) -> dict[str, int]:
-        asked = _requests(container)
+        asked = _asked(container) if lenient else _requests(container)
         if kind is _Kind.INIT:
             return asked
         return given.to_container(container["name"].text(), asked)
 
-    containers = _containers(spec, counted)
+    containers = _containers(spec, counted, lenient=lenient)
     total = _combined(containers)
     defaulted = _defaulted(containers, total)
-    for name, amount in given.to_pod(_whole(spec["resources"], total)).items():
+    for name, amount in given.to_pod(_whole(spec["resources"], total, lenient)).items():
         total[name] = amount
         defaulted.pop(name, None)
     for name, field in spec["overhead"].entries():
@@ -91,10 +93,10 @@ def pod_limits(spec: Field) -> Resources:
     return Resources.from_milli(total)
 
 
-def _whole(resources: Field, total: Mapping[str, int]) -> dict[str, int]:
+def _whole(resources: Field, total: Mapping[str, int], lenient: bool) -> dict[str, int]:
     """Return what a pod asks for as a whole, given what its containers ask for in total."""
     asked: dict[str, int] = {}
-    for name, field in resources["limits"].entries():
+    for name, field in () if lenient else resources["limits"].entries():
         if _of_whole_pod(name):
             asked[name] = total.get(name, field.quantity(name))
     for name, field in resources["requests"].entries():
@@ -103,12 +105,15 @@ def _whole(resources: Field, total: Mapping[str, int]) -> dict[str, int]:
     return asked
 
 
-def _containers(spec: Field, amounts: Callable[[_Kind, Field], dict[str, int]]) -> _Containers:
+def _containers(
+    spec: Field, amounts: Callable[[_Kind, Field], dict[str, int]], *, lenient: bool = False
+) -> _Containers:
     """Return the amounts of each container, in order, with the kind of the container."""
     kind = _Kind.CONTAINER
     found = [(kind, amounts(kind, each)) for each in spec["containers"].elements()]
     for each in spec["initContainers"].elements():
-        restarts = each["restartPolicy"].word(_RESTARTS, "") == "Always"
+        policy = each["restartPolicy"]
+        restarts = (policy.value if lenient else policy.word(_RESTARTS, "")) == "Always"
         kind = _Kind.SIDECAR if restarts else _Kind.INIT
         found.append((kind, amounts(kind, each)))
     return found
@@ -149,6 +154,10 @@ def _add(total: dict[str, int], amounts: dict[str, int]) -> None:
 
 def _limits(container: Field) -> dict[str, int]:
     return container["resources"]["limits"].amounts()
+
+
+def _asked(container: Field) -> dict[str, int]:
+    return container["resources"]["requests"].amounts()
 
 
 def _requests(container: Field) -> dict[str, int]:
