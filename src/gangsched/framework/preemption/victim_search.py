@@ -37,9 +37,9 @@ Theory of operation
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
     so every node is a candidate. If it must be in one domain, the pods there are considered first,
-    then all pods whose priority is lower than that of the victims there. But a single pod is not placed where a plugin that reads
-    pods has refused it with ``resolvable=False``: an affinity is not met by the eviction of its
-    objects.
+    then all pods of a lower priority than the victims there. But a single pod is not placed where a
+    plugin that reads pods has refused it with ``resolvable=False``: an affinity is not met by the
+    eviction of its objects.
 
 Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
