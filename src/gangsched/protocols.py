@@ -858,7 +858,8 @@ class PreFilterExtensions(Protocol):
 
     ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
     planned, these methods are called for each sibling that is placed or taken back. Meanwhile,
-    members with equal signatures share the cycle of the first of them.
+    members with equal signatures share the cycle of the first of them. So *added* may be *pod*
+    itself, which stands for a like member from then on.
 
     If a decision is tried without some victims, ``pre_filter`` is called again on the nodes without
     them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.

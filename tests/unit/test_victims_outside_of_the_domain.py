@@ -87,3 +87,16 @@ def test_late_member_preempts_pod_outside_of_the_rack_of_its_siblings(unit: Sche
     host.end("noisy")
     host.decide()
     assert {e.node for e in host.effects if isinstance(e, Bind)} == {"a"}
+
+
+def test_pod_outside_of_the_rack_goes_before_one_of_higher_priority_inside() -> None:
+    """The other rack would take the gang only without a pod of a higher priority."""
+    host = _host(SchedulingUnit.GROUP)
+    other = {"zone": "z2", "rack": "r3"}
+    host.tell(NodeAdded(Node(name="c", allocatable={"pods": 2}, labels=other)))
+    host.tell(PodAdded(_noisy()))
+    for n in range(2):
+        host.tell(PodAdded(Pod(name=f"mid-{n}", node_name="c", priority=3)))
+        host.tell(PodAdded(_member(n)))
+    host.decide()
+    assert _evicted(host) == ["default/noisy"]

@@ -37,9 +37,9 @@ Theory of operation
     evictions there cannot help. As in kube-scheduler, this is judged on the nodes before any pod
     is taken off. For a preemptor that depends on other pods, a pod on any node may be in its way,
     so every node is a candidate. If it must be in one domain, the pods there are considered first,
-    and all pods if they are not enough. But a single pod is not placed where a plugin that reads
-    pods has refused it with ``resolvable=False``: an affinity is not met by the eviction of its
-    objects.
+    then all pods of a lower priority than the victims there. But a single pod is not placed where a
+    plugin that reads pods has refused it with ``resolvable=False``: an affinity is not met by the
+    eviction of its objects.
 
 Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
@@ -314,11 +314,14 @@ def find(
                 for keeps in (True, False):
                     found += plans(nodes, keeps=keeps, enough=None)
             found = found or plans(domains, keeps=False, enough=_ENOUGH_PLANS)
-        if not found and depends and domains and list(preemptor.domains) != [None]:
+        if depends and list(preemptor.domains) != [None]:
             # a pod outside of the domain may be in the way of the preemptor inside
-            anywhere = [Choice(each.domain, list(units)) for each in domains]
-            for keeps in (True, False) if limits is not None else (False,):
-                found = found or plans(anywhere, keeps=keeps, enough=_ENOUGH_PLANS)
+            kept = [plan.cost[0] for plan in found if not plan.violations]
+            near = [unit for unit in units if unit.priority < min(kept, default=math.inf)]
+            anywhere = [Choice(each.domain, near) for each in domains if near]
+            found += plans(anywhere, keeps=limits is not None, enough=_ENOUGH_PLANS)
+            if not found and limits is not None:
+                found = plans(anywhere, keeps=False, enough=_ENOUGH_PLANS)
         if not found and depends and is_one:
             # with victims on all nodes, a pod that it has affinity to may be among them
             found = plans(on_nodes(units), keeps=False, enough=None)
