@@ -43,7 +43,8 @@ from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
-from gangsched.kubernetes._shell import Shell, _Tasks
+from gangsched.kubernetes._shell import Shell
+from gangsched.kubernetes._tasks import Tasks, end
 from gangsched.kubernetes.extender._answers import Extender
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._nominator import Nominator
@@ -128,7 +129,7 @@ class ExtenderTerm:
             clock=self.clock,
             may_write=self.may_write,
         )
-        tasks = _Tasks()
+        tasks = Tasks()
         try:
             if await watches.list_all(tasks, owner, stop):
                 await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
@@ -147,7 +148,7 @@ class ExtenderTerm:
         )
 
     async def _decide(
-        self, tasks: _Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
+        self, tasks: Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
@@ -234,9 +235,7 @@ class ExtenderTerm:
         finally:
             effects.close()
             desk.close()
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
+            await end(running)
         if not running.cancelled():
             running.result()
 
