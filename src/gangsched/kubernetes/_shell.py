@@ -245,7 +245,14 @@ class Shell:
             restarts,
             fell=self._measures.fell,
         )
-        binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
+        binder = Binder(
+            requests,
+            owner.cache,
+            self._decode_pod,
+            owner.tell,
+            self._may_write,
+            repeated=effects.bind_is_repeated,
+        )
         evictor = Evictor(
             requests,
             owner.cache,

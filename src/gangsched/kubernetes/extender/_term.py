@@ -190,7 +190,7 @@ class ExtenderTerm:
             respect_budgets=settings.respect_budgets,
         )
         nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
-        desk = self._desk(requests, owner, nominator)
+        desk = self._desk(requests, owner, nominator, effects)
         driver = owner.begin(
             WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
             bind=desk,
@@ -239,7 +239,9 @@ class ExtenderTerm:
         if not running.cancelled():
             running.result()
 
-    def _desk(self, requests: Requests, owner: Owner, nominator: Nominator) -> Desk:
+    def _desk(
+        self, requests: Requests, owner: Owner, nominator: Nominator, effects: Effects
+    ) -> Desk:
         cache = owner.cache
 
         def group(pod: Pod) -> GroupKey | None:
@@ -249,7 +251,14 @@ class ExtenderTerm:
         extender = Extender(cache.cluster, group, timeout=self.holding.timeout)
         for uid in cache.conditions:
             extender.plans.refuse(uid)  # refused by an earlier process: the decision wakes it
-        binder = Binder(requests, cache, PodDecoder(), owner.tell, self.may_write)
+        binder = Binder(
+            requests,
+            cache,
+            PodDecoder(),
+            owner.tell,
+            self.may_write,
+            repeated=effects.bind_is_repeated,
+        )
         return Desk(
             extender,
             cache,
