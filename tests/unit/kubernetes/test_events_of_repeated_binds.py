@@ -100,7 +100,7 @@ async def test_bind_that_was_done_although_the_answer_says_otherwise_is_no_failu
     )
     await binder(Bind(facts.pod.uid, NodeName("n"), 1))
     assert pauses == [2.0]
-    assert ("POST", "/api/v1/namespaces/default/pods/p/binding") == api.requests[1]  # a 409
+    assert api.requests[1] == ("POST", "/api/v1/namespaces/default/pods/p/binding")  # a 409
     assert told == []
 
 
