@@ -29,8 +29,8 @@ Rules:
   R5  a withdrawn member that is not here counts as refused, so the next decision wakes it. One that
       is here is told, and kube-scheduler tries it again by itself;
   R6  the capacity of a member whose client has left stays reserved, since kube-scheduler assumes
-      nothing about it any more: until it is bound, and a moment longer, because kube-scheduler
-      learns that by a watch.
+      nothing about it any more. It is reserved until the member is bound, and a moment longer:
+      kube-scheduler learns by a watch that it is.
 
 Everything here is pure: requests and instants in, effects out.
 """
