@@ -77,6 +77,7 @@ async def run_extender(
     further = tuple(plugins)
     check_settings(settings, plugins=further, factories=factories)
     measures = Measures(settings)
+    measures.serves_verbs()
     label = None if pod is None else LeaderLabel(pod)
 
     async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
