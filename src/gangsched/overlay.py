@@ -15,17 +15,16 @@ Invariant (checked by ``_check``): see ``gangsched.memory``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 from gangsched._checks import check_cluster
 from gangsched.cluster_objects import ObjectStore
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Pod
+from gangsched.model import NodeName, Pod
 from gangsched.protocols import ClusterState
 
 __all__ = ["OverlayCluster"]
 
-K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -57,7 +56,7 @@ class OverlayCluster(InMemoryCluster):
 
 
 @final
-class _Layer(MutableMapping[K, V], Generic[K, V]):
+class _Layer(MutableMapping[str, V], Generic[V]):
     """A mapping with changes on top of another one, which is read by functions.
 
     A changed key keeps its place in the order. A new key comes last, and so does a key that was
@@ -68,18 +67,18 @@ class _Layer(MutableMapping[K, V], Generic[K, V]):
 
     def __init__(
         self,
-        below: Callable[[K], V | None],
+        below: Callable[[Any], V | None],
         everything: Callable[[], Iterable[V]],
-        key: Callable[[V], K],
+        key: Callable[[V], str],
     ) -> None:
         self._below = below
         self._everything = everything
         self._key = key
-        self._changed: dict[K, V] = {}
-        self._gone: set[K] = set()
-        self._new: dict[K, V] = {}
+        self._changed: dict[str, V] = {}
+        self._gone: set[str] = set()
+        self._new: dict[str, V] = {}
 
-    def __getitem__(self, key: K) -> V:
+    def __getitem__(self, key: str) -> V:
         if key in self._new:
             return self._new[key]
         if key in self._changed:
@@ -89,14 +88,14 @@ class _Layer(MutableMapping[K, V], Generic[K, V]):
             raise KeyError(key)
         return found
 
-    def __setitem__(self, key: K, value: V) -> None:
+    def __setitem__(self, key: str, value: V) -> None:
         in_place = key not in self._new and key not in self._gone
         if in_place and (key in self._changed or self._below(key) is not None):
             self._changed[key] = value
         else:
             self._new[key] = value
 
-    def __delitem__(self, key: K) -> None:
+    def __delitem__(self, key: str) -> None:
         if key in self._new:
             del self._new[key]
             return
@@ -104,7 +103,7 @@ class _Layer(MutableMapping[K, V], Generic[K, V]):
         self._changed.pop(key, None)
         self._gone.add(key)
 
-    def __iter__(self) -> Iterator[K]:
+    def __iter__(self) -> Iterator[str]:
         keys = (self._key(value) for value in self._everything())
         yield from (key for key in keys if key not in self._gone)
         yield from self._new
@@ -125,7 +124,7 @@ class _Listings(MutableMapping[str, dict[str, Pod]]):
 
     def __getitem__(self, name: str) -> dict[str, Pod]:
         if name not in self._read:
-            self._read[name] = {pod.uid: pod for pod in self._below.pods_on(name)}
+            self._read[name] = {pod.uid: pod for pod in self._below.pods_on(NodeName(name))}
         found = self._read[name]
         if not found:
             raise KeyError(name)

@@ -32,7 +32,7 @@ from gangsched.events import Bind, Event
 from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import PodFacts
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Pauses, Requests, said, to_json
 from gangsched.model import Pod
 
 __all__ = ["BindRefusedError", "Binder", "pod_path"]
@@ -123,7 +123,7 @@ class Binder:
         if pod.node_name == bind.node:
             return
         path, body = pod_path(pod, "binding"), _body(pod, bind)
-        pauses = self._requests.pauses()
+        pauses: Pauses | None = None
         unsure = is_told = False
         while True:
             while not self._may_write():
@@ -137,6 +137,7 @@ class Binder:
                     "POST", path, body=body, timeout=self._timeout, lane=_LANE
                 )
             except ConnectionLost as lost:
+                pauses = pauses or self._requests.pauses()
                 self._cache.bind_problems[bind.uid] = lost.problem
                 unsure = unsure or lost.sent
                 await pauses.after_loss(lost)
@@ -145,6 +146,7 @@ class Binder:
                 continue
             if response.status < 300:
                 return
+            pauses = pauses or self._requests.pauses()
             problem = self._cache.bind_problems[bind.uid] = said(response)
             if response.status >= 500:
                 unsure = True

@@ -54,6 +54,7 @@ from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._tasks import Tasks, end
+from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey, Pod
@@ -64,10 +65,6 @@ _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
 _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
-
-_PACE: Final = 0.01
-"""Seconds between two batches of a stream of events of pods. To wake up for each of them would cost
-as much processor time as the rest of the work for a pod."""
 
 _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
@@ -168,7 +165,7 @@ class Shell:
         self._measures.dropped(lambda: events.dropped)
         tasks = Tasks()
         try:
-            reflecting = self._reflect(tasks, owner, requests.pauses(), pace=_PACE)
+            reflecting = self._reflect(tasks, owner, requests.pauses(), pace=BATCH_SECONDS)
             if not await tasks.until(reflecting, stop):
                 return
             tasks.start(status.run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,6 +40,10 @@ def failing(answer: Fault, *, times: int = 1_000_000) -> MemoryApi:
 
     api.fault = fault
     return api
+
+
+def all_bound(api: MemoryApi) -> bool:
+    return all(api.pods().values())
 
 
 def failures(api: MemoryApi) -> dict[str, Any]:
@@ -119,7 +124,7 @@ async def test_bind_that_is_repeated_at_once_leaves_no_event(
     for answer in (refused(429, "later"), refused(503, "it starts"), lost_before()):
         api = failing(answer, times=2)
         async with running(api):
-            await until(lambda a=api: all(a.pods().values()))
+            await until(partial(all_bound, api))
     assert "FailedScheduling" not in recorded
     assert "Scheduled" in recorded
 

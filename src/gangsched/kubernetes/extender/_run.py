@@ -124,7 +124,7 @@ async def run_extender(
         lanes["nominations"] = settings.client.bind_connections
         credentials = credentials_of(settings)
         connected = (
-            await connect_to(settings, credentials, measures.request, **lanes)
+            await connect_to(settings, credentials, measures.request, lanes=lanes)
             if api is None
             else CountedApi(api, measures.request)
         )
