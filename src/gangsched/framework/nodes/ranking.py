@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, TypeAlias, final
 
 from gangsched.errors import InternalError
@@ -88,12 +88,12 @@ class Level:
         self.start = n
         return entry[2]
 
-    def __iter__(self) -> Iterator[NodeClass]:
-        """Iterate over the classes in order. O(1) for each, and O(n log n) the first time."""
-        firsts = self.firsts
-        for first, _number, given in islice(self._read(), self.start, None):
-            if firsts.get(given) == first:
-                yield given
+    def entries(self) -> Iterator[_Entry]:
+        """Iterate over the entries in order, with those of classes that have left.
+
+        Runtime complexity: O(1) for each, and O(n log n) the first time.
+        """
+        return islice(self._read(), self.start, None)
 
     def _read(self) -> list[_Entry]:
         line = self.line
@@ -138,18 +138,20 @@ class Ranking:
 
     def since(self, position: int) -> Iterator[tuple[Any, NodeClass]]:
         """Iterate over the classes of this level and of all that follow: (rank, class)."""
-        return chain.from_iterable(
-            self._of(rank) for rank in in_order.between(self._ranks, position)
-        )
+        return self._of(in_order.between(self._ranks, position))
 
     def before(self, position: int) -> Iterator[tuple[Any, NodeClass]]:
         """Iterate over the levels before this one, from the last to the first: (rank, class)."""
-        return chain.from_iterable(
-            self._of(self._ranks[place]) for place in range(position - 1, -1, -1)
-        )
+        return self._of(self._ranks[place] for place in range(position - 1, -1, -1))
 
-    def _of(self, rank: Any) -> Iterator[tuple[Any, NodeClass]]:
-        return ((rank, given) for given in self._levels[rank])
+    def _of(self, ranks: Iterable[Any]) -> Iterator[tuple[Any, NodeClass]]:
+        # one generator for all, since each member of a gang takes a step of it
+        for rank in ranks:
+            level = self._levels[rank]
+            firsts = level.firsts
+            for first, _number, given in level.entries():
+                if firsts.get(given) == first:
+                    yield rank, given
 
     def move(self, rank: Any, before: int, first: int, given: NodeClass) -> None:
         """Note that a class has another first node; see ``Level`` for the cost.
@@ -178,6 +180,9 @@ class Ranking:
         if not all(level.firsts for level in self._levels.values()):
             raise InternalError("a level of nodes is empty")
         for rank, level in self._levels.items():
+            if level.line is None:
+                continue
             wanted = sorted(level.firsts.items(), key=lambda each: (each[1], each[0].number))
-            if level.line is not None and list(level) != [given for given, _first in wanted]:
+            found = [each[2] for each in level.entries() if level.firsts.get(each[2]) == each[0]]
+            if found != [given for given, _first in wanted]:
                 raise InternalError(f"the nodes of rank {rank} are not in order")

@@ -166,6 +166,7 @@ HELD: Final[Mapping[type, Held]] = {
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
         anew="number sample scarce nodes key kind shape is_signed after before endless"
+        " next previous"
     ),
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
