@@ -360,8 +360,9 @@ class Judgements:
         if known.reasons:
             return
         self.headroom += known.max_pods * count
-        for values in self._by_label.values():
-            values.count(node_class, known.max_pods * count)
+        if self._by_label:
+            for values in self._by_label.values():
+                values.count(node_class, known.max_pods * count)
         first = node_class.nodes[0] if node_class.nodes else -1
         before = self._firsts.get(node_class, -1)
         if before == first:
@@ -375,8 +376,9 @@ class Judgements:
         if self._by_max_pods is not None:
             rank = (self._strands(node_class), known.max_pods)
             self._by_max_pods.move(rank, before, first, node_class)
-        for values in self._by_label.values():
-            values.move(node_class, before, first, self._ranks)
+        if self._by_label:
+            for values in self._by_label.values():
+                values.move(node_class, before, first, self._ranks)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)

@@ -282,10 +282,10 @@ class NodeClass:
 
 
 def _linked(
-    link: _Link | None, others: Mapping[_Transition, NodeClass] | None, key: _Transition
+    link: _Link, others: Mapping[_Transition, NodeClass] | None, key: _Transition
 ) -> NodeClass | None:
     """Return the class to which a transition leads; None if it is not known. O(1)."""
-    if link is not None and link[1] == key:
+    if link[1] == key:
         return link[2]
     return None if others is None else others.get(key)
 
@@ -419,11 +419,13 @@ class NodeClasses:
         if link is not None and link[0] is requests:
             return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = _linked(link, given.after, key)
+        new = None if link is None else _linked(link, given.after, key)
         if new is None:
             new = self._step(given, requests, 1)
             _lead_after(given, requests, key, new)
-            if _linked(new.previous, new.before, key) is None:
+            if new.previous is None:
+                new.previous = (requests, key, given)
+            elif _linked(new.previous, new.before, key) is None:
                 _lead_before(new, requests, key, given)
         return new
 
@@ -433,11 +435,13 @@ class NodeClasses:
         if link is not None and link[0] is requests:
             return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = _linked(link, given.before, key)
+        new = None if link is None else _linked(link, given.before, key)
         if new is None:
             new = self._step(given, requests, -1)
             _lead_before(given, requests, key, new)
-            if _linked(new.next, new.after, key) is None:
+            if new.next is None:
+                new.next = (requests, key, given)
+            elif _linked(new.next, new.after, key) is None:
                 _lead_after(new, requests, key, given)
         return new
 
