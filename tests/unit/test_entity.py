@@ -209,7 +209,7 @@ def pass_a_member_over(entity: QueuedGroup) -> None:
     entity._kinds[None][0]._cursor = 1
 
 
-def forget_who_was_tried(entity: QueuedGroup) -> None:
+def forget_a_tried_member(entity: QueuedGroup) -> None:
     entity.mark_tried(PodUID("e1-1"))
     entity._kinds[None][0]._tried.clear()
 
@@ -259,7 +259,7 @@ def note_a_stranger(entity: QueuedGroup) -> None:
         ),
         (pass_a_member_over, "members of role None: a member is passed over that is not tried"),
         (
-            forget_who_was_tried,
+            forget_a_tried_member,
             "members of role None: a member that was tried would not be tried again",
         ),
         (miscount, "ns/e1: 1 untried, 3 ready; by role {'ps': 1} and {'ps': 1}"),

@@ -297,9 +297,8 @@ def disorder(values: LabelValues) -> None:
 def lose_an_order(values: LabelValues) -> None:
     ranking = values._values["a"].by_score
     assert ranking is not None
-    (given_class,) = values._values["a"].firsts
-    ((rank, _found),) = ranking
-    ranking.discard(rank, values._values["a"].firsts[given_class], given_class)
+    (((rank, found),), first) = (ranking, *values._values["a"].firsts.values())
+    ranking.move(rank, first, -1, found)
 
 
 @pytest.mark.parametrize(

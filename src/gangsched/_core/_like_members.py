@@ -1,10 +1,10 @@
 """The pending members of a group that are alike: of one class of pods, and of one role.
 
 Theory of operation. Late members of a started group are placed one by one. One that no node takes
-proves that those like it fail too, so all of them are marked as tried at once, and a new round
-makes all of them ready at once. Both are O(1), however many members wait: whether a member is ready
-follows from two instants, ``READY_AT`` of its record and ``tried_at`` of all that are alike. The
-instants are those of a clock that the group advances.
+proves that those like it fail too, so all of them are marked as tried at once. A new round makes
+all of them ready at once. Both are O(1), however many members wait: whether a member is ready
+follows from two instants, one of its record and ``tried_at`` of all that are alike. The instants
+are those of a clock that the group advances.
 
 The records stay in a list in the order of their numbers. A record that is gone stays there too,
 until such records outnumber the others.

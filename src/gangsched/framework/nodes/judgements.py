@@ -214,8 +214,11 @@ class Judgements:
         Args:
             within: The key and the value of a label that the nodes must have; None for all nodes.
         """
-        order = self._in_order() if within is None else self._by_score_within(*within)
-        return ((-rank, found) for rank, found in order)
+        return ((-rank, found) for rank, found in self.by_rank(within))
+
+    def by_rank(self, within: Within | None = None) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate as ``ranked``, with the negative score: (rank, class)."""
+        return iter(self._in_order() if within is None else self._by_score_within(*within))
 
     def values_of(self, key: str) -> LabelValues:
         """Return the feasible classes by the value of a label.

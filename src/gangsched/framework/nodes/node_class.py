@@ -167,6 +167,8 @@ class Snapshot:
 
 
 _Transition: TypeAlias = Resources | tuple[Resources, FrozenMap[int]]
+_Link: TypeAlias = "tuple[Resources, _Transition, NodeClass]"
+"""The requests of a pod, the key of the transition, and the class that it leads to."""
 
 
 def _frozen(view: NodeView) -> Snapshot:
@@ -222,10 +224,14 @@ class NodeClass:
         nodes: The indices of the nodes, in order of arrival.
         kind: The kind of the nodes; None if that is not known.
         shape: The shape of the nodes; None if that is not known.
-        after: The class of a node after it has taken a pod, by the requests of the pod, with what
-            is defaulted if anything is.
-        before: The class of a node after it has released a pod, in the same way.
-        endless: The class of a node with ``BOUNDLESS`` of a resource, by resource.
+        next: The first class known to which a node moves when it takes a pod; most classes know
+            no other, and need no dict.
+        after: The others, by the requests of the pod, with what is defaulted if anything is; None
+            if there are none.
+        previous: The first class known to which a node moves when it releases a pod.
+        before: The others, in the same way.
+        endless: The class of a node with ``BOUNDLESS`` of a resource, by resource; None if there
+            are none.
     """
 
     __slots__ = (
@@ -235,8 +241,10 @@ class NodeClass:
         "is_signed",
         "key",
         "kind",
+        "next",
         "nodes",
         "number",
+        "previous",
         "sample",
         "scarce",
         "shape",
@@ -262,15 +270,42 @@ class NodeClass:
             scarce = frozenset([name for name, amount in free if "/" in name and amount > 0])
         self.scarce: frozenset[str] = scarce
         self.nodes: in_order.Items = []
-        self.after: dict[_Transition, NodeClass] = {}
-        self.before: dict[_Transition, NodeClass] = {}
-        self.endless: dict[str, NodeClass] = {}
+        self.next: _Link | None = None
+        self.previous: _Link | None = None
+        self.after: dict[_Transition, NodeClass] | None = None
+        self.before: dict[_Transition, NodeClass] | None = None
+        self.endless: dict[str, NodeClass] | None = None
 
     def forget_others(self) -> None:
         """Clear the cached transitions to other classes."""
-        self.after.clear()
-        self.before.clear()
-        self.endless.clear()
+        self.next = self.previous = self.after = self.before = self.endless = None
+
+
+def _linked(
+    link: _Link, others: Mapping[_Transition, NodeClass] | None, key: _Transition
+) -> NodeClass | None:
+    """Return the class to which a transition leads; None if it is not known. O(1)."""
+    if link[1] == key:
+        return link[2]
+    return None if others is None else others.get(key)
+
+
+def _lead_after(given: NodeClass, requests: Resources, key: _Transition, to: NodeClass) -> None:
+    if given.next is None:
+        given.next = (requests, key, to)
+    elif given.after is None:
+        given.after = {key: to}
+    else:
+        given.after[key] = to
+
+
+def _lead_before(given: NodeClass, requests: Resources, key: _Transition, to: NodeClass) -> None:
+    if given.previous is None:
+        given.previous = (requests, key, to)
+    elif given.before is None:
+        given.before = {key: to}
+    else:
+        given.before[key] = to
 
 
 Sign: TypeAlias = Callable[[NodeView], tuple[Hashable, ...] | None]
@@ -385,22 +420,34 @@ class NodeClasses:
 
     def taking(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
+        link = given.next
+        if link is not None and link[0] is requests:
+            return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = given.after.get(key)
+        new = None if link is None else _linked(link, given.after, key)
         if new is None:
             new = self._step(given, requests, 1)
-            given.after[key] = new
-            new.before.setdefault(key, given)
+            _lead_after(given, requests, key, new)
+            if new.previous is None:
+                new.previous = (requests, key, given)
+            elif _linked(new.previous, new.before, key) is None:
+                _lead_before(new, requests, key, given)
         return new
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
         """Return the class after a node has released a pod. O(1), the first time O(plugins)."""
+        link = given.previous
+        if link is not None and link[0] is requests:
+            return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = given.before.get(key)
+        new = None if link is None else _linked(link, given.before, key)
         if new is None:
             new = self._step(given, requests, -1)
-            given.before[key] = new
-            new.after.setdefault(key, given)
+            _lead_before(given, requests, key, new)
+            if new.next is None:
+                new.next = (requests, key, given)
+            elif _linked(new.next, new.after, key) is None:
+                _lead_after(new, requests, key, given)
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:
@@ -408,13 +455,14 @@ class NodeClasses:
 
         O(1), the first time O(plugins).
         """
-        found = given.endless.get(resource)
+        found = None if given.endless is None else given.endless.get(resource)
         if found is None:
             sample = given.sample
             free = {**sample.free, resource: BOUNDLESS}
             endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
             found = self._classify(endless, given)
-            given.endless[resource] = found.endless[resource] = found
+            for each in (given, found):
+                each.endless = {**(each.endless or {}), resource: found}
         return found
 
     def classify_anew(self, views: Mapping[int, NodeView]) -> None:
@@ -505,6 +553,14 @@ class NodeClasses:
                 before.nodes -= 1
             if shape is not None:
                 shape.nodes += 1
+        if old is not None and new is not None and not new.nodes and len(old.nodes) == 1:
+            # where no two nodes are alike, this is each move
+            old.nodes, new.nodes = new.nodes, old.nodes
+            del self._occupied[old]
+            self._occupied[new] = None
+            self._of[index] = new
+            self._log(old, new)
+            return
         if old is not None:
             in_order.remove(old.nodes, index)
             if not old.nodes:
@@ -515,6 +571,9 @@ class NodeClasses:
             new.nodes = in_order.add(new.nodes, index)
             self._occupied[new] = None
             self._of[index] = new
+        self._log(old, new)
+
+    def _log(self, old: NodeClass | None, new: NodeClass | None) -> None:
         self._moves.append((old, new))
         if len(self._moves) > 2 * len(self._of) + _SPARE:
             half = len(self._moves) // 2

@@ -215,7 +215,7 @@ class Plan:
             chosen: NodeClass | None = None
             # the classes come by score and first node, so only those that may go first are met
             while upcoming is not None and chosen is None:
-                negative, given = -upcoming[0], upcoming[1]
+                negative, given = upcoming
                 if heap and (0, negative, given.nodes[0]) > heap[0][:3]:
                     break
                 if given in self._used:
@@ -258,9 +258,13 @@ class Plan:
 
     def _untouched(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
         used = self._used
-        for score, given in pod_class.ranked(self._within):
-            if self._may_use(given) and len(given.nodes) > used.get(given, 0):
-                yield score, given
+        everywhere = self.domain is None
+        for each in pod_class.judgements.by_rank(self._within):
+            given = each[1]
+            if (everywhere or self._may_use(given)) and (
+                given not in used or len(given.nodes) > used[given]
+            ):
+                yield each
 
     # On the fewest nodes ----------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ from gangsched.framework.nodes.node_class import (
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.nodes.ranking import Ranking
+from gangsched.framework.nodes.ranking import Level, Ranking
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import extension_points
@@ -160,11 +160,13 @@ HELD: Final[Mapping[type, Held]] = {
         given="_sign _sign_after _changing _signs_allocatable",
     ),
     NodeShape: Held(anew="kind nodes"),
-    Ranking: Held(anew="_levels _ranks _unread"),
+    Ranking: Held(anew="_levels _ranks"),
+    Level: Held(anew="firsts line start"),
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
         anew="number sample scarce nodes key kind shape is_signed after before endless"
+        " next previous"
     ),
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
