@@ -1,4 +1,4 @@
-"""Snapshots of entities without an equivalence class, and of reservations on a node that is gone."""
+"""Snapshots of entities without an equivalence class, and of a reservation without its node."""
 
 from __future__ import annotations
 
