@@ -92,3 +92,21 @@ def test_members_that_wait_on_permit_count_for_no_budget() -> None:
     host.pods(labelled("high", "y", priority=5))
     assert host.evicted == []
     assert host.where == {"a": "n0", "high": "n1"}
+
+
+@pytest.mark.parametrize("used_up", ["x", "z"])
+def test_pod_is_spared_if_any_of_its_budgets_is_used_up(used_up: str) -> None:
+    """Whichever of its two budgets comes first."""
+    host = Host(1, 1)
+    budget(host, "x", 0 if used_up == "x" else 1)
+    other = LabelSelector({"tier": "t"})
+    allowed = 0 if used_up == "z" else 1
+    host.tell(
+        ObjectChanged(PodDisruptionBudget(name="z", selector=other, disruptions_allowed=allowed))
+    )
+    spared = labelled("a", "x")
+    spared = evolve(spared, labels={**spared.labels, "tier": "t"}, node_name=NodeName("n0"))
+    host.tell(PodAdded(spared))
+    alone(host, "b", 1, "y", priority=3)
+    host.pods(labelled("high", "y", priority=5))
+    assert host.evicted == ["b"]

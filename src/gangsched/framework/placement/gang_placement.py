@@ -431,10 +431,9 @@ def _needed_and_nowhere(task: Task) -> tuple[Kind, Member] | None:
     for ask in task.asks:
         counted = [(kind, alike) for kind, alike in task.kinds.items() if kind.counts_for(ask)]
         able = sum(len(alike) for kind, alike in counted if kind.pod_class.headroom)
-        if able < ask.count:
-            for kind, alike in counted:
-                if not kind.pod_class.headroom:
-                    return kind, alike[0]
+        nowhere = [(kind, alike[0]) for kind, alike in counted if not kind.pod_class.headroom]
+        if nowhere and able < ask.count:
+            return nowhere[0]
     return None
 
 

@@ -127,10 +127,10 @@ class Plan:
         """Return whether enough members are planned for each number. O(members + asks)."""
         counts: dict[tuple[GroupKey | None, str | None], int] = {}
         for member, _index in self.placed:
-            if member.group is not None:
-                for role in {None, member.role}:
-                    key = (member.group.key, role)
-                    counts[key] = counts.get(key, 0) + 1
+            assert member.group is not None  # a plan is about members of groups
+            for role in {None, member.role}:
+                key = (member.group.key, role)
+                counts[key] = counts.get(key, 0) + 1
         return all(counts.get((ask.group, ask.role), 0) >= ask.count for ask in asks)
 
     def within(self, domain: Domain | None) -> Plan:
@@ -279,7 +279,7 @@ class Plan:
             for index, given in self._affordable(pod_class)
         ]
         for order, index in sorted(touched):
-            if left and order:
+            if order:
                 self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
             for given in self._largest(pod_class, strands, left):

@@ -97,23 +97,27 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
             return run.plan()
         kind, member, diagnosis = refused
         placed = run.counts.copy()
+        most = max(placed, default=0)
         run.take_back()
         if budget <= 0 < beyond:
-            spent = BudgetExhausted(beyond, max(placed, default=0))
+            spent = BudgetExhausted(beyond, most)
             return Failed(spent, kind, member, diagnosis, spent.steps)
         relaxed = search(task, Plan(task.nodes), budget, within)
         if isinstance(relaxed, Impossible):
             # with the plugins that read pods fewer may fit, unless the greedy pass placed as many
             exact = relaxed.exact and placed[int(relaxed.quota.name)] >= relaxed.fits
             proof = evolve(relaxed, exact=exact)
-            return Failed(proof, kind, member, diagnosis, relaxed.steps)
+            return Failed(proof, kind, member, diagnosis, beyond + relaxed.steps)
         left = budget - relaxed.steps
         answer = run.explore(left)
         task.work.steps += run.steps
         if isinstance(answer, Impossible):
             answer = _refined(run, answer, left - run.steps)
+        elif answer is not None:
+            answer = evolve(answer, placed=max(answer.placed, most))
         if answer is not None:
-            return Failed(answer, kind, member, diagnosis, relaxed.steps + answer.steps)
+            steps = beyond + relaxed.steps + answer.steps
+            return Failed(answer, kind, member, diagnosis, steps)
         run.greedy(max(left, 0) + _FREE)
         return run.plan()
 

@@ -140,11 +140,10 @@ def _preempt(
         for preemptor in preemptors:
             found = _plan(state, entity, preemptor, priority, evicts)
             if budget.is_exhausted:
-                _tell_exhausted(state.call, entity, preemptor, budget, is_found=found is not None)
+                _tell_exhausted(state.call, entity, budget, is_found=found is not None)
             if found is not None:
                 _carry_out(state, entity, preemptor, found, priority, now=now)
                 return
-            budget.is_exhausted = False
     finally:
         state.call.steps += budget.looks
         state.attempts.search_steps += budget.looks
@@ -159,19 +158,19 @@ def _budget(settings: Settings, call: CurrentCall) -> VictimBudget:
 def _tell_exhausted(
     call: CurrentCall,
     entity: QueuedEntity,
-    preemptor: Preemptor,
     budget: VictimBudget,
     *,
     is_found: bool,
 ) -> None:
-    """Post that the search for victims was cut short, and note it for ``why`` if it found none."""
+    """Post that the search for victims was cut short, and note it for ``why`` if it found none.
+
+    It was for a gang, since a single pod is placed without a search.
+    """
     failed = entity.unschedulable_member
     uid = entity.pod.uid if failed is None else failed.uid
-    if isinstance(preemptor, SinglePod):
-        uid = preemptor.member.pod.uid
     group = None if entity.group is None else entity.group.key
     call.out.append(VictimSearchExhausted(group, uid, budget.steps, is_found))
-    if failed is not None and failed.uid == uid and not is_found:
+    if failed is not None and not is_found:
         entity.unschedulable_member = evolve(failed, victim_steps=budget.steps)
 
 

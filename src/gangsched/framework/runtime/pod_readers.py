@@ -249,18 +249,18 @@ class NodeCheck:
         self.named: frozenset[NodeName] | None = self._named(reading)
 
     def _is_wide(self, plugin: Any) -> bool:
-        if not callable(getattr(plugin, "topology_keys", None)):
+        if self._keys is None or not callable(getattr(plugin, "topology_keys", None)):
             return False
         keys = calls.call(
             plugin, "topology_keys", self._pod, (Iterable, type(None)), self._cycle, self._pod
         )
         return keys is not None and set(keys) <= self._keys
 
-    def _labels(self) -> set[str]:
-        """Return the keys of the labels that tell classes of nodes apart."""
+    def _labels(self) -> set[str] | None:
+        """Return the keys of the labels that tell classes of nodes apart; None if unknown."""
         given = next(self._nodes.classes.occupied(), None)
         if given is None or given.key is None:
-            return set()
+            return None
         # the last part of a key: each label with its value
         return {name for name, _value in cast("Iterable[tuple[str, object]]", given.key[-1])}
 
@@ -295,14 +295,13 @@ class NodeCheck:
 
     def refuses(self, given: NodeClass) -> bool:
         """Return whether all nodes of a class are refused by their labels. O(plugins)."""
-        if not self._wide or given.key is None or not given.nodes:
+        if not self._wide or not given.nodes:
             return False
         sample = self._nodes.by_index[given.nodes[0]]
         return any(self._of_class(plugin, given, sample) for plugin in self._wide)
 
     def _of_class(self, plugin: Any, given: NodeClass, node: NodeInfo) -> tuple[str, ...]:
-        if given.key is None:
-            return self._ask(plugin, node)
+        assert given.key is not None  # otherwise no plugin is asked about labels
         key = (id(plugin), given.key[-1])
         reasons = self._refused.get(key)
         if reasons is None:
