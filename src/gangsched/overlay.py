@@ -20,7 +20,7 @@ from typing import Generic, TypeVar, final
 from gangsched._checks import check_cluster
 from gangsched.cluster_objects import ObjectStore
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Pod
+from gangsched.model import NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["OverlayCluster"]
@@ -114,16 +114,16 @@ class _Layer(MutableMapping[K, V], Generic[K, V]):
 
 
 @final
-class _Listings(MutableMapping[str, dict[str, Pod]]):
+class _Listings(MutableMapping[NodeName, dict[PodUID, Pod]]):
     """The pods on each node. A node is read from the state below at its first use."""
 
     __slots__ = ("_below", "_read")
 
     def __init__(self, below: ClusterState) -> None:
         self._below = below
-        self._read: dict[str, dict[str, Pod]] = {}
+        self._read: dict[NodeName, dict[PodUID, Pod]] = {}
 
-    def __getitem__(self, name: str) -> dict[str, Pod]:
+    def __getitem__(self, name: NodeName) -> dict[PodUID, Pod]:
         if name not in self._read:
             self._read[name] = {pod.uid: pod for pod in self._below.pods_on(name)}
         found = self._read[name]
@@ -131,13 +131,13 @@ class _Listings(MutableMapping[str, dict[str, Pod]]):
             raise KeyError(name)
         return found
 
-    def __setitem__(self, name: str, pods: dict[str, Pod]) -> None:
+    def __setitem__(self, name: NodeName, pods: dict[PodUID, Pod]) -> None:
         self._read[name] = pods
 
-    def __delitem__(self, name: str) -> None:
+    def __delitem__(self, name: NodeName) -> None:
         self._read[name] = {}
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[NodeName]:
         names = [pod.node_name for pod in self._below.pods()]
         known = dict.fromkeys([*(name for name in names if name is not None), *self._read])
         return (name for name in known if name in self)
