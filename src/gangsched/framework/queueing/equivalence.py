@@ -11,9 +11,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import groupby
-from typing import final
+from operator import attrgetter
+from typing import Final, final
 
 from attrs import evolve, field, frozen
 
@@ -176,7 +177,7 @@ def _class_alone(
     entity: QueuedEntity,
     reach: tuple[int, bool] | None,
 ) -> EquivalenceClass:
-    members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
+    members = sorted([pods.members[pod.uid] for pod in entity.pending], key=_arrival)
     whole, *lacking = role_counts(settings, call, entity)
     more, asked = whole.count, {each.role for each in lacking}
     if entity.group is not None and goes_alone(settings, call, entity.group):
@@ -186,8 +187,7 @@ def _class_alone(
     topology = None if spec is None else spec.topology
     affected = _affected(nodes, members) if nodes.watches_pods else ()
     if not lacking:
-        runs = groupby(members, key=_class_of)
-        counts = tuple((each, len(list(run))) for each, run in runs)
+        counts = tuple([(each, len(list(run))) for each, run in groupby(members, key=_class_of)])
         return EquivalenceClass(
             more, counts, floor, topology=topology, reach=reach, affected=affected
         )
@@ -367,9 +367,5 @@ def _floor(
     return floor
 
 
-def _arrival(member: Member) -> int:
-    return member.seq
-
-
-def _class_of(member: Member) -> PodClass:
-    return member.pod_class
+_arrival: Final[Callable[[Member], int]] = attrgetter("seq")
+_class_of: Final[Callable[[Member], PodClass]] = attrgetter("pod_class")
