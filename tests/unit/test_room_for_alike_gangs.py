@@ -61,6 +61,14 @@ def test_gang_of_one_class_may_fit_as_one_that_is_asked_in_full(
     assert answer(alike) == answer(in_parts) == (name != "small" and needed <= 5)
 
 
+def test_gang_with_fewer_pending_members_than_it_needs_does_not_fit() -> None:
+    driver = waiting()
+    asked = EquivalenceClass(4, ((class_of_pod(driver, "g-0"), 3),))
+    state = driver.scheduler._state
+    assert not requeue.may_fit(state, asked, now=0.0)
+    assert not requeue.may_fit(state, asked, now=0.0, change=change_of(driver, "large"))
+
+
 def test_gang_of_one_class_with_a_floor_is_asked_in_full() -> None:
     pod_class = class_of_pod(waiting(), "g-0")
 
