@@ -1,4 +1,4 @@
-"""The claims of pods that say the same are read once, and errors name the pod that is asked about."""
+"""Claims of pods that say the same are read once; errors name the pod that is asked about."""
 
 from __future__ import annotations
 
