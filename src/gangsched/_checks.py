@@ -89,13 +89,13 @@ def check_event(event: object) -> None:
     Raises:
         InvalidValueError: *event* is no event (``event``), or a field has a wrong type.
     """
-    if type(event) is ObjectChanged:
-        value: Any = event.value
-        if type(value) not in _OBJECTS:
-            raise InvalidValueError("value", value, f"one of {', '.join(KINDS)}")
-        return
     carried = _CARRIED.get(type(event))
     if carried is None:
+        if type(event) is ObjectChanged:
+            value: Any = event.value
+            if type(value) not in _OBJECTS:
+                raise InvalidValueError("value", value, f"one of {', '.join(KINDS)}")
+            return
         raise InvalidValueError("event", event, "an Event, see gangsched.events")
     for name, kind, expected in carried:
         value = getattr(event, name)

@@ -34,7 +34,7 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.model import Node, Pod, PodGroup
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 from gangsched.protocols import ObjectsView
 
 __all__ = ["InMemoryCluster"]
@@ -51,11 +51,10 @@ class InMemoryCluster:
     __slots__ = ("_groups", "_nodes", "_objects", "_on", "_pods")
 
     def __init__(self) -> None:
-        # keyed by plain strings: a NewType is a function, which would be called with each question
-        self._nodes: MutableMapping[str, Node] = {}
-        self._pods: MutableMapping[str, Pod] = {}
-        self._groups: MutableMapping[str, PodGroup] = {}
-        self._on: MutableMapping[str, dict[str, Pod]] = {}
+        self._nodes: MutableMapping[NodeName, Node] = {}
+        self._pods: MutableMapping[PodUID, Pod] = {}
+        self._groups: MutableMapping[GroupKey, PodGroup] = {}
+        self._on: MutableMapping[NodeName, dict[PodUID, Pod]] = {}
         self._objects = ObjectStore()
 
     def apply(self, event: E) -> E:
@@ -82,6 +81,16 @@ class InMemoryCluster:
                 self._put(pod)
             case PodDeleted(uid):
                 self._take_off(self._pods.pop(uid, None))
+            case Bound(uid, name):
+                known = self._pods.get(uid)
+                if known is None:
+                    raise ClusterStateError(uid, f"is not there and cannot be bound to {name}")
+                if known.node_name not in (None, name):
+                    problem = f"is bound to {known.node_name} and cannot be bound to {name}"
+                    raise ClusterStateError(known.key, problem)
+                if not name:
+                    raise InvalidValueError("node_name", name, "the name of a node")
+                self._put(pod_with_fields(known, node_name=name))
             case NodeAdded(node) | NodeUpdated(node):
                 self._nodes[node.name] = node
             case NodeDeleted(name):
@@ -94,16 +103,6 @@ class InMemoryCluster:
                 self._objects.put(value)
             case ObjectDeleted(kind, name):
                 self._objects.remove(KINDS[kind], name)
-            case Bound(uid, name):
-                known = self._pods.get(uid)
-                if known is None:
-                    raise ClusterStateError(uid, f"is not there and cannot be bound to {name}")
-                if known.node_name not in (None, name):
-                    problem = f"is bound to {known.node_name} and cannot be bound to {name}"
-                    raise ClusterStateError(known.key, problem)
-                if not name:
-                    raise InvalidValueError("node_name", name, "the name of a node")
-                self._put(pod_with_fields(known, node_name=name))
             case BindFailed() | PermitAllowed() | PermitRejected():
                 pass
             case _:
@@ -121,7 +120,7 @@ class InMemoryCluster:
 
     def node(self, name: str) -> Node | None:
         """Return the node of a name; None if there is none. O(1)."""
-        return self._nodes.get(name)
+        return self._nodes.get(NodeName(name))
 
     def pods(self) -> Iterable[Pod]:
         """Return every pod, in the order in which they were added."""
@@ -129,11 +128,11 @@ class InMemoryCluster:
 
     def pod(self, uid: str) -> Pod | None:
         """Return the pod of a UID; None if there is none. O(1)."""
-        return self._pods.get(uid)
+        return self._pods.get(PodUID(uid))
 
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that are assigned to *node* and not finished. O(these pods)."""
-        found = self._on.get(node)
+        found = self._on.get(NodeName(node))
         return () if found is None else tuple(found.values())
 
     def pod_groups(self) -> Iterable[PodGroup]:
@@ -142,7 +141,7 @@ class InMemoryCluster:
 
     def pod_group(self, key: str) -> PodGroup | None:
         """Return the specification of a pod group by its key; None if there is none. O(1)."""
-        return self._groups.get(key)
+        return self._groups.get(GroupKey(key))
 
     def __repr__(self) -> str:
         return (

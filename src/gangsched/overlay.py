@@ -15,16 +15,17 @@ Invariant (checked by ``_check``): see ``gangsched.memory``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from typing import Any, Generic, TypeVar, final
+from typing import Generic, TypeVar, final
 
 from gangsched._checks import check_cluster
 from gangsched.cluster_objects import ObjectStore
 from gangsched.memory import InMemoryCluster
-from gangsched.model import NodeName, Pod
+from gangsched.model import NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["OverlayCluster"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -56,7 +57,7 @@ class OverlayCluster(InMemoryCluster):
 
 
 @final
-class _Layer(MutableMapping[str, V], Generic[V]):
+class _Layer(MutableMapping[K, V], Generic[K, V]):
     """A mapping with changes on top of another one, which is read by functions.
 
     A changed key keeps its place in the order. A new key comes last, and so does a key that was
@@ -67,18 +68,18 @@ class _Layer(MutableMapping[str, V], Generic[V]):
 
     def __init__(
         self,
-        below: Callable[[Any], V | None],
+        below: Callable[[K], V | None],
         everything: Callable[[], Iterable[V]],
-        key: Callable[[V], str],
+        key: Callable[[V], K],
     ) -> None:
         self._below = below
         self._everything = everything
         self._key = key
-        self._changed: dict[str, V] = {}
-        self._gone: set[str] = set()
-        self._new: dict[str, V] = {}
+        self._changed: dict[K, V] = {}
+        self._gone: set[K] = set()
+        self._new: dict[K, V] = {}
 
-    def __getitem__(self, key: str) -> V:
+    def __getitem__(self, key: K) -> V:
         if key in self._new:
             return self._new[key]
         if key in self._changed:
@@ -88,14 +89,14 @@ class _Layer(MutableMapping[str, V], Generic[V]):
             raise KeyError(key)
         return found
 
-    def __setitem__(self, key: str, value: V) -> None:
+    def __setitem__(self, key: K, value: V) -> None:
         in_place = key not in self._new and key not in self._gone
         if in_place and (key in self._changed or self._below(key) is not None):
             self._changed[key] = value
         else:
             self._new[key] = value
 
-    def __delitem__(self, key: str) -> None:
+    def __delitem__(self, key: K) -> None:
         if key in self._new:
             del self._new[key]
             return
@@ -103,7 +104,7 @@ class _Layer(MutableMapping[str, V], Generic[V]):
         self._changed.pop(key, None)
         self._gone.add(key)
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[K]:
         keys = (self._key(value) for value in self._everything())
         yield from (key for key in keys if key not in self._gone)
         yield from self._new
@@ -113,30 +114,30 @@ class _Layer(MutableMapping[str, V], Generic[V]):
 
 
 @final
-class _Listings(MutableMapping[str, dict[str, Pod]]):
+class _Listings(MutableMapping[NodeName, dict[PodUID, Pod]]):
     """The pods on each node. A node is read from the state below at its first use."""
 
     __slots__ = ("_below", "_read")
 
     def __init__(self, below: ClusterState) -> None:
         self._below = below
-        self._read: dict[str, dict[str, Pod]] = {}
+        self._read: dict[NodeName, dict[PodUID, Pod]] = {}
 
-    def __getitem__(self, name: str) -> dict[str, Pod]:
+    def __getitem__(self, name: NodeName) -> dict[PodUID, Pod]:
         if name not in self._read:
-            self._read[name] = {pod.uid: pod for pod in self._below.pods_on(NodeName(name))}
+            self._read[name] = {pod.uid: pod for pod in self._below.pods_on(name)}
         found = self._read[name]
         if not found:
             raise KeyError(name)
         return found
 
-    def __setitem__(self, name: str, pods: dict[str, Pod]) -> None:
+    def __setitem__(self, name: NodeName, pods: dict[PodUID, Pod]) -> None:
         self._read[name] = pods
 
-    def __delitem__(self, name: str) -> None:
+    def __delitem__(self, name: NodeName) -> None:
         self._read[name] = {}
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[NodeName]:
         names = [pod.node_name for pod in self._below.pods()]
         known = dict.fromkeys([*(name for name in names if name is not None), *self._read])
         return (name for name in known if name in self)

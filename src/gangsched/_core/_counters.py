@@ -53,6 +53,7 @@ _WAITING: Final = int(MemberState.WAITING)
 _BINDING: Final = int(MemberState.BINDING)
 _ASSIGNED: Final = int(MemberState.ASSIGNED)
 _SUCCEEDED: Final = int(MemberState.SUCCEEDED)
+_FAILED: Final = int(MemberState.FAILED)
 
 
 @final
@@ -191,7 +192,8 @@ class PodGroupCounters:
     @property
     def all(self) -> int:
         """The number of unscheduled and scheduled members."""
-        return self.unscheduled + self.scheduled
+        counts = self._counts
+        return counts[_UNSCHEDULED] + counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
 
     @property
     def unscheduled(self) -> int:
@@ -201,17 +203,17 @@ class PodGroupCounters:
     @property
     def waiting(self) -> int:
         """The number of members that wait on permit."""
-        return self._counts[MemberState.WAITING]
+        return self._counts[_WAITING]
 
     @property
     def assumed(self) -> int:
         """The number of assumed members: waiting on permit, or binding."""
-        return self._counts[MemberState.WAITING] + self._counts[MemberState.BINDING]
+        return self._counts[_WAITING] + self._counts[_BINDING]
 
     @property
     def assigned(self) -> int:
         """The number of bound members."""
-        return self._counts[MemberState.ASSIGNED]
+        return self._counts[_ASSIGNED]
 
     @property
     def scheduled(self) -> int:
@@ -227,8 +229,8 @@ class PodGroupCounters:
     @property
     def started(self) -> int:
         """The number of members that are bound, or have finished."""
-        finished = self._counts[MemberState.SUCCEEDED] + self._counts[MemberState.FAILED]
-        return self.assigned + finished
+        counts = self._counts
+        return counts[_ASSIGNED] + counts[_SUCCEEDED] + counts[_FAILED]
 
     def _uncount(self, role: str, state: MemberState) -> None:
         counts = self._by_role[role]

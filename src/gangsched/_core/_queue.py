@@ -55,6 +55,8 @@ from gangsched.protocols import EntityView, QueueSortKey
 __all__ = ["EquivalenceQueue", "SchedulingQueue"]
 
 _ACTIVE: Final = Place.ACTIVE  # asked for with every pod
+_BACKOFF: Final = Place.BACKOFF
+_UNSCHEDULABLE: Final = Place.UNSCHEDULABLE
 _NOWHERE: Final = Place.NOWHERE
 
 
@@ -340,9 +342,9 @@ class SchedulingQueue:
         place = entity.place
         if place is _ACTIVE:
             self._active.remove(entity._handle)
-        elif place is Place.BACKOFF:
+        elif place is _BACKOFF:
             self._end_backoff(entity)
-        elif place is Place.UNSCHEDULABLE:
+        elif place is _UNSCHEDULABLE:
             if entity.seq in self._gated:
                 del self._gated[entity.seq]
             else:
@@ -380,11 +382,11 @@ class SchedulingQueue:
             self.block(queue, step=min(step, queue.blocked_at) if queue.blocked else step)
 
     def _push_active(self, entity: QueuedEntity) -> None:
-        entity.place = Place.ACTIVE
+        entity.place = _ACTIVE
         entity._handle = self._active.push(entity.sort_key, entity)
 
     def _enqueue(self, queue: EquivalenceQueue, entity: QueuedEntity) -> None:
-        entity.place = Place.UNSCHEDULABLE
+        entity.place = _UNSCHEDULABLE
         entity._handle = queue.queued.push(entity.sort_key, entity)
 
     def _back_off(self, entity: QueuedEntity) -> None:

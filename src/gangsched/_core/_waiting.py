@@ -196,7 +196,8 @@ class WaitingMap:
             InvalidValueError: *now* is not an instant.
         """
         check_now(now)
-        if not self._deadlines:
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
             return ()
         due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
         return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])

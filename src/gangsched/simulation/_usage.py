@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from gangsched.events import (
     Bind,
@@ -39,6 +39,10 @@ from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
 
 __all__ = ["UsageTracker"]
+
+
+_RECORDED: Final = frozenset((Bind, Nominated, PodRejected, PodWaiting))
+"""The effects that ``record_effects`` reads."""
 
 
 @final
@@ -86,6 +90,8 @@ class UsageTracker:
         """Record the effects of a call; return the pods that it assigns to a node."""
         assigned: list[PodUID] = []
         for effect in effects:
+            if type(effect) not in _RECORDED:
+                continue  # most effects are notices
             match effect:
                 case PodWaiting(uid):
                     assigned += self._hold(uid, now)

@@ -23,7 +23,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import evolve
 
@@ -73,6 +73,12 @@ __all__ = ["WorkloadRun"]
 
 _Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
 _Fate: TypeAlias = BindFails | BindAnswerLost | None
+
+
+_PERFORMED: Final = frozenset(
+    (Bind, Evict, GroupBound, GroupRestarted, PodWaiting, RestartLimitReached)
+)
+"""The effects of which something follows in the cluster, or that may meet a fault."""
 
 
 class _Kind(enum.IntEnum):
@@ -297,6 +303,8 @@ class WorkloadRun:
             vanishing = {uid: assigned(self._group(uid), self.now) for uid in given}
         generation = self._generation
         for effect in effects:
+            if type(effect) not in _PERFORMED:
+                continue  # most effects are notices
             if vanishing and isinstance(effect, PodWaiting | Bind):
                 self._vanish(effect.node, vanishing.pop(effect.uid, ()))
             if generation != self._generation:

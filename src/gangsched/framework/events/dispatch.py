@@ -80,6 +80,8 @@ def take_in(state: State, event: Event, *, now: float) -> None:
             reconcile.pod_changed(state, pod.uid, now=now)
         case PodDeleted(uid):
             reconcile.pod_changed(state, uid, now=now)
+        case Bound():
+            bind_reports.bound(state, event, now=now)
         case NodeAdded(node) | NodeUpdated(node):
             reconcile.node_changed(state, node.name, now=now)
         case NodeDeleted(name):
@@ -92,8 +94,6 @@ def take_in(state: State, event: Event, *, now: float) -> None:
             reconcile.objects_changed(state, type(value), now=now)
         case ObjectDeleted(kind):
             reconcile.objects_changed(state, KINDS[kind], now=now)
-        case Bound():
-            bind_reports.bound(state, event, now=now)
         case BindFailed():
             bind_reports.bind_failed(state, event, now=now)
         case PermitAllowed() | PermitRejected():

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -57,6 +58,12 @@ __all__ = [
 ]
 
 _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
+# a look-up in an enum takes ten times as long, and pods are compared with every event
+_ASSIGNED: Final = MemberState.ASSIGNED
+_REFUSED: Final = MemberState.REFUSED
+_SUCCEEDED: Final = MemberState.SUCCEEDED
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_WAITING: Final = MemberState.WAITING
 
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
@@ -66,7 +73,7 @@ def node_changed(state: State, name: NodeName, *, now: float) -> None:
         on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
             member = state.pods.members[waiting.uid]
-            if member.state is MemberState.WAITING:
+            if member.state is _WAITING:
                 _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
 
 
@@ -91,7 +98,7 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
     if info is not None and info.members:
         if info.priority != priority:
             for member in state.pods.of_group(info):
-                if member.state is MemberState.UNSCHEDULED:
+                if member.state is _UNSCHEDULED:
                     _tell_priority(state.call, member)
         for member in state.pods.of_group(info):
             pod_changed(state, member.pod.uid, now=now)
@@ -180,7 +187,7 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     wanted = wanted_state(state.settings, state.pods, seen, problem)
     if uid in state.pods.evicted and wanted in _EVICTABLE:
         wanted = MemberState.TERMINATING
-    elif uid in state.pods.evicted and wanted is MemberState.SUCCEEDED:
+    elif uid in state.pods.evicted and wanted is _SUCCEEDED:
         wanted = MemberState.ENDED
     if member is None:
         _admit(state, seen, wanted, problem, now=now)
@@ -194,7 +201,7 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             fresh.started_at = member.started_at
     else:
         restated: PodGroupInfo | None = None
-        if member.state is MemberState.REFUSED and claim is not None:
+        if member.state is _REFUSED and claim is not None:
             state.pods.registry.join(pod, claim, wanted)
         elif claim is not None and state.pods.registry.update_claim(pod, claim, wanted):
             restated = member.group
@@ -254,7 +261,7 @@ def _admit(
         filter_and_score.evaluate_ahead(
             state.settings, state.nodes, state.pod_classes, pod_class, now
         )
-    if wanted is MemberState.UNSCHEDULED:
+    if wanted is _UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role, member.pod_class)
     _tell_held(state.settings, state.pods, state.call, member, problem)
@@ -279,19 +286,19 @@ def _update(
         member.started_at = None
     elif member.started_at is None:
         member.started_at = now
-    if before is MemberState.UNSCHEDULED:
+    if before is _UNSCHEDULED:
         member.entity.replace(pod)
     if before is wanted and node is None:
         _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
-        if changed and before is MemberState.UNSCHEDULED:
+        if changed and before is _UNSCHEDULED:
             move_entity.move_if_needed(state, member.entity, now=now)
         return
     if node is not None:
         if pod.node_name == node:
             _confirm(state, member, now=now)
-        elif wanted is MemberState.UNSCHEDULED:
+        elif wanted is _UNSCHEDULED:
             state.nodes.replace_pod(pod)
-            if changed and before is MemberState.WAITING:
+            if changed and before is _WAITING:
                 permit_end.ask_again(state, member, now=now)
             return
         else:
@@ -299,11 +306,11 @@ def _update(
                 f"pod {pod.name} {_what_happened(state.settings, state.pods, member, pod, problem)}"
             )
             _put_down(state, member, reason, cause="changed", to=wanted, now=now)
-    elif before is MemberState.UNSCHEDULED:
+    elif before is _UNSCHEDULED:
         member.entity.discard(pod.uid)
-    if wanted is MemberState.UNSCHEDULED:
+    if wanted is _UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role, member.pod_class)
-    if before is MemberState.SUCCEEDED and member.group is not None:
+    if before is _SUCCEEDED and member.group is not None:
         state.pods.restarts.note_ended(member.group.key, member.role)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
@@ -347,7 +354,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        if member.state is MemberState.SUCCEEDED:
+        if member.state is _SUCCEEDED:
             state.pods.restarts.note_ended(info.key, member.role)
         state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
@@ -405,7 +412,7 @@ def _change_class(nodes: Nodes, pod_classes: PodClasses, member: Member, seen: S
 def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
     """Re-read the members that were refused because their claims contradicted earlier members."""
     for member in state.pods.of_group(info):
-        if member.state is MemberState.REFUSED:
+        if member.state is _REFUSED:
             pod_changed(state, member.pod.uid, now=now)
 
 
@@ -415,7 +422,7 @@ def _confirm(state: State, member: Member, *, now: float) -> None:
     assert node is not None
     state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
-    state.pods.put(member, MemberState.ASSIGNED)
+    state.pods.put(member, _ASSIGNED)
     member.node = member.cycle = None
     label_readers.note(state.nodes, state.pod_classes, member)
     member.bind_failures = 0
@@ -433,12 +440,12 @@ def _put_down(
     *,
     cause: str,
     now: float,
-    to: MemberState = MemberState.UNSCHEDULED,
+    to: MemberState = _UNSCHEDULED,
 ) -> None:
     """Take an assumed pod off its node after an event, and apply the verdict on its group."""
     node = member.node
     assert node is not None
-    was_waiting = member.state is MemberState.WAITING
+    was_waiting = member.state is _WAITING
     verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
     assume.report_rejected(state.call, member, node, reason)
     if not (was_waiting or _is_tried(state.pods, verdict)):
@@ -448,7 +455,7 @@ def _put_down(
     if verdict is not None:
         apply_verdict(state, verdict, now=now)
     assume.note_permit_ended(state.attempts, member.group)
-    if verdict is None and to is MemberState.UNSCHEDULED:
+    if verdict is None and to is _UNSCHEDULED:
         transition(state, member.entity, Failed(), now=now)
     requeue.gain(state, (node,), now=now, ends_backoff=True)
 
@@ -476,7 +483,7 @@ def _tell_held(
     problem: InvalidPodGroupError | None,
 ) -> None:
     pod = member.pod
-    if member.state is MemberState.REFUSED:
+    if member.state is _REFUSED:
         member.reason = str(problem)
         call.out.append(PodRefused(pod.uid, member.reason))
     elif member.state is MemberState.GATED:

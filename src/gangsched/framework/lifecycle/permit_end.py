@@ -40,6 +40,8 @@ def expire(state: State, *, now: float, begun_before: float = math.inf) -> None:
         begun_before: Only waits that began before this instant.
     """
     due = state.pods.waiting.expire(now=now, begun_before=begun_before)
+    if not due:
+        return  # nearly always, and asked with every call
     reasons = (
         f"timed out after waiting {format_duration(now - entry.since)}s on permit" for entry in due
     )

@@ -40,7 +40,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from typing import assert_never
+from typing import Final, assert_never
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
@@ -76,6 +76,8 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["apply_verdict", "give_way", "readmit", "still_fails", "transition"]
+
+_ACTIVE: Final = Place.ACTIVE  # asked for with every entity
 
 
 def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: float) -> None:
@@ -238,7 +240,7 @@ def _leave_queue(
 
 
 def _make_active(queue: SchedulingQueue, entity: QueuedEntity, *, now: float) -> None:
-    active = entity.place is Place.ACTIVE
+    active = entity.place is _ACTIVE
     if not active or not entity.ready_count:
         # the last member that was still to be tried in this round may just have left
         entity.refill()
@@ -268,7 +270,7 @@ def _failed(state: State, entity: QueuedEntity, *, now: float) -> None:
     tried again after its backoff.
     """
     _note_cut_short(state.attempts, entity)
-    if entity.place is not Place.ACTIVE:
+    if entity.place is not _ACTIVE:
         # in backoff its place is by the deadline and the step of the failure, which change below
         state.queue.remove(entity, now=now)
     entity.refused_at = _refusal(state.attempts, entity)
@@ -486,7 +488,7 @@ def _refusal(attempts: Attempts, entity: QueuedEntity) -> int:
 
 def _note_cut_short(attempts: Attempts, entity: QueuedEntity) -> None:
     """Note that a round ends before every member was tried: it proves nothing then."""
-    if entity.place is Place.ACTIVE and entity.ready_count:
+    if entity.place is _ACTIVE and entity.ready_count:
         requeue.note_entity_event(attempts, entity)
 
 

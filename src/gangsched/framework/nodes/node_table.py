@@ -21,7 +21,8 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter, is_
 from typing import Final, final
 
 from gangsched._core._capacity import total_free
@@ -40,6 +41,8 @@ __all__ = ["Nodes"]
 
 _CROWDED: Final = 256
 """More pods than a node has in practice; the kubelet allows 110 by default."""
+_uid_of: Final[Callable[[Pod], PodUID]] = attrgetter("uid")
+_requests_of: Final[Callable[[Pod], Resources]] = attrgetter("requests")
 
 
 @final
@@ -303,11 +306,11 @@ class Nodes:
         if self.watches_pods or self.counts.is_active or self.ledger.expecting:
             return None
         holders, name = before.holders, node.name
-        shown: dict[PodUID, Pod] = {}
-        for pod in on_it:
-            if holders.get(pod.uid) is not pod.requests:
-                return None
-            shown[pod.uid] = pod
+        shown: dict[PodUID, Pod] = dict(zip(map(_uid_of, on_it), on_it, strict=True))
+        # without a loop in Python: nodes have many pods, and one of them has an event
+        held: Iterator[Resources | None] = map(holders.get, shown)
+        if len(shown) < len(on_it) or not all(map(is_, held, map(_requests_of, on_it))):
+            return None
         departed: PodUID | None = None
         if len(shown) < len(holders):
             for uid, requests in holders.items():

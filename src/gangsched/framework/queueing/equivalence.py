@@ -11,9 +11,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import groupby
-from typing import final
+from operator import attrgetter
+from typing import Final, final
 
 from attrs import evolve, field, frozen
 
@@ -186,14 +187,13 @@ def _class_alone(
     if one_by_one and not nodes.watches_pods:
         members = _first_of_each_class(pods, entity, asked)
     else:
-        members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
+        members = sorted([pods.members[pod.uid] for pod in entity.pending], key=_arrival)
     floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
     affected = _affected(nodes, members) if nodes.watches_pods else ()
     if not lacking:
-        runs = groupby(members, key=_class_of)
-        counts = tuple((each, len(list(run))) for each, run in runs)
+        counts = tuple([(each, len(list(run))) for each, run in groupby(members, key=_class_of)])
         return EquivalenceClass(
             more, counts, floor, topology=topology, reach=reach, affected=affected
         )
@@ -395,9 +395,5 @@ def _floor(
     return floor
 
 
-def _arrival(member: Member) -> int:
-    return member.seq
-
-
-def _class_of(member: Member) -> PodClass:
-    return member.pod_class
+_arrival: Final[Callable[[Member], int]] = attrgetter("seq")
+_class_of: Final[Callable[[Member], PodClass]] = attrgetter("pod_class")
