@@ -120,7 +120,7 @@ async def run(
             port = await server.start(*serve)
             _log.info("serving %s at %s:%d", measures.served, serve[0], port)
         connected = (
-            await connect_to(settings, credentials, measures.request, gathered=("binds", "events"))
+            await connect_to(settings, credentials, measures.request, gathered=("binds",))
             if api is None
             else CountedApi(api, measures.request)
         )

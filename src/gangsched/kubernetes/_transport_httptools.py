@@ -10,7 +10,7 @@ Rules:
   R3  an access that needs a proxy is refused: the default transport knows proxies;
   R4  what nothing waits for is read in batches. The kernel keeps what arrives of a watch while its
       reader is busy with what it was given. It keeps the answers of a lane with *gather*, until the
-      next beat, if requests come within twice that time and a connection is left for the next one.
+      next beat, if requests come within twice that time and half of the connections are left.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Lane:
         if not self._gather:
             return
         before, self._sent_at = self._sent_at, loop.time()
-        if self.open - len(self.idle) >= self.most:  # the next request waits for an answer
+        if 2 * (self.open - len(self.idle)) > self.most:  # soon a request waits for an answer
             self.release()
         elif self._sent_at - before < 2 * self._gather:
             connection.hold()

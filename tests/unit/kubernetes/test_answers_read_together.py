@@ -47,7 +47,7 @@ def _no_beat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def transport_to(
-    server: ScriptedApi, *, most: int = 3, gather: float = 60.0
+    server: ScriptedApi, *, most: int = 4, gather: float = 60.0
 ) -> AsyncGenerator[HttptoolsTransport]:
     made = HttptoolsTransport(
         server.access, lanes={"binds": most, "other": most}, gather={"binds": gather}
@@ -80,7 +80,7 @@ async def test_answer_that_comes_alone_is_read_at_once() -> None:
 
 
 @on_a_loop
-async def test_answers_of_a_stream_wait_while_a_connection_is_left() -> None:
+async def test_answers_of_a_stream_wait_while_half_of_the_connections_are_left() -> None:
     async with scripted_api() as server, transport_to(server) as transport:
         server.answers(reply(201))
         await post(transport)
@@ -90,7 +90,7 @@ async def test_answers_of_a_stream_wait_while_a_connection_is_left() -> None:
         third = post(transport)
         await answered(server, 3)
         assert [each.done() for each in (second, third)] == [False, False]
-        fourth = post(transport)  # takes the last connection
+        fourth = post(transport)  # takes the third connection of four
         done = await asyncio.gather(second, third, fourth)
         assert [each.status for each in done] == [201, 201, 201]
 
