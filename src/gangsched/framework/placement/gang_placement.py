@@ -259,7 +259,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
         domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
         answer = sibling_search.place(task, domains, left)
-        if isinstance(answer, Plan):
+        if answer is None or isinstance(answer, Plan):
             return answer
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
