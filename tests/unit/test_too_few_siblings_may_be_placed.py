@@ -1,4 +1,4 @@
-"""A whole gang of which ``pre_filter`` refuses a needed member takes no node, constraints or not."""
+"""A whole gang of which ``pre_filter`` refuses a needed member takes no node, whatever it asks."""
 
 from __future__ import annotations
 
