@@ -81,12 +81,12 @@ def place(
     before: Member | None = None
     alike: list[Member] = []
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
-    by_siblings: Sequence[frozenset[PodMatcher]] = [frozenset()] * len(members)
+    by_siblings: Sequence[frozenset[PodMatcher]] = [pod_readers.NOT_SELECTED] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
         by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
-    selecting: frozenset[PodMatcher] = frozenset()
+    selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
             state.settings.profile.signed
