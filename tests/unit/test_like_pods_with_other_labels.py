@@ -84,7 +84,11 @@ def test_members_are_not_interchangeable_where_a_sibling_has_affinity_to_one(
 ) -> None:
     host = _Host(SchedulingUnit.GROUP, *sizes)
     each: dict[str, Any] = {"pod_group": "g", "min_available": 3}
-    members = [("other", "y", {}), ("friend", "x", {}), ("affine", "z", _AFFINE)]
+    members: list[tuple[str, str, dict[str, Any]]] = [
+        ("other", "y", {}),
+        ("friend", "x", {}),
+        ("affine", "z", _AFFINE),
+    ]
     for n in order:
         name, app, more = members[n]
         host.add(name, app, **each, **more)
@@ -106,7 +110,11 @@ def test_members_are_not_interchangeable_where_a_sibling_is_spread_among_some(
         host.tell(NodeAdded(Node(name=f"n{n}", allocatable=allocatable, labels=labels)))
     host.add("running", "x", node_name="n0")
     each: dict[str, Any] = {"pod_group": "g", "min_available": 3}
-    members = [("other", "y", {}), ("counted", "x", {}), ("even", "x", _EVEN)]
+    members: list[tuple[str, str, dict[str, Any]]] = [
+        ("other", "y", {}),
+        ("counted", "x", {}),
+        ("even", "x", _EVEN),
+    ]
     for n in order:
         name, app, more = members[n]
         host.add(name, app, **each, **more)

@@ -81,12 +81,12 @@ def place(
     before: Member | None = None
     alike: list[Member] = []
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
-    by_siblings: Sequence[frozenset[PodMatcher]] = [frozenset[PodMatcher]()] * len(members)
+    by_siblings: Sequence[frozenset[PodMatcher]] = [pod_readers.NOT_SELECTED] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
         by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
-    selecting = frozenset[PodMatcher]()
+    selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
             state.settings.profile.signed
@@ -260,7 +260,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
         domains = {info.key: domain for info, domain in zip(groups, within, strict=True)}
         answer = sibling_search.place(task, domains, left)
-        if isinstance(answer, Plan):
+        if answer is None or isinstance(answer, Plan):
             return answer
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost

@@ -75,8 +75,10 @@ class Failed:
     steps: int
 
 
-def place(task: Task, within: Within, budget: int) -> Plan | Failed:
+def place(task: Task, within: Within, budget: int) -> Plan | Failed | None:
     """Place as many members as are asked for, and those beyond that as far as they fit.
+
+    None if all members fit, and they are fewer than are asked for: the others may not be placed.
 
     Runtime complexity: O(members x nodes that are asked about x plugins) if the greedy pass is
     enough; then as ``search``, and O(*budget* x plugins).
@@ -93,8 +95,10 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed:
         beyond = max(run.asked() - asked - _FREE, 0)
         task.work.steps += beyond
         budget -= beyond
-        if run.is_met() or refused is None:
+        if run.is_met():
             return run.plan()
+        if refused is None:
+            return None
         kind, member, diagnosis = refused
         placed = run.counts.copy()
         most = max(placed, default=0)

@@ -72,7 +72,7 @@ class EquivalenceClass:
         reach: With preemption, the priority below which it may take reserved capacity, and
             whether it may evict pods too.
         affected: For each pending member in the order in which they are tried, the carried terms
-            that are about it, and the matchers of its siblings that select it; empty if there are
+            that are about it, and which matchers of its siblings select it. Empty if there are
             none. See ``gangsched.protocols.PodsAffected`` and ``PodsSelected``.
         filing: What a node must have free to help the class; see ``BlockedQueues``.
         watches_pods: Whether a plugin may read the pods on nodes for its members.

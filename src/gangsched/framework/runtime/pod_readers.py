@@ -46,6 +46,7 @@ from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
 __all__ = [
+    "NOT_SELECTED",
     "NO_TERMS",
     "Affecting",
     "NodeCheck",
@@ -65,7 +66,8 @@ NO_TERMS: Final[frozenset[Affecting]] = frozenset()
 """What a pod is affected by if no term is about it."""
 
 
-_NOT_SELECTED: Final[frozenset[PodMatcher]] = frozenset()
+NOT_SELECTED: Final[frozenset[PodMatcher]] = frozenset()
+"""What selects a member if no sibling does."""
 
 
 def affected(nodes: Nodes, pod: Pod) -> frozenset[Affecting]:
@@ -139,7 +141,7 @@ def selected_among(members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
         for matcher in pod_class.selected
     }
     if not matchers:
-        return [_NOT_SELECTED] * len(members)
+        return [NOT_SELECTED] * len(members)
     known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
     found: list[frozenset[PodMatcher]] = []
     for member in members:
