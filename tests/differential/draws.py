@@ -28,7 +28,9 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LABELS: Final[Mapping[str, tuple[str, ...]]] = {"app": ("web", "db"), "rev": ("1", "2")}
 _GPU: Final = "nvidia.com/gpu"
 _MOST_NODES: Final = 6
-_WITHOUT_LABELS: Final = frozenset({"fit", "spacious", "taints", "ports", "images"})
+_WITHOUT_LABELS: Final = frozenset(
+    {"fit", "spacious", "taints", "ports", "images", "features", "resized"}
+)
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -84,10 +86,7 @@ _NODE_TAINTS: Final = st.lists(
 
 @st.composite
 def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
-    tainted, labelled = (
-        "taints" in kinds,
-        kinds - {"fit", "spacious", "taints", "ports", "images"},
-    )
+    tainted, labelled = "taints" in kinds, kinds - _WITHOUT_LABELS
     many = draw(st.integers(1, _MOST_NODES))
     capacities = _SPACIOUS if "spacious" in kinds else _ALLOCATABLE
     nodes: list[Object] = []
@@ -100,15 +99,22 @@ def _nodes(draw: st.DrawFn, kinds: frozenset[str]) -> tuple[Object, ...]:
         # where nothing is requested, pods shall meet their other constraints
         offers = draw(capacities) if "fit" in kinds else _ROOMY
         images = draw(_NODE_IMAGES) if "images" in kinds else []
-        nodes.append(
-            {
-                "metadata": {"name": f"n{number}", "labels": labels},
-                "spec": spec,
-                "status": {"allocatable": offers, "images": images},
-            }
-        )
+        status: Object = {"allocatable": offers, "images": images}
+        if "features" in kinds:
+            status["declaredFeatures"] = draw(_DECLARED)
+        metadata = {"name": f"n{number}", "labels": labels}
+        nodes.append({"metadata": metadata, "spec": spec, "status": status})
     return ranked(tuple(nodes))
 
+
+_DECLARED: Final = st.sampled_from(
+    (
+        [],
+        ["RestartAllContainersOnContainerExits"],
+        ["FeatureOfTomorrow"],
+        ["FeatureOfTomorrow", "RestartAllContainersOnContainerExits"],
+    )
+)
 
 # kube-scheduler takes the size of an image from the first node with it, so a name has one size
 _IMAGES: Final[Mapping[str, int]] = {
@@ -188,7 +194,7 @@ _EXPRESSIONS: Final = st.one_of(
         {
             "key": st.sampled_from(("cores", "cores", "disk")),
             "operator": st.sampled_from(("Gt", "Lt")),
-            "values": st.sampled_from((["4"], ["8"], ["10"])),
+            "values": st.sampled_from((["4"], ["8"], ["10"], ["010"], ["many"])),
         }
     ),
 )
@@ -361,6 +367,72 @@ def _images(draw: st.DrawFn, spec: Object) -> None:
         container["image"] = draw(st.sampled_from((*_IMAGES, "absent:1")))
 
 
+_RULES: Final = st.fixed_dictionaries(
+    {
+        "restartPolicy": st.sampled_from(("Never", "OnFailure")),
+        "restartPolicyRules": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "action": st.sampled_from(("Restart", "RestartAllContainers")),
+                    "exitCodes": st.just({"operator": "In", "values": [3]}),
+                }
+            ),
+            max_size=2,
+        ),
+    }
+)
+
+
+@st.composite
+def _features(draw: st.DrawFn, spec: Object) -> None:
+    """Add rules for restarts, of which one needs a feature of the node."""
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        container.update(draw(_maybe(_RULES, {})))
+
+
+_AMOUNTS: Final = st.fixed_dictionaries(
+    {
+        "cpu": _maybe(st.sampled_from(("50m", "500m", "1", "1500m"))),
+        "memory": _maybe(st.sampled_from(("1Mi", "512Mi", "2Gi"))),
+    }
+).map(_without_none)
+_RESIZES: Final = st.sampled_from(("", "", "Deferred", "Infeasible"))
+
+
+@st.composite
+def _given(draw: st.DrawFn, pod: Object) -> Object:
+    """Draw what the kubelet gave to a running pod, which may have been resized since."""
+
+    def reports(containers: list[Object]) -> list[Object]:
+        found: list[Object] = []
+        for container in containers:
+            report = {"name": container["name"], "image": "i", "imageID": "i"}
+            if draw(st.sampled_from((True, True, False))):
+                report["resources"] = {"requests": draw(_AMOUNTS)}
+            if draw(st.booleans()):
+                report["allocatedResources"] = draw(_AMOUNTS)
+            found.append({**report, "ready": True, "restartCount": 0})
+        return found
+
+    spec, status = pod["spec"], dict[str, Any]()
+    status["containerStatuses"] = reports(spec["containers"])
+    status["initContainerStatuses"] = reports(spec.get("initContainers", []))
+    if draw(st.booleans()):
+        status["resources"] = {"requests": draw(_AMOUNTS)}
+        status["allocatedResources"] = draw(_AMOUNTS)
+    if reason := draw(_RESIZES):
+        pending = {"type": "PodResizePending", "status": "True", "reason": reason}
+        status["conditions"] = [{"type": "PodScheduled", "status": "True"}, pending]
+    return status
+
+
+@st.composite
+def _whole_pods(draw: st.DrawFn, spec: Object) -> None:
+    """Add requests of the pod as a whole, at least those of its containers."""
+    if draw(st.sampled_from((False, False, True))):
+        spec["resources"] = {"requests": {"cpu": "4", "memory": "4Gi"}}
+
+
 _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "node affinity": _node_affinity,
     "node names": _node_names,
@@ -368,6 +440,8 @@ _FIELDS_OF: Final[Mapping[str, Callable[[Object], st.SearchStrategy[None]]]] = {
     "taints": _tolerations,
     "ports": _ports,
     "images": _images,
+    "features": _features,
+    "resized": _whole_pods,
     "pod affinity": _pod_affinity,
     "spread": _spread,
     "volumes": volumes_of_pods,
@@ -405,7 +479,8 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scen
         node = draw(st.integers(0, len(nodes) - 1))
         terminating = draw(st.sampled_from((False, False, False, True)))
         phase = draw(st.sampled_from(("", "", "", "Running", *ENDED)))
-        running.append(Running(pod, f"n{node}", terminating, phase))
+        status = draw(_given(pod)) if "resized" in kinds else {}
+        running.append(Running(pod, f"n{node}", terminating, phase, status=status))
     waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
     others = draw(storage(nodes)) if "volumes" in kinds else ()
     return Scene(nodes, tuple(running), tuple(waiting), others)

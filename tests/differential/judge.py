@@ -222,6 +222,8 @@ class Judge:
         if running.started:
             started = {"startTime": f"2026-01-31T12:00:{running.started:02}Z"}
             pod = self._client.patch(f"{own}/status", {"status": started})
+        if running.status:
+            pod = self._client.patch(f"{own}/status", {"status": running.status})
         if running.is_terminating:
             pod = self._client.delete(own, {"gracePeriodSeconds": 3600})
         return pod

@@ -19,6 +19,7 @@ from gangsched.plugins import (
     DefaultBinder,
     InterPodAffinity,
     NodeAffinity,
+    NodeDeclaredFeatures,
     NodeName,
     NodePorts,
     NodeResources,
@@ -134,6 +135,7 @@ def rank_and(scoring: Any = None, weight: int = 1) -> Profile:
         VolumeZone(),
         PodTopologySpread(),
         InterPodAffinity(),
+        NodeDeclaredFeatures(),
     ]
     # kube-scheduler reports the first filter that refuses a node, so the order matters
     plugins = [

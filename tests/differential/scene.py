@@ -50,6 +50,7 @@ class Running:
         is_terminating: Whether its deletion has begun.
         phase: Its phase; empty to leave it as it is.
         started: The second of a minute at which it started; 0 if its start is unknown.
+        status: What else its status says.
     """
 
     pod: Object
@@ -57,6 +58,7 @@ class Running:
     is_terminating: bool = False
     phase: str = ""
     started: int = 0
+    status: Object = field(factory=dict[str, Any])
 
 
 @frozen

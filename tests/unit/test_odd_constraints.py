@@ -97,8 +97,9 @@ def test_conditions_beside_one_that_compares_with_text_do_not_match_by_themselve
     assert nodes_taken(pod(required(term)).event, LABELLED) == []
 
 
-def test_comparison_with_two_values_is_refused() -> None:
-    term = {"matchExpressions": [{"key": "x", "operator": "Gt", "values": ["1", "2"]}]}
+@pytest.mark.parametrize("values", [["1", "2"], ["a", "b"], []])
+def test_comparison_with_other_than_one_value_is_refused(values: list[str]) -> None:
+    term = {"matchExpressions": [{"key": "x", "operator": "Gt", "values": values}]}
     with pytest.raises(ManifestError, match="one integer"):
         pod(required(term))
 
@@ -136,6 +137,8 @@ REQUESTS = {"resources": {"requests": {"cpu": "2"}}}
         {"spec": {"containers": [{"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": 1}}}]}},
         {"spec": {"containers": [{"resources": {"requests": {"cpu": "2"}, "limits": "x"}}]}},
         {"spec": {"initContainers": [{"name": "i", "restartPolicy": "Tomorrow"}]}},
+        {"spec": {"resources": {"limits": "x"}}},
+        {"status": {"containerStatuses": "x"}},
     ],
     ids=str,
 )

@@ -4,8 +4,8 @@
 change what the gang means.
 
 Rules:
-  R1  an annotation that asks for what the library does is honoured, one that only describes the
-      gang is read as nothing, and any other holds the pod, or the pods of the group;
+  R1  an annotation that asks for what the library does is honoured. One that only describes the
+      gang is read as nothing. Any other holds the pod, or the pods of the group;
   R2  on a group, the annotation of groups is the bundle: see ``podgroups``.
 """
 
