@@ -29,6 +29,7 @@ __all__ = [
     "BACK",
     "BOUND",
     "CLASS",
+    "EVALUATED",
     "GAIN",
     "LOOK",
     "MEMBER",
@@ -40,7 +41,7 @@ __all__ = [
     "VictimBudget",
 ]
 
-UNIT: Final = 10
+UNIT: Final = 25
 """How many operations it is to list a unit, and to sort it among others."""
 
 LOOK: Final = 15
@@ -52,7 +53,7 @@ NODE: Final = 20
 POD: Final = 5
 """How many operations it is to find the unit of a pod."""
 
-BOUND: Final = 5
+BOUND: Final = 10
 """How many operations it is to bound the gain of a unit."""
 
 TAKE: Final = 200
@@ -61,7 +62,7 @@ TAKE: Final = 200
 BACK: Final = 80
 """How many operations it is to put a pod back on its node."""
 
-GAIN: Final = 40
+GAIN: Final = 60
 """How many operations it is to find what a pod frees on its node for one class of pods."""
 
 CLASS: Final = 100
@@ -73,8 +74,12 @@ MEMBER: Final = 50
 MOVED: Final = 30
 """How many operations it is to evaluate a class for a node that has changed since."""
 
-ASK: Final = 100
+ASK: Final = 150
 """How many operations it is to ask the filters about one node."""
+
+
+EVALUATED: Final = 80
+"""How many operations it is to evaluate a class of nodes where no answer of plugins is kept."""
 
 
 @final
