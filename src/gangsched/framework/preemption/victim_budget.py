@@ -5,12 +5,12 @@ try costs more where many units are alike: each of them is looked at, taken off 
 back. So both are counted, in the operations of ``packing.budget``. The constants below say how many
 operations a part of the choice is. They were measured, and rounded up to the dearest case.
 
-To end in time, the search stops taking units by gain when half of its steps are spent: the other
-half is for units in any order, for the placement, and for giving back.
+To end in time, the search stops comparing units when 0.6 of its steps are spent. The rest is for
+units on one node after the other, for the placement, and for giving back.
 
 Rules:
-  R1  whatever a search for victims does is counted, before or after it is done, besides the list of
-      the units itself and the notices about victims, which are in proportion to the pods;
+  R1  whatever a search for victims does is counted, before or after it is done. Not counted are
+      the notices about victims, and the list of the units where it ends the budget;
   R2  a set of victims is tried only while steps are left. While none was counted, one may always be
       tried, as for members that are alike;
   R3  whatever was cut short is remembered, because fewer victims may be enough then, or others.

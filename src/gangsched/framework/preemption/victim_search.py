@@ -103,8 +103,11 @@ _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
 
 _MILD, _BY_NODE, _COMPARING, _TAKING, _PLACING = 0.4, 0.5, 0.6, 0.75, 0.9
-"""The parts of the steps of a search after which it compares no more elastic members, no more of
-them by node, and no more units; and after which it takes no more units by gain."""
+"""The parts of the steps of a search after which it ends something.
+
+It compares no more elastic members, no more of them by node, and no more units. It takes no more
+units by gain, and none on one node after the other.
+"""
 
 _SHARE_OF_ALL_NODES = 0.7
 """The part of the steps for a single pod that may be spent before each node is searched alone."""
