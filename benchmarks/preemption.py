@@ -133,7 +133,8 @@ def prepared(case: Case, sizes: Sizes, seed: int) -> Scheduler:
         cluster.apply(NodeAdded(node))
     for pod in pods:
         cluster.apply(PodAdded(pod))
-    scheduler = presets.gang(cluster, preemption=Preemption())
+    # the whole search is measured; decisions.py has what the default budget makes of it
+    scheduler = presets.gang(cluster, preemption=Preemption(), search_budget=1_000_000)
     scheduler.rebuild(now=0.0)
     topology = Topology(RACK) if case.within_rack else None
     spec = PodGroup(name="big", min_available=sizes.members, topology=topology)

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias, final
 
 from attrs import define, evolve
@@ -132,18 +132,22 @@ def units(
     for info in pods.registry:
         if info.uid in seen or not info.scheduled:
             continue
+        if info.bundle is None:
+            if info.uid not in apart:
+                found += _of_groups(pods, (info,), below)
+            continue
         groups = _together(pods, info)
         seen.update(each.uid for each in groups)
         if apart.isdisjoint(each.uid for each in groups):
             found += _of_groups(pods, groups, below)
     for member in pods.members.values():
-        if member.group is not None or member.state not in ON_NODES:
-            continue
-        pod = member.pod
-        if pod.priority < below:
-            found.append(
-                EvictionUnit(pod.priority, 1, 1, pod.created_at, member.seq, member=member)
-            )
+        if member.group is None and member.state in ON_NODES:
+            pod = member.pod
+            priority = pod.priority
+            if priority < below:
+                found.append(
+                    EvictionUnit(priority, 1, 1, pod.created_at, member.seq, (), False, member)
+                )
     for made in reservations.nominations.values():
         if made.priority < below:
             entity = made.entity
@@ -164,25 +168,36 @@ def _together(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
     return found
 
 
-def _of_groups(pods: Pods, groups: list[PodGroupInfo], below: int) -> Iterator[EvictionUnit]:
-    priority = max(info.priority for info in groups)
-    if any(claimed > priority for info in groups for _minimum, claimed in info.claims.values()):
+def _of_groups(pods: Pods, groups: Sequence[PodGroupInfo], below: int) -> list[EvictionUnit]:
+    first = groups[0]
+    priority, created_at = first.priority, first.created_at
+    if len(groups) > 1:
+        priority = max(info.priority for info in groups)
+        created_at = max(info.created_at for info in groups)
+    claims = [claimed for info in groups for _minimum, claimed in info.claims.values()]
+    if claims and max(claims) > priority:
         # running members may have a higher priority than the group's, which has changed since
         members = (member for info in groups for member in pods.of_group(info))
         priorities = [member.pod.priority for member in members if member.state in ON_NODES]
         priority = max(priority, *priorities)
-    created_at = max(info.created_at for info in groups)
     if priority >= below:
-        return
-    bound = sum(info.scheduled - info.waiting for info in groups)
-    gangs = int(any(info.was_scheduled for info in groups))
+        return []
+    found: list[EvictionUnit] = []
+    pods_bound = started = 0
     for info in groups:
-        more = info.scheduled - info.waiting - (info.min_available or 0)
+        bound = info.scheduled - info.waiting
+        pods_bound += bound
+        started |= info.was_scheduled
+        more = bound - (info.min_available or 0)
         if more > 0 and _is_elastic(info):
-            yield EvictionUnit(
-                priority, 0, more, info.created_at, info.uid, groups=(info,), is_elastic=True
+            found.append(
+                EvictionUnit(
+                    priority, 0, more, info.created_at, info.uid, groups=(info,), is_elastic=True
+                )
             )
-    yield EvictionUnit(priority, gangs, bound, created_at, groups[0].uid, groups=tuple(groups))
+    whole = EvictionUnit(priority, started, pods_bound, created_at, first.uid, groups=tuple(groups))
+    found.append(whole)
+    return found
 
 
 # Elastic members ------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_budget import (
     ASK,
     CLASS,
+    EVALUATED,
     MEMBER,
     MOVED,
     VictimBudget,
@@ -358,10 +359,11 @@ def _count_looks(
     settings: Settings, nodes: Nodes, pod_class: PodClass, budget: VictimBudget
 ) -> None:
     """Count what it takes to evaluate the nodes for a class of pods, which is about to be done."""
-    changed = nodes.classes.count
+    known = nodes.classes.count
     if settings.profile.signed:
-        changed = min(pod_class.judgements.behind(nodes.classes), changed)
-    budget.count(CLASS + MOVED * changed)
+        budget.count(CLASS + MOVED * min(pod_class.judgements.behind(nodes.classes), known))
+    else:
+        budget.count(CLASS + EVALUATED * known)
 
 
 def _depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:

@@ -5,12 +5,12 @@ try costs more where many units are alike: each of them is looked at, taken off 
 back. So both are counted, in the operations of ``packing.budget``. The constants below say how many
 operations a part of the choice is. They were measured, and rounded up to the dearest case.
 
-To end in time, the search stops taking units by gain when half of its steps are spent: the other
-half is for units in any order, for the placement, and for giving back.
+To end in time, the search stops comparing units when 0.6 of its steps are spent. The rest is for
+units on one node after the other, for the placement, and for giving back.
 
 Rules:
-  R1  whatever a search for victims does is counted, before or after it is done, besides the list of
-      the units itself and the notices about victims, which are in proportion to the pods;
+  R1  whatever a search for victims does is counted, before or after it is done. Not counted are
+      the notices about victims, and the list of the units where it ends the budget;
   R2  a set of victims is tried only while steps are left. While none was counted, one may always be
       tried, as for members that are alike;
   R3  whatever was cut short is remembered, because fewer victims may be enough then, or others.
@@ -29,6 +29,7 @@ __all__ = [
     "BACK",
     "BOUND",
     "CLASS",
+    "EVALUATED",
     "GAIN",
     "LOOK",
     "MEMBER",
@@ -40,7 +41,7 @@ __all__ = [
     "VictimBudget",
 ]
 
-UNIT: Final = 10
+UNIT: Final = 25
 """How many operations it is to list a unit, and to sort it among others."""
 
 LOOK: Final = 15
@@ -52,7 +53,7 @@ NODE: Final = 20
 POD: Final = 5
 """How many operations it is to find the unit of a pod."""
 
-BOUND: Final = 5
+BOUND: Final = 10
 """How many operations it is to bound the gain of a unit."""
 
 TAKE: Final = 200
@@ -61,7 +62,7 @@ TAKE: Final = 200
 BACK: Final = 80
 """How many operations it is to put a pod back on its node."""
 
-GAIN: Final = 40
+GAIN: Final = 60
 """How many operations it is to find what a pod frees on its node for one class of pods."""
 
 CLASS: Final = 100
@@ -73,8 +74,12 @@ MEMBER: Final = 50
 MOVED: Final = 30
 """How many operations it is to evaluate a class for a node that has changed since."""
 
-ASK: Final = 100
+ASK: Final = 150
 """How many operations it is to ask the filters about one node."""
+
+
+EVALUATED: Final = 80
+"""How many operations it is to evaluate a class of nodes where no answer of plugins is kept."""
 
 
 @final

@@ -75,6 +75,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.placement.packing.budget import STEP
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.budgets import Budgets, budgets
@@ -105,8 +106,11 @@ _ENOUGH_PLANS = 2
 """The number of plans within different domains that are compared."""
 
 _MILD, _BY_NODE, _COMPARING, _TAKING, _PLACING = 0.4, 0.5, 0.6, 0.75, 0.9
-"""The parts of the steps of a search after which it compares no more elastic members, no more of
-them by node, and no more units; and after which it takes no more units by gain."""
+"""The parts of the steps of a search after which it ends something.
+
+It compares no more elastic members, no more of them by node, and no more units. It takes no more
+units by gain, and none on one node after the other.
+"""
 
 _SHARE_OF_ALL_NODES = 0.7
 """The part of the steps for a single pod that may be spent before each node is searched alone."""
@@ -293,7 +297,8 @@ def find(
                 plan = search.run_sparing(within) if spares else search.run(within)
                 if plan is not None and depends:
                     plan = _with_awaited(view, preemptor, ending, plan)
-                search.undo()
+                if not budget.is_spent or (is_one and not depends):
+                    search.undo()  # otherwise nothing is tried any more
                 if plan is not None:
                     found.append(plan)
                 if len(found) == enough:
@@ -664,21 +669,28 @@ class _Search:
         bounds: dict[int, int] = {}
         budget.count(BOUND * len(left))
         for number, unit in enumerate(left):
-            skip = without_gangs and unit.gangs
-            most = 0 if skip else self._bound(unit, shortfalls, ratios, bounds)
+            if without_gangs and unit.gangs:
+                continue
+            size = 1 if unit.member is not None else unit.size
+            most = bounds.get(size) if unit.nomination is None else None
+            if most is None:
+                most = self._bound(unit, size, shortfalls, ratios, bounds)
             if most:
                 heap.append((-most, unit.pods, -unit.created_at, -unit.seq, number))
         heapq.heapify(heap)
-        gone = set[int]()
+        gone, is_cut = set[int](), False
         while shortfalls and heap and not budget.ends(self._at(_TAKING)):
             most, pods, created, seq, number = heapq.heappop(heap)
             enough = sum(each.count for each in shortfalls)
             if -most > enough:
                 heapq.heappush(heap, (-enough, pods, created, seq, number))
                 continue
-            is_cut = self._is_over_after(_MILD if without_gangs else _COMPARING)
-            if is_cut and number not in known:
-                continue
+            if not is_cut and self._is_over_after(_MILD if without_gangs else _COMPARING):
+                # only units of which the gain was computed may be taken from here on
+                is_cut, heap = True, [each for each in heap if each[-1] in known]
+                heapq.heapify(heap)
+                if number not in known:
+                    continue
             if known.get(number) != len(gone):
                 gain = self._gain((left[number],), shortfalls)
                 known[number] = len(gone)
@@ -712,19 +724,17 @@ class _Search:
     def _bound(
         self,
         unit: EvictionUnit,
+        size: int,
         shortfalls: Sequence[Shortfall],
         ratios: Sequence[int],
         bounds: dict[int, int],
     ) -> int:
-        """Return an upper bound on the gain of a unit; *bounds* has those of each size."""
+        """Return an upper bound on the gain of a unit; *bounds* gets that of its size."""
         if unit.nomination is not None:
             return sum(each.count for each in shortfalls)
-        size = unit.size
-        bound = bounds.get(size)
-        if bound is None:
-            self.preemptor.budget.count(BOUND * len(shortfalls))
-            both = zip(shortfalls, ratios, strict=True)
-            bound = bounds[size] = sum(min(each.count, size * ratio) for each, ratio in both)
+        self.preemptor.budget.count(BOUND * len(shortfalls))
+        both = zip(shortfalls, ratios, strict=True)
+        bound = bounds[size] = sum(min(each.count, size * ratio) for each, ratio in both)
         return bound
 
     def _gain(self, units: Iterable[EvictionUnit], shortfalls: Sequence[Shortfall]) -> int:
@@ -804,6 +814,8 @@ class _Search:
 
     def _spare(self) -> VictimPlan:
         """Put back every unit that can be spared, and return the plan."""
+        if self.preemptor.budget.is_exhausted:
+            self.taken, _none = self._without_others(self.taken, [])
         whole = [each for each in self.taken if each[0].gangs]
         whole.sort(key=self._worth)
         kept = self._victims_of([(unit, held) for unit, held in whole])
@@ -817,7 +829,7 @@ class _Search:
                 # of elastic members the first to arrive is spared first
                 pieces += [(unit, [holder]) for holder in reversed(held)]
         kept_pieces = self._victims_of(pieces)
-        if self.preemptor.budget.is_spent:
+        if self.preemptor.budget.is_exhausted:
             kept, kept_pieces = self._without_others(kept, kept_pieces)
         elif self.preemptor.depends_on_pods and len(kept) + len(kept_pieces) < len(whole + pieces):
             kept, kept_pieces = self._spare_again(kept, kept_pieces, mild)
@@ -851,6 +863,7 @@ class _Search:
         held = [holder for _unit, held in others for holder in held]
         if not held:
             return kept, pieces
+        self.preemptor.budget.count(BACK * len(held))
         self.view.mark_ready(held)
         places = self.preemptor.places(anyway=True)
         if places is None:
@@ -961,13 +974,16 @@ class _Search:
         """
         if not pieces or self.preemptor.budget.ends():
             return pieces
+        budget = self.preemptor.budget
         held = [holder for _unit, holders in pieces for holder in holders]
-        self.preemptor.budget.count(BACK * len(held))
-        self.view.mark_ready(held)
-        if self._fits():
-            return []
-        self.preemptor.budget.count(BACK * len(held))
-        self.view.remove(held)
+        # there are no steps to put all of them back and take them again
+        is_too_much = budget.ends(budget.total - 2 * BACK * len(held) // STEP)
+        if not is_too_much:
+            budget.count(2 * BACK * len(held))
+            self.view.mark_ready(held)
+            if self._fits():
+                return []
+            self.view.remove(held)
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2

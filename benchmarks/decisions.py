@@ -1,0 +1,122 @@
+"""How long is the longest decision, and is it within 100 ms of CPU with the default budget?
+
+One row per case that was found to be dear: the least of some rounds, each with a new scheduler, of
+the one decision in which a pod or gang fails and looks for victims. At most 3,000 nodes and 24,000
+running pods. The garbage collector is off. We would act where a row is above 100 ms on a machine
+without other load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+from time import process_time_ns
+from typing import Final
+
+from attrs import evolve, frozen
+
+from gangsched import (
+    Evict,
+    InMemoryCluster,
+    Node,
+    NodeAdded,
+    NodeName,
+    PodAdded,
+    Preemption,
+    Scheduler,
+    VictimSearchExhausted,
+    presets,
+)
+from gangsched.testing import make_pod
+
+
+@frozen
+class Case:
+    """A full cluster, and what comes.
+
+    Attributes:
+        name: What is special about it.
+        nodes: The number of nodes, with 8 slots each.
+        size: The number of members of each running gang; 1 for regular pods.
+        wanted: The number of members of the gang that comes; 1 for a regular pod.
+        slots: How many slots one of them needs.
+        unlike: How many kinds its members are of, and whether nodes are unlike if more than 1.
+        ranked: Whether a plugin ranks all nodes together.
+    """
+
+    name: str
+    nodes: int
+    size: int
+    wanted: int
+    slots: int = 8
+    unlike: int = 1
+    ranked: bool = False
+
+
+CASES: Final = (
+    Case("a gang of whole nodes among gangs of 40", 3_000, 40, 24),
+    Case("a gang of whole nodes among gangs of 2", 3_000, 2, 24),
+    Case("a gang of 24 kinds among gangs of 2", 3_000, 2, 24, unlike=24),
+    Case("a gang that no eviction helps", 3_000, 40, 64, slots=9),
+    Case("a gang of 200 kinds among single pods", 500, 1, 200, slots=2, unlike=200),
+    Case("a pod among single pods", 3_000, 1, 1),
+    Case("a pod on unlike nodes", 3_000, 1, 1, unlike=2),
+    Case("a pod, with a plugin that ranks nodes", 1_000, 1, 1, ranked=True),
+)
+
+
+def prepared(case: Case, share: float) -> Scheduler:
+    """Return a scheduler to which the pod or gang has come."""
+    draw, cluster = random.Random(0), InMemoryCluster()
+    slots: list[NodeName] = []
+    for n in range(max(int(case.nodes * share), 20)):
+        milli = 8_000 + (n if case.unlike > 1 else 0)
+        node = Node(name=NodeName(f"n{n}"), allocatable={"cpu": f"{milli}m", "pods": 110})
+        cluster.apply(NodeAdded(node))
+        slots += [node.name] * 8
+    draw.shuffle(slots)
+    for g in range(len(slots) // case.size):
+        priority = draw.randrange(5)
+        for m in range(case.size):
+            group = f"g{g}" if case.size > 1 else None
+            least = case.size if group else None
+            pod = make_pod(f"g{g}-{m}", group=group, min_available=least, cpu=1, priority=priority)
+            cluster.apply(PodAdded(evolve(pod, node_name=slots.pop(), created_at=float(g))))
+    for m in range(case.wanted):
+        group = "big" if case.wanted > 1 else None
+        cpu = f"{case.slots * 1000 - m % case.unlike}m"
+        least = case.wanted if group else None
+        pod = make_pod(f"big-{m}", group=group, min_available=least, cpu=cpu, priority=10)
+        cluster.apply(PodAdded(pod))
+    make = presets.kube_default if case.ranked else presets.gang
+    scheduler = make(cluster, preemption=Preemption())
+    scheduler.rebuild(now=0.0)
+    return scheduler
+
+
+def main() -> None:
+    """Print a row for each case."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each case is measured")
+    asked = parser.parse_args()
+    print(f"{'case':<44}{'ms':>8}{'evicted':>9}{'cut short':>11}")
+    for case in CASES:
+        times: list[float] = []
+        evicted, is_cut = 0, False
+        for _ in range(asked.rounds):
+            scheduler = prepared(case, 0.02 if asked.quick else 1.0)
+            gc.collect()
+            gc.disable()
+            begun = process_time_ns()
+            effects = scheduler.schedule_one(now=1.0) or ()
+            times.append((process_time_ns() - begun) / 1e6)
+            gc.enable()
+            evicted = sum(isinstance(effect, Evict) for effect in effects)
+            is_cut = any(isinstance(effect, VictimSearchExhausted) for effect in effects)
+        print(f"{case.name:<44}{min(times):>8.1f}{evicted:>9}{is_cut!s:>11}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
