@@ -415,9 +415,15 @@ class Terminating:
 @final
 @frozen
 class Finished:
-    """It has finished."""
+    """It has finished: the pod, or every member of the group that is left.
+
+    Attributes:
+        phase: How the pod ended. Of a group ``FAILED`` if any member failed.
+        members: The number of members that have finished; 1 for a pod.
+    """
 
     phase: PodPhase
+    members: int = 1
 
     def __str__(self) -> str:
         return f"finished: {self.phase.value}"

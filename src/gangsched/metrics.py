@@ -6,7 +6,9 @@ Rules:
       thread wait for the current call, and a call wait for a scrape;
   R3  no label contains a pod or a group, so that the number of time series is bounded. Metrics of
       ``gangsched run`` may name a few gangs, see ``gangsched_pending_demand_by_group``;
-  R4  prometheus-client is imported only when ``Metrics`` is created.
+  R4  prometheus-client is imported only when ``Metrics`` is created;
+  R5  every series is there with 0 before anything happens. ``rate`` of Prometheus does not see the
+      increment that makes a series.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ T = TypeVar("T")
 _ATTEMPT_SECONDS = tuple(0.0001 * 2**n for n in range(18))
 _WAIT_SECONDS = tuple(0.001 * 2**n for n in range(20))
 _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated")
+_RESULTS: Final[tuple[str, ...]] = ("scheduled", "waiting", "unschedulable", "error")
+_ENDS: Final[tuple[str, ...]] = ("Success", "Unschedulable")
 _STATES: Final[tuple[str, ...]] = (
     *("incomplete", "over_quota", "pending", "waiting", "started", "partly_running"),
 )
@@ -143,7 +147,20 @@ class Metrics:
         self._restarted = client.Counter(
             "gangsched_group_restarts_total", "Number of restarts of gangs.", **plain
         )
+        self._begin()
         registry.register(self)
+
+    def _begin(self) -> None:
+        """Let every series begin with 0, as R5 says."""
+        for metric in (
+            *(self._started, self._rejected, self._start_seconds, self._backoff_seconds),
+            *(self._evicted, self._fallen, self._restarted),
+        ):
+            metric.labels(self._profile)
+        for result in _RESULTS:
+            self._of(result)
+        for result in _ENDS:
+            self._wait_seconds.labels(self._profile, result)
 
     def watch(
         self,
@@ -190,13 +207,7 @@ class Metrics:
             result: ``scheduled``, ``waiting``, ``unschedulable`` or ``error``.
             seconds: The duration of the attempt.
         """
-        found = self._of_result.get(result)
-        if found is None:  # looked up once: labels() costs more than what it returns
-            found = self._of_result[result] = (
-                self._attempts.labels(self._profile, result),
-                self._attempt_seconds.labels(self._profile, result),
-            )
-        attempts, attempt_seconds = found
+        attempts, attempt_seconds = self._of(result)
         attempts.inc()
         attempt_seconds.observe(seconds)
 
@@ -229,6 +240,16 @@ class Metrics:
         yield age
 
     # Inside ---------------------------------------------------------------------------------
+
+    def _of(self, result: str) -> tuple[Any, Any]:
+        """Return the counter and the histogram of the attempts with a result."""
+        found = self._of_result.get(result)
+        if found is None:  # looked up once: labels() costs more than what it returns
+            found = self._of_result[result] = (
+                self._attempts.labels(self._profile, result),
+                self._attempt_seconds.labels(self._profile, result),
+            )
+        return found
 
     def _depths(self) -> tuple[dict[str, int], dict[str, int], float]:
         """Return pods by queue, groups by state, and the age of the oldest gang that is tried."""

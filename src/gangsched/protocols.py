@@ -61,6 +61,7 @@ __all__ = [
     "PodSignature",
     "PodsAffected",
     "PodsRead",
+    "PodsSelected",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -691,6 +692,24 @@ class PodsAffected(Protocol):
         ...
 
 
+class PodsSelected(Protocol):
+    """Optional for a plugin with ``reads_pods``: which other pods its answers depend on.
+
+    Members of a gang with equal ``pod_signature`` are interchangeable, unless one of these matchers
+    selects some of them and not the others. Without this method, ``pod_signature`` must cover what
+    the plugin reads of a pod that is on a node already. Terms of ``pods_affected`` need not be
+    repeated here.
+    """
+
+    def pods_selected(self, pod: Pod) -> Iterable[PodMatcher]:
+        """Return the pods on nodes that the answers for *pod* depend on, by labels.
+
+        Empty for a pod for which ``reads_pods`` returns False. Pure. Pods with equal
+        ``pod_signature`` get equal answers.
+        """
+        ...
+
+
 class ChoosesVolumes(Protocol):
     """Optional for a plugin with ``reserve``: the volumes that a bind writes."""
 
@@ -839,7 +858,8 @@ class PreFilterExtensions(Protocol):
 
     ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
     planned, these methods are called for each sibling that is placed or taken back. Meanwhile,
-    members with equal signatures share the cycle of the first of them.
+    members with equal signatures share the cycle of the first of them. So *added* may be *pod*
+    itself, which stands for a like member from then on.
 
     If a decision is tried without some victims, ``pre_filter`` is called again on the nodes without
     them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.

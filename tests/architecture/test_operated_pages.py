@@ -46,7 +46,7 @@ class Exported:
         measures = Measures(Settings())
         watched = measures.watch(Scheduler(InMemoryCluster(), coscheduling_profile()))
         measures.request("GET", 200)
-        measures.verb("filter", 200)
+        measures.serves_verbs()
         measures.held(lambda: 0.0)
         measures.demand([Demand(Node(name="n", allocatable={}), ((GroupKey("a/b"), 1),))])
         lines = measures.pages(list)["/metrics"]().body.decode().splitlines()

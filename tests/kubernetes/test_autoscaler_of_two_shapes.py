@@ -128,6 +128,9 @@ async def test_nodes_of_two_shapes_are_added_until_all_members_run(scaled: Scale
         await eventually(scaled.is_reported)
         assert scaled.phases() == {"Pending": size}
         assert scaled.nodes == dict.fromkeys(SHAPES, 1)
+        # a figure of before the last gang was tried asks for fewer nodes
+        missing = {shape: count - scaled.nodes[shape] for shape, count in NEEDED.items()}
+        await eventually(lambda: demand(port) == missing)
         while await asyncio.to_thread(scaled.phases) != {"Running": size}:
             asked = await asyncio.to_thread(demand, port)
             for shape, count in asked.items():

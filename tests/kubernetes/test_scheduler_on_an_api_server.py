@@ -192,7 +192,7 @@ async def test_gangs_are_bound_after_the_api_server_was_killed(cluster: Cluster)
         await asyncio.to_thread(cluster.plane.start_apiserver)
         cluster.plane.admin.close()
         cluster.add_gang("after", 3)
-        await eventually(lambda: cluster.all_bound(5), 25.0)
+        await eventually(lambda: cluster.all_bound(5))
 
 
 @on_a_loop

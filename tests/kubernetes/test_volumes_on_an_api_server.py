@@ -115,7 +115,7 @@ async def test_gang_is_bound_when_its_claims_are_provisioned(
         await asyncio.sleep(0.5)
         assert not any(cluster.placed().values())
         await asyncio.to_thread(storage.provision, "c1")
-        await eventually(lambda: cluster.all_bound(3), 25.0)
+        await eventually(lambda: cluster.all_bound(3))
     assert cluster.placed()["g-0"] == cluster.selected_node("c0")
     assert cluster.placed()["g-1"] == cluster.selected_node("c1")
 
@@ -136,7 +136,7 @@ async def test_volumes_that_exist_are_bound_before_the_gang(
     cluster.add_group("g", 2)
     await eventually(lambda: all(storage.get(n)["status"]["phase"] == "Available" for n in names))
     async with scheduling(cluster):
-        await eventually(lambda: cluster.all_bound(2), 25.0)
+        await eventually(lambda: cluster.all_bound(2))
     assert set(cluster.placed().values()) == set(cluster.nodes)
     for name in names:
         volume = storage.get(name)
@@ -156,7 +156,7 @@ async def test_pod_goes_where_its_bound_volume_is(cluster: Cluster, storage: Sto
     cluster.add_claim("c", storageClassName=class_name)
     cluster.add_pod("p", **uses("c"))
     async with scheduling(cluster):
-        await eventually(lambda: cluster.all_bound(1), 25.0)
+        await eventually(lambda: cluster.all_bound(1))
     assert cluster.placed() == {"p": cluster.nodes[2]}
 
 
@@ -177,7 +177,7 @@ async def test_no_member_is_bound_when_a_claim_is_not_bound_in_time(
         await asyncio.sleep(2.0)
         assert not any(cluster.placed().values())
         await asyncio.to_thread(storage.provision, "c1")
-        await eventually(lambda: cluster.all_bound(2), 25.0)
+        await eventually(lambda: cluster.all_bound(2))
     assert not any(method == "DELETE" for method, _path in api.requests)
 
 
@@ -196,7 +196,7 @@ async def test_gang_is_bound_by_the_next_replica_when_the_first_stops_in_between
     node = cluster.selected_node("c0")
     async with scheduling(cluster):
         await asyncio.to_thread(storage.provision, "c0")
-        await eventually(lambda: cluster.all_bound(2), 25.0)
+        await eventually(lambda: cluster.all_bound(2))
     assert cluster.placed()["g-0"] == node
 
 
@@ -218,7 +218,7 @@ async def test_choice_is_written_once_when_requests_fail(
         api.fault = fault
         await eventually(lambda: cluster.selected_node("c0"))
         await asyncio.to_thread(storage.provision, "c0")
-        await eventually(lambda: cluster.all_bound(1), 25.0)
+        await eventually(lambda: cluster.all_bound(1))
     assert not faults
 
 

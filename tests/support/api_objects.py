@@ -261,13 +261,26 @@ _METADATA: dict[str, st.SearchStrategy[Any]] = {
     "resourceVersion": st.sampled_from(["1", "2"]),
     "generation": st.sampled_from([0, 3]),
 }
+_GIVEN: dict[str, st.SearchStrategy[Any]] = {
+    "resources": st.fixed_dictionaries({}, optional={"requests": _AMOUNTS}) | _ODD,
+    "allocatedResources": _AMOUNTS | _ODD,
+}
+_CONTAINER_STATUSES = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from(["c", "d", ""])}, optional=_GIVEN), max_size=2
+)
 _STATUS: dict[str, st.SearchStrategy[Any]] = {
+    **_GIVEN,
+    "containerStatuses": _CONTAINER_STATUSES | st.none(),
+    "initContainerStatuses": _CONTAINER_STATUSES | st.none(),
     "phase": st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Lost", "", None]),
     "nominatedNodeName": st.sampled_from(["n1", "", None]),
     "conditions": st.lists(
         st.fixed_dictionaries(
-            {"type": st.sampled_from(["PodScheduled", "Ready"])},
-            optional={"status": st.just("False"), "reason": st.just("Unschedulable")},
+            {"type": st.sampled_from(["PodScheduled", "Ready", "PodResizePending"])},
+            optional={
+                "status": st.just("False"),
+                "reason": st.sampled_from(["Unschedulable", "Infeasible", "Deferred"]),
+            },
         ),
         max_size=2,
     )
@@ -326,7 +339,18 @@ def drawn_nodes(draw: st.DrawFn) -> list[Document]:
             )
         )
         document["status"] = draw(
-            st.fixed_dictionaries({}, optional={"allocatable": _AMOUNTS, "capacity": _AMOUNTS})
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "allocatable": _AMOUNTS,
+                    "capacity": _AMOUNTS,
+                    "declaredFeatures": st.lists(st.sampled_from(["a", "b"]), max_size=2) | _ODD,
+                    "images": st.lists(
+                        st.sampled_from([{"names": ["x:1"], "sizeBytes": 9}, {}, {"names": 1}]),
+                        max_size=2,
+                    ),
+                },
+            )
         )
         nodes.append(document)
     return nodes

@@ -6,6 +6,7 @@ from operator import itemgetter
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._like_members import KIND, NUMBER, POD
 from gangsched._core._registry import PodGroupInfo
 from gangsched.model import GroupKey, Pod, PodUID
 
@@ -53,6 +54,6 @@ def names(entities: tuple[QueuedEntity, ...]) -> list[str]:
 def ready_uids(entity: QueuedEntity) -> tuple[PodUID, ...]:
     """Return the untried members of an entity, in order, without changing it."""
     if isinstance(entity, QueuedGroup):
-        records = sorted((each for each in entity._pending.values() if each[3]), key=itemgetter(0))
-        return tuple(record[1].uid for record in records)
+        ready = (each for each in entity._pending.values() if each[KIND].is_ready(each))
+        return tuple(record[POD].uid for record in sorted(ready, key=itemgetter(NUMBER)))
     return () if entity.next_member is None else (entity.next_member.uid,)

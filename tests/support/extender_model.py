@@ -1,12 +1,17 @@
 """kube-scheduler as the extender meets it, without I/O: it forgets, repeats, leaves and comes late.
 
+It has a view of capacity of its own: pods whose bind it waits for, and pods that it has seen on
+nodes. It learns of a bind that it did not wait for when time passes. By this view it places pods
+without a group.
+
 The scheduler and the answers are the real ones, on one cluster state. What is modelled is the queue
 of kube-scheduler: a pod that was refused sleeps until it is nominated. No other event wakes it, so
 a decision that nominates too few members is found.
 
 Rules:
-  R1  a release is checked when it happens: each of its members is waiting to be bound at that
-      instant, and with those on nodes already they are a quorum;
+  R1  a release is checked when it happens: each of its members waits to be bound at that instant,
+      or was given up less than the timeout ago, after it had come for the same decision. With those
+      on nodes already they are a quorum;
   R2  a bind that was withdrawn is never performed.
 """
 
@@ -14,6 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from attrs import evolve
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.events import (
@@ -69,6 +76,8 @@ class KubeScheduler:
         self.released = 0
         self._nominated: Final[dict[PodUID, NodeName]] = {}
         self._under_way: Final[set[Bind]] = set()
+        self._given_up: Final[dict[PodUID, tuple[NodeName, float]]] = {}
+        self._unseen: Final[set[PodUID]] = set()
         self._fails: set[PodUID] = set()
         self._paused: Final[set[NodeName]] = set()
         self._scheduler: Final = make_scheduler(Settings(), self.cluster)
@@ -127,6 +136,7 @@ class KubeScheduler:
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
+        self._unseen.clear()
         self._perform(self.extender.advance(self.now))
         self._take(self._scheduler.advance(now=self.now))
         self._decide()
@@ -172,8 +182,24 @@ class KubeScheduler:
     def leave(self, uid: PodUID) -> None:
         """Give up waiting for a bind, and try the pod again."""
         if uid in self.held:
-            self.extender.plans.leave(uid)
+            self._given_up[uid] = self.held[uid], self.now
+            self.extender.plans.leave(uid, self.now)
             self._error(uid)
+
+    def place_ordinary(self, name: str) -> None:
+        """Place a pod without a group, wherever it fits as far as kube-scheduler knows."""
+        pod = Pod(name=name, uid=PodUID(name), requests={"cpu": 1})
+        if self.cluster.pod(pod.uid) is not None:
+            return
+        names = [node.name for node in self.cluster.nodes() if self._seems_free(node)]
+        found = self.extender.filter(Asked(pod), names, self.now).names
+        if found:
+            self.tell(PodAdded(evolve(pod, node_name=NodeName(found[0]))))
+
+    def _seems_free(self, node: Node) -> bool:
+        taken = {pod.uid for pod in self.cluster.pods_on(node.name)} - self._unseen
+        taken |= {uid for uid, name in self.held.items() if name == node.name}
+        return 1000 * len(taken) < node.allocatable.amount("cpu")
 
     def settle(self, rounds: int = 30) -> None:
         """Do everything that is to be done, without faults, and let time pass."""
@@ -244,7 +270,9 @@ class KubeScheduler:
         for bind in binds:
             pod = self.cluster.pod(bind.uid)
             assert pod is not None
-            assert self.held.get(bind.uid) == bind.node, f"{bind.uid} has not arrived"
+            given_up, at = self._given_up.get(bind.uid, (None, 0.0))
+            has_come = given_up == bind.node and self.now - at < TIMEOUT
+            assert has_come or self.held.get(bind.uid) == bind.node, f"{bind.uid} is not here"
             assert bind in self._under_way, f"{bind} was withdrawn"
             groups[pod.pod_group or ""] = groups.get(pod.pod_group or "", 0) + 1
         for name, count in groups.items():
@@ -253,10 +281,11 @@ class KubeScheduler:
             assert group.min_available is not None
             assert self.on_nodes(name) + count >= group.min_available, f"{name} would be partial"
         for bind in binds:
-            del self.held[bind.uid]
+            if self.held.pop(bind.uid, None) is None:
+                self._unseen.add(bind.uid)
             is_bound = bind.uid not in self._fails
             self._fails.discard(bind.uid)
-            self.extender.ended(bind, is_bound=is_bound)
+            self.extender.ended(bind, self.now, is_bound=is_bound)
             if is_bound:
                 self._under_way.discard(bind)
                 event = Bound(bind.uid, bind.node, bind.attempt)
@@ -268,6 +297,7 @@ class KubeScheduler:
 
     def _failed(self, bind: Bind, reason: str) -> None:
         self._under_way.discard(bind)
+        self._given_up.pop(bind.uid, None)
         report = BindFailed(bind.uid, bind.attempt, reason)
         self._take(self._scheduler.handle(report, now=self.now))
 

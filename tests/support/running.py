@@ -21,13 +21,13 @@ ALONE = Settings(leader_election=LeaderElection(leader_elect=False))
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test on an event loop of its own, for at most 30 s."""
-    return _on_a_loop(test, 30.0)
+    """Run a test on an event loop of its own, for at most 90 s."""
+    return _on_a_loop(test, 90.0)
 
 
 def on_a_patient_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test that starts many programs on an event loop of its own, for at most 120 s."""
-    return _on_a_loop(test, 120.0)
+    """Run a test that starts many programs on an event loop of its own, for at most 300 s."""
+    return _on_a_loop(test, 300.0)
 
 
 def _on_a_loop(test: Callable[P, Coroutine[Any, Any, None]], seconds: float) -> Callable[P, None]:
@@ -38,7 +38,7 @@ def _on_a_loop(test: Callable[P, Coroutine[Any, Any, None]], seconds: float) -> 
     return run_it
 
 
-async def until(true: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(true: Callable[[], object], seconds: float = 30.0) -> None:
     """Wait until something is true."""
     async with asyncio.timeout(seconds):
         while not true():
@@ -56,5 +56,5 @@ async def running(
         yield stop
     finally:
         stop.set()
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(30.0):
             await task

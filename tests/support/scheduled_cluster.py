@@ -153,7 +153,7 @@ async def scheduling(
         await api.aclose()
 
 
-async def eventually(true: Callable[[], object], seconds: float = 15.0) -> None:
+async def eventually(true: Callable[[], object], seconds: float = 45.0) -> None:
     """Wait until something is true that asks the API server, off the loop."""
     async with asyncio.timeout(seconds):
         while not await asyncio.to_thread(true):

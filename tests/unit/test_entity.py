@@ -198,11 +198,20 @@ def test_changes_of_an_entity_reset_its_prospect(
 
 
 def come_in_another_order(entity: QueuedGroup) -> None:
-    entity._pending = dict(reversed(entity._pending.items()))
+    entity._kinds[None][0]._line.reverse()
 
 
-def come_later_than_the_latest(entity: QueuedGroup) -> None:
-    entity._latest = 1
+def miscount_members(entity: QueuedGroup) -> None:
+    entity._kinds[None][0].pending = 3
+
+
+def pass_a_member_over(entity: QueuedGroup) -> None:
+    entity._kinds[None][0]._cursor = 1
+
+
+def forget_who_was_tried(entity: QueuedGroup) -> None:
+    entity.mark_tried(PodUID("e1-1"))
+    entity._kinds[None][0]._tried.clear()
 
 
 def miscount(entity: QueuedGroup) -> None:
@@ -214,29 +223,53 @@ def lose_a_member(entity: QueuedGroup) -> None:
 
 
 def lose_a_turn(entity: QueuedGroup) -> None:
-    assert entity._ready is not None
-    entity._ready.pop()
+    assert entity._heap is not None
+    entity._heap.pop(0)
 
 
 def forget_a_role(entity: QueuedGroup) -> None:
-    assert entity._ready_by_role is not None
-    entity._ready_by_role["ps"].clear()
+    assert entity._heaps_by_role is not None
+    del entity._heaps_by_role["ps"]
+
+
+def forget_the_members_of_a_role(entity: QueuedGroup) -> None:
+    assert entity._heaps_by_role is not None
+    entity._heaps_by_role["ps"].clear()
 
 
 def miscount_a_role(entity: QueuedGroup) -> None:
     entity._info.untried_by_role["ps"] = 2
 
 
+def file_a_member_elsewhere(entity: QueuedGroup) -> None:
+    entity._kinds["another"] = [entity._kinds[None].pop()]
+
+
+def note_a_stranger(entity: QueuedGroup) -> None:
+    entity._kinds[None][0].untold[PodUID("s")] = [0, pod(0), None, 0]
+
+
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        (come_in_another_order, "members [2, 1, 0] are out of order, the latest is 2"),
-        (come_later_than_the_latest, "members [0, 1, 2] are out of order, the latest is 1"),
-        (miscount, "ns/e1: 1 untried, 3 ready"),
-        (lose_a_member, "ready members: kept are [0, 1, 2], ready are [0, 1]"),
-        (lose_a_turn, "ready members: kept are [0, 1], ready are [0, 1, 2]"),
-        (forget_a_role, "ready members of ps: kept are [], ready are [2]"),
-        (miscount_a_role, "ns/e1: {'ps': 2} untried, {'ps': 1} ready"),
+        (come_in_another_order, "members of role None: [1, 0] are out of order"),
+        (
+            miscount_members,
+            "members of role None: counted 3 pending and 2 ready, there are 2 and 2",
+        ),
+        (pass_a_member_over, "members of role None: a member is passed over that is not tried"),
+        (
+            forget_who_was_tried,
+            "members of role None: a member that was tried would not be tried again",
+        ),
+        (miscount, "ns/e1: 1 untried, 3 ready; by role {'ps': 1} and {'ps': 1}"),
+        (lose_a_member, "ns/e1: 2 members pending, 3 filed"),
+        (lose_a_turn, "ns/e1: no entry leads to member 0"),
+        (forget_a_role, "ns/e1: a role with ready members has no heap"),
+        (forget_the_members_of_a_role, "ns/e1: no entry leads to member 2"),
+        (miscount_a_role, "ns/e1: 3 untried, 3 ready; by role {'ps': 2} and {'ps': 1}"),
+        (file_a_member_elsewhere, "ns/e1: members are filed where they do not belong"),
+        (note_a_stranger, "members of role None: ['s'] are not all pending"),
     ],
 )
 def test_check_reports_members_out_of_order(
@@ -313,66 +346,77 @@ def test_discarded_members_leave_no_ready_records(role: str | None) -> None:
         if number >= 10:
             entity.discard(PodUID(f"{number - 3}"))
         entity._check()
-    assert len(entity._ready or ()) < 100
-    assert sum(map(len, (entity._ready_by_role or {}).values())) < 100
+    assert sum(len(kind._line) for like in entity._kinds.values() for kind in like) < 100
+    assert len(entity._heap or ()) < 100
+    assert sum(map(len, (entity._heaps_by_role or {}).values())) < 100
 
 
-def test_member_put_back_first_keeps_the_deque() -> None:
-    """As after a rejected permit. Rebuilding the deque for each member would cost too much."""
+@pytest.mark.parametrize("put_back", [0, 2, 4])
+def test_member_put_back_takes_its_former_place(put_back: int) -> None:
+    """As after a rejected permit. Sorting the members for each of them would cost too much."""
     entity = a_group(1, members=5)
-    first = entity.pod
-    turns = entity._ready
+    (kind,), member = entity._kinds[None], entity.pending[put_back]
+    assert entity.next_member is not None
     for _again in range(3):
-        entity.discard(first.uid)
-        entity.add(first, 0)
-        assert entity.next_member is first
-        entity.mark_tried(first.uid)
-        entity.mark_ready(first.uid)
+        entity.discard(member.uid)
         entity._check()
-    assert entity._ready is turns
+        entity.add(member, put_back)
+        assert kind.is_in_order
+        assert ready_uids(entity) == tuple(f"e1-{number}" for number in range(5))
+        entity.mark_tried(member.uid)
+        entity.mark_ready(member.uid)
+        entity._check()
+    turns = []
+    while (following := entity.next_member) is not None:
+        turns.append(following.uid)
+        entity.mark_tried(following.uid)
+    assert turns == [f"e1-{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize("members", [40, 200])
-def test_new_last_member_is_appended_to_the_deque(members: int) -> None:
+def test_like_members_that_arrive_share_an_entry(members: int) -> None:
     entity = a_group(1, members=members)
     assert entity.next_member is not None
-    turns = entity._ready
     for number in range(members, members + 3):
         entity.add(Pod(name="late", uid=PodUID(f"late-{number}")), number)
         entity._check()
-    assert entity._ready is turns
+    assert len(entity._heap or ()) == 1
 
 
-def test_last_member_put_back_keeps_the_deque() -> None:
-    entity = a_group(1, members=5)
-    assert entity.next_member is not None
-    turns, last = entity._ready, entity.pending[-1].uid
-    entity.mark_tried(last)
-    entity.mark_ready(last)
-    entity._check()
-    assert entity._ready is turns
-
-
-def test_next_of_keeps_its_deques_when_members_come_and_go() -> None:
+def test_next_of_keeps_its_heaps_when_members_come_and_go() -> None:
     entity = a_group(1, members=0)
     for number in range(3):
         entity.add(pod(number), number, "ps")
     assert entity.next_of(["ps"]) == pod(0)
-    turns = entity._ready_by_role
+    turns = entity._heaps_by_role
     entity.mark_tried(UIDS[0])
     entity.add(pod(3), 3, "worker")
     assert (entity.next_of(["ps"]), entity.next_of(["worker"])) == (pod(1), pod(3))
-    assert entity._ready_by_role is turns
+    assert entity._heaps_by_role is turns
 
 
-def test_deque_is_dropped_when_stale_records_outnumber_members() -> None:
+def test_heap_is_dropped_when_most_of_its_entries_are_superfluous() -> None:
+    entity = a_group(1, members=2)
+    entity.add(pod(0), 2, "ps")
+    assert (entity.next_member, entity.next_of(["ps"])) == (entity.pending[0], pod(0))
+    for _again in range(1_000):
+        for one in entity.pending:
+            entity.mark_tried(one.uid)
+            entity.mark_ready(one.uid)
+        entity._check()
+        assert len(entity._heap or ()) <= 70
+        assert sum(map(len, (entity._heaps_by_role or {}).values())) <= 70
+
+
+def test_records_that_are_gone_are_dropped_when_they_outnumber_members() -> None:
     entity = a_group(1, members=100)
     assert entity.next_member is not None
+    (kind,) = entity._kinds[None]
     for number in range(100, 1_000):
         late = Pod(name="p", uid=PodUID(f"{number}"))
         entity.add(late, number)
         assert entity.next_member is not None
-        assert len(entity._ready or ()) <= 2 * len(entity) + 65
+        assert len(kind._line) <= 2 * len(entity) + 65
         entity.discard(late.uid)
 
 
@@ -387,7 +431,8 @@ def test_group_keeps_no_discarded_member() -> None:
     assert entity.next_member is not None
     for uid in [pod.uid for pod in entity.pending]:
         entity.discard(uid)
-    assert (entity._ready, entity._ready_by_role, entity.pending) == (None, None, [])
+    assert (entity._heap, entity._heaps_by_role, entity.pending) == (None, None, [])
+    assert not entity._kinds
     assert entity.next_member is None
 
 
@@ -408,7 +453,8 @@ def test_member_of_a_role_is_inserted_by_its_number() -> None:
 
 def test_loaded_group_keeps_tried_members() -> None:
     entity = a_group(1, members=0)
-    entity.load([(pod(0), 0, "ps", False), (pod(1), 1, None, True), (pod(2), 2, "ps", True)])
+    rows = [(pod(0), 0, "ps", False), (pod(1), 1, None, True), (pod(2), 2, "ps", True)]
+    entity.load([(*row, "alike") for row in rows])
     entity._check()
     assert ready_uids(entity) == (UIDS[1], UIDS[2])
     assert entity.records() == ((UIDS[0], False), (UIDS[1], True), (UIDS[2], True))

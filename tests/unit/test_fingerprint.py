@@ -126,7 +126,8 @@ def changes_of_a_heap(heap: PriorityHeap[Any]) -> Iterator[Undo]:
 
 
 def changes_of_an_object(thing: Any) -> Iterator[Undo]:
-    for name, before in remembered(thing).items():
+    given = attributes(thing)
+    for name, before in [(name, given[name]) for name in remembered(thing)]:
         is_number = isinstance(before, int | float) and abs(before) != float("inf")
         for value in ["another value", *([before + 1] if is_number else [])]:
             object.__setattr__(thing, name, value)

@@ -159,6 +159,7 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "ignores": lambda value: type(value) is bool,
     "volume_choices": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "pods_affected": lambda value: type(value) in (tuple, list, dict, set) and not value,
+    "pods_selected": lambda value: type(value) in (tuple, list, dict, set) and not value,
     "topology_keys": lambda value: value is None or are_names(value),
     "node_group": is_hashable,
     "hindered_within": lambda value: value is None or are_names(value),

@@ -87,7 +87,7 @@ def test_attempts_are_counted_and_timed_by_result() -> None:
         assert value(registry, name, result="waiting") == 2
         assert value(registry, name, result="scheduled") == 1
         assert value(registry, name, result="unschedulable") == 1
-        assert value(registry, name, result="error") is None
+        assert value(registry, name, result="error") == 0
 
 
 def test_attempt_with_plugin_error_has_result_error() -> None:

@@ -7,7 +7,6 @@ from attrs import evolve
 
 from gangsched import GroupKey, NodeName, Pod, PodUID
 from gangsched.errors import ProfileError
-from gangsched.framework.backfill import reservation
 from gangsched.framework.config import signing
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import notices
@@ -16,17 +15,6 @@ from gangsched.framework.queueing import bundles, requeue
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler
 from support.fingerprint import fingerprint
-
-
-def test_without_a_reservation_none_expires_and_a_cycle_uses_what_is_free() -> None:
-    _cluster, scheduler = busy_scheduler()
-    state, before = scheduler._state, fingerprint(scheduler)
-    reservation.look(state, now=NOW)
-    reservation.expire(state, now=NOW)
-    entity = next(iter(state.queue.active))
-    with reservation.turn(state, entity, now=NOW):
-        assert fingerprint(scheduler) == before
-    assert fingerprint(scheduler) == before
 
 
 def test_pods_that_change_requeue_no_entity_where_no_plugin_reads_them() -> None:

@@ -102,6 +102,18 @@ def running_scheduler() -> Scheduler:
     return scheduler
 
 
+def labelled_scheduler() -> Scheduler:
+    """Return a scheduler that has placed a group within one value of a label."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster)
+    node = Node(name=NodeName("n"), allocatable={"cpu": 2}, labels={"rack": "r"})
+    spec = PodGroup(name="g", min_available=1, topology=Topology("rack"))
+    for event in (NodeAdded(node), PodGroupAdded(spec), PodAdded(make_pod("p", group="g", cpu=1))):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    assert scheduler.schedule_one(now=0.0)
+    return scheduler
+
+
 def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> None:
     """A change that adds an attribute states here what becomes of it: see ``HELD``."""
     _cluster, scheduler = busy_scheduler()
@@ -109,6 +121,7 @@ def test_snapshot_knows_every_attribute_of_all_that_a_scheduler_remembers() -> N
     everything += everything_in(reserving_scheduler())
     everything += everything_in(bundled_scheduler())
     everything += everything_in(running_scheduler())
+    everything += everything_in(labelled_scheduler())
     seen = {type(each): each for each in everything}
     assert HELD.keys() - {CycleState} <= seen.keys()
     for kind, each in seen.items():

@@ -110,25 +110,30 @@ class QueuedEntity:
 
     # Members --------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
+    def add(
+        self, pod: Pod, seq: int, role: str | None = None, alike: Hashable | None = None
+    ) -> None:
         """Add a pending member that is ready.
 
         Args:
             pod: The member.
             seq: The number of the member: members are tried in the order of their numbers.
             role: The role of the member in the group; None if it has none.
+            alike: What it has in common with members that fail or fit as it does, such as their
+                class of pods.
         """
         self.expected_run = None
         self._pod = pod
         self._is_ready = True
 
-    def load(self, members: Iterable[tuple[Pod, int, str | None, bool]]) -> None:
+    def load(self, members: Iterable[tuple[Pod, int, str | None, bool, Hashable]]) -> None:
         """Restore the members that ``records`` returned. O(members).
 
         Args:
-            members: For each pending member: pod, number, role, whether it is ready.
+            members: For each pending member: pod, number, role, whether it is ready, and what it
+                has in common with members like it.
         """
-        for pod, _seq, _role, is_ready in members:
+        for pod, _seq, _role, is_ready, _alike in members:
             self._pod, self._is_ready = pod, is_ready
 
     def records(self) -> tuple[tuple[PodUID, bool], ...]:
@@ -157,6 +162,10 @@ class QueuedEntity:
         """Mark a pending member as tried in this round."""
         if uid in self:
             self._is_ready = False
+
+    def mark_like_tried(self, uid: PodUID) -> None:
+        """Mark a pending member, and all that are like it, as tried in this round."""
+        self.mark_tried(uid)
 
     def mark_ready(self, uid: PodUID) -> None:
         """Mark a pending member as ready again."""
@@ -193,6 +202,28 @@ class QueuedEntity:
     def pending(self) -> list[Pod]:
         """The members that hold no node, in no particular order."""
         return [] if self._pod is None else [self._pod]
+
+    @property
+    def firsts(self) -> list[Pod]:
+        """Of the pending members that are alike, the first one, in order."""
+        return self.pending
+
+    def told_otherwise(self, uid: PodUID, told: str) -> list[Pod]:
+        """Return the members like one that may have been told something else, in order.
+
+        Args:
+            uid: A pending member; it may be among those returned.
+            told: What the others were told, as ``note_told`` noted it.
+        """
+        return self.pending
+
+    def note_told(self, uid: PodUID, told: str | None) -> None:
+        """Note what a pending member and all like it were told.
+
+        Args:
+            uid: The member.
+            told: What they were told; None if it was told something else, and it alone.
+        """
 
     @property
     def newest(self) -> Pod | None:

@@ -1,167 +1,171 @@
 """The queue entity of a pod group, with its pending members.
 
-Theory of operation. Each pending member has one *record*: a list of its number, pod, role and
-whether it is ready. The records are the truth. Members are tried in the order of their numbers,
-from a deque of the ready records, and one such deque for each role. The deques are caches:
+Theory of operation. Members that are alike are kept together, see ``_like_members``: each of them
+has a *record* there. Members are tried in the order of their numbers, whatever they are like. So
+there is a heap of the kinds of members by the number of their first ready member, and one such heap
+for each role. The heaps are caches:
 
-- they are built when the next member is first asked for. A gang whose members arrive one by one
-  costs one record for each arrival, and no sorting;
-- a record that is no longer ready stays in its deques and is skipped when it comes first;
-- a change at either end of a deque is applied to it. Any other change drops the deque, and the
-  next question builds it anew.
+- they are built when the next member is first asked for, and dropped when a new round begins;
+- an entry may have a lower number than the first ready member of its kind has by now. It is
+  corrected when it comes first;
+- a member that becomes ready before the first one of its kind brings an entry of its own.
 
 Invariants (checked by ``_check``):
-  I1  a deque, if built, holds every ready record of its role once, in the order of the numbers;
-      records in it that are not ready are skipped;
-  I2  while ``_is_in_order``, the pending records are in the order of their numbers, and no number
-      is above ``_latest``;
+  I1  each pending member has one record, at the members that it is like, and none of these is
+      without members;
+  I2  each heap that is built has, for each of its kinds with a ready member, an entry with the
+      number of the first of them or a lower one;
   I3  ``PodGroupInfo.untried`` of the group is the number of ready members, and
       ``untried_by_role`` that of the ready members of each role.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+import math
+from collections.abc import Hashable, Iterable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
 from operator import itemgetter
-from typing import Any, final
+from typing import Final, TypeAlias, final
 
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._like_members import KIND, NUMBER, POD, LikeMembers, Record
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import InternalError
 from gangsched.model import Pod, PodUID
 
 __all__ = ["QueuedGroup"]
 
-_Record = list[Any]
-"""Number, pod, role, and whether the member is ready."""
+_Heap: TypeAlias = list[tuple[int, int, LikeMembers]]
+"""The number of a member, and the number of its kind, which no other kind has."""
 
-_seq = itemgetter(0)
-_MIN_COMPACTION = 64
+_seq = itemgetter(NUMBER)
+_SPARE: Final = 64
 
 
 @final
 class QueuedGroup(QueuedEntity):
     """The queue entity of a pod group.
 
-    Each call is O(1), with one exception. After members were added or put back out of order, or
-    after a new round began, the next question for a ready member is O(members). It is
-    O(members log members) if members were added out of order.
+    Each call is O(log kinds) amortised, where the kinds are those of its pending members, with
+    these exceptions. A new round is O(kinds). After a member was added out of order, the next
+    question for a ready member is O(members like it).
     """
 
-    __slots__ = ("_info", "_is_in_order", "_latest", "_pending", "_ready", "_ready_by_role")
+    __slots__ = ("_clock", "_heap", "_heaps_by_role", "_info", "_kinds", "_numbers", "_pending")
 
     def __init__(self, seq: int, queued_at: float, group: PodGroupInfo) -> None:
         super().__init__(seq, queued_at, group)
         self._info = group
-        self._pending: dict[PodUID, _Record] = {}
-        self._is_in_order = True
-        self._latest = -1
-        self._ready: deque[_Record] | None = None
-        self._ready_by_role: dict[str, deque[_Record]] | None = None
+        self._pending: dict[PodUID, Record] = {}
+        self._kinds: dict[Hashable, list[LikeMembers]] = {}
+        self._clock = 0
+        self._numbers = 0
+        self._heap: _Heap | None = None
+        self._heaps_by_role: dict[str, _Heap] | None = None
 
-    def add(self, pod: Pod, seq: int, role: str | None = None) -> None:
+    def add(
+        self, pod: Pod, seq: int, role: str | None = None, alike: Hashable | None = None
+    ) -> None:
         """Add a pending member that is ready."""
         self.expected_run = None
-        self._pending[pod.uid] = record = [seq, pod, role, True]
-        self._info.untried += 1
-        if seq > self._latest:
-            self._latest = seq
-            if self._ready is not None or self._ready_by_role is not None:
-                self._append(record)
+        for kind in self._kinds.get(alike, ()):
+            if kind.role == role:
+                break
         else:
-            self._is_in_order = False
-            self._reinsert(record)
-        if role is not None:
-            self._count(role, 1)
+            self._numbers += 1
+            kind = LikeMembers(alike, role, self._numbers)
+            self._kinds.setdefault(alike, []).append(kind)
+        self._pending[pod.uid] = record = kind.add(seq, pod, self._clock)
+        self._count(role, 1)
+        # otherwise an entry leads to an earlier member of the kind
+        if kind.ready == 1 or not kind.is_last(record):
+            self._push(kind, seq)
 
-    def load(self, members: Iterable[tuple[Pod, int, str | None, bool]]) -> None:
+    def load(self, members: Iterable[tuple[Pod, int, str | None, bool, Hashable]]) -> None:
         """Restore the members that ``records`` returned. O(members)."""
-        for pod, seq, role, is_ready in members:
-            self.add(pod, seq, role)
+        for pod, seq, role, is_ready, alike in members:
+            self.add(pod, seq, role, alike)
             if not is_ready:
                 self.mark_tried(pod.uid)
 
     def records(self) -> tuple[tuple[PodUID, bool], ...]:
         """Return the pending members in storage order, each with whether it is ready."""
-        return tuple((uid, record[3]) for uid, record in self._pending.items())
+        return tuple((uid, r[KIND].is_ready(r)) for uid, r in self._pending.items())
 
     def replace(self, pod: Pod) -> None:
         """Replace a pending member by a newer version of the same pod."""
         self.expected_run = None
-        self._pending[pod.uid][1] = pod
+        self._pending[pod.uid][POD] = pod
 
     def discard(self, uid: PodUID) -> None:
         """Remove a member, pending or not."""
         self.expected_run = None
         record = self._pending.pop(uid, None)
-        if record is not None and record[3]:
-            self._info.untried -= 1
-            record[3] = False
-            if record[2] is not None:
-                self._count(record[2], -1)
-        if not self._pending:
-            self._is_in_order = True
-            self._latest = -1
-            self._ready = self._ready_by_role = None
+        if record is None:
+            return
+        kind: LikeMembers = record[KIND]
+        if kind.discard(record):
+            self._count(kind.role, -1)
+        if not kind.pending:
+            like = self._kinds[kind.alike]
+            like.remove(kind)
+            if not like:
+                del self._kinds[kind.alike]
+            if not self._kinds:
+                self._heap = self._heaps_by_role = None
 
     def mark_tried(self, uid: PodUID) -> None:
         """Mark a pending member as tried in this round."""
         record = self._pending.get(uid)
-        if record is not None and record[3]:
-            record[3] = False
-            self._info.untried -= 1
-            if record[2] is not None:
-                self._count(record[2], -1)
+        if record is not None and record[KIND].mark_tried(record):
+            self._count(record[KIND].role, -1)
+
+    def mark_like_tried(self, uid: PodUID) -> None:
+        """Mark a pending member, and all that are like it, as tried in this round. O(roles)."""
+        for kind in self._like(uid):
+            self._count(kind.role, -kind.mark_all_tried(self._clock))
+        self._clock += 1
 
     def mark_ready(self, uid: PodUID) -> None:
         """Mark a pending member as ready again."""
         record = self._pending[uid]
-        if record[3]:
-            return
-        record[3] = True
-        self._info.untried += 1
-        self._reinsert(record)
-        if record[2] is not None:
-            self._count(record[2], 1)
+        kind: LikeMembers = record[KIND]
+        if kind.mark_ready(record, self._clock):
+            self._count(kind.role, 1)
+            self._push(kind, record[NUMBER])
 
     def refill(self) -> None:
         """Begin a new round: mark every pending member as ready.
 
-        Runtime complexity: O(members); O(1) if all are ready.
+        Runtime complexity: O(kinds of members) amortised; O(1) if all are ready.
         """
         if self._info.untried == len(self._pending):
             return
-        self._ready = self._ready_by_role = None
-        for record in self._pending.values():
-            if not record[3]:
-                record[3] = True
-                if record[2] is not None:
-                    self._count(record[2], 1)
-        self._info.untried = len(self._pending)
+        self._heap = self._heaps_by_role = None
+        for kind in self._every():
+            self._count(kind.role, kind.refill())
 
     @property
     def next_member(self) -> Pod | None:
         """The first ready member; None if every pending member was tried in this round."""
-        records = self._ready
-        if records is None:
-            records = self._build()
-        while records:
-            _number, pod, _role, is_ready = records[0]
-            if is_ready:
-                first: Pod = pod
-                return first
-            records.popleft()
-        return None
+        if self._heap is None:
+            self._heap = _heap_of(self._every())
+        first = _first(self._heap)
+        return None if first is None else first[POD]
 
     def next_of(self, roles: Iterable[str]) -> Pod | None:
         """Return the first ready member with one of the given roles. O(roles)."""
-        by_role = self._ready_by_role
-        if by_role is None:
-            by_role = self._build_by_role()
-        firsts = (_first(by_role[role]) for role in roles if role in by_role)
+        heaps = self._heaps_by_role
+        if heaps is None:
+            of_role: dict[str, list[LikeMembers]] = {}
+            for kind in self._every():
+                if kind.role is not None:
+                    of_role.setdefault(kind.role, []).append(kind)
+            heaps = {role: _heap_of(kinds) for role, kinds in of_role.items()}
+            self._heaps_by_role = heaps
+        firsts = (_first(heaps[role]) for role in roles if role in heaps)
         first = min((first for first in firsts if first is not None), key=_seq, default=None)
-        return None if first is None else first[1]
+        return None if first is None else first[POD]
 
     def ready_of(self, role: str) -> int:
         """Return the number of ready members with a role."""
@@ -170,13 +174,19 @@ class QueuedGroup(QueuedEntity):
     @property
     def pending(self) -> list[Pod]:
         """The members that hold no node, in no particular order. O(members)."""
-        return [record[1] for record in self._pending.values()]
+        return [record[POD] for record in self._pending.values()]
+
+    @property
+    def firsts(self) -> list[Pod]:
+        """Of the pending members that are alike, the first one, in order. O(kinds log kinds)."""
+        firsts = (kind.first() for kind in self._every())
+        return [first[POD] for first in sorted(filter(None, firsts), key=_seq)]
 
     @property
     def newest(self) -> Pod | None:
         """The pending member that was added last; None if there is none."""
         record = next(reversed(self._pending.values()), None)
-        return None if record is None else record[1]
+        return None if record is None else record[POD]
 
     def __len__(self) -> int:
         """Return the number of pending members."""
@@ -194,11 +204,7 @@ class QueuedGroup(QueuedEntity):
     def pod(self) -> Pod:
         """The next ready member, else the pending member with the lowest number."""
         following = self.next_member
-        if following is not None:
-            return following
-        self._sort()
-        first: Pod = next(iter(self._pending.values()))[1]
-        return first
+        return self.firsts[0] if following is None else following
 
     @property
     def priority(self) -> int:
@@ -215,114 +221,118 @@ class QueuedGroup(QueuedEntity):
         """Whether an attempt of the group is in progress."""
         return self._info.attempt_started_at is not None
 
-    # The caches ------------------------------------------------------------------------------
+    # What members were told ----------------------------------------------------------------------
 
-    def _build(self) -> deque[_Record]:
-        """Build the deque of ready records."""
-        self._sort()
-        self._ready = records = deque([record for record in self._pending.values() if record[3]])
-        return records
+    def told_otherwise(self, uid: PodUID, told: str) -> list[Pod]:
+        """Return the members like one that may have been told something else, in order.
 
-    def _build_by_role(self) -> dict[str, deque[_Record]]:
-        self._sort()
-        by_role: dict[str, deque[_Record]] = {}
-        for record in self._pending.values():
-            if record[3] and record[2] is not None:
-                by_role.setdefault(record[2], deque()).append(record)
-        self._ready_by_role = by_role
-        return by_role
-
-    def _sort(self) -> None:
-        if not self._is_in_order:
-            ordered = sorted(self._pending.items(), key=_seq_of)
-            self._pending = dict(ordered)
-            self._is_in_order = True
-            self._latest = ordered[-1][1][0]
-
-    def _append(self, record: _Record) -> None:
-        """Append a new record with the highest number to the deques that exist.
-
-        If a deque has grown to twice the pending members, most of its records are not ready
-        any more, and both are dropped.
+        Runtime complexity: O(n log n) for the n members returned.
         """
-        by_role = self._ready_by_role
-        both = [] if self._ready is None else [self._ready]
-        if by_role is not None and record[2] is not None:
-            both.append(by_role.setdefault(record[2], deque()))
-        if any(len(records) > 2 * len(self._pending) + _MIN_COMPACTION for records in both):
-            self._ready = self._ready_by_role = None
-        for records in both:
-            records.append(record)
+        records = [record for kind in self._like(uid) for record in kind.told_otherwise(told)]
+        return [record[POD] for record in sorted(records, key=_seq)]
 
-    def _reinsert(self, record: _Record) -> None:
-        """Put a record that is ready again into its deques; drop a deque that cannot take it."""
-        if self._ready is not None and not _takes(self._ready, record):
-            self._ready = None
-        by_role, role = self._ready_by_role, record[2]
-        if by_role is None or role is None:
+    def note_told(self, uid: PodUID, told: str | None) -> None:
+        """Note what a member and all like it were told; None for the member alone, something else.
+
+        Runtime complexity: O(roles) amortised.
+        """
+        if told is not None:
+            for kind in self._like(uid):
+                kind.note_told(told)
             return
-        if not _takes(by_role.setdefault(role, deque()), record):
-            self._ready_by_role = None
+        record = self._pending.get(uid)
+        if record is not None and record[KIND].told is not None:
+            record[KIND].untold[uid] = record
 
-    def _count(self, role: str, change: int) -> None:
-        counts = self._info.untried_by_role
-        counts[role] = counts.get(role, 0) + change
-        if not counts[role]:
-            del counts[role]
+    # The kinds, and the caches -------------------------------------------------------------------
+
+    def _every(self) -> Iterator[LikeMembers]:
+        return (kind for like in self._kinds.values() for kind in like)
+
+    def _like(self, uid: PodUID) -> list[LikeMembers]:
+        """Return the kinds of members like one, of any role."""
+        return self._kinds[self._pending[uid][KIND].alike]
+
+    def _push(self, kind: LikeMembers, number: int) -> None:
+        """Add an entry to the heaps that are built; drop them if most entries are superfluous."""
+        entry, most = (number, kind.number, kind), 2 * len(self._pending) + _SPARE
+        if self._heap is not None:
+            heappush(self._heap, entry)
+            if len(self._heap) > most:
+                self._heap = None
+        if self._heaps_by_role is not None and kind.role is not None:
+            heap = self._heaps_by_role.setdefault(kind.role, [])
+            heappush(heap, entry)
+            if len(heap) > most:
+                self._heaps_by_role = None
+
+    def _count(self, role: str | None, change: int) -> None:
+        """Count ready members: more, or fewer if the change is negative."""
+        self._info.untried += change
+        if role is not None and change:
+            counts = self._info.untried_by_role
+            counts[role] = counts.get(role, 0) + change
+            if not counts[role]:
+                del counts[role]
 
     def _check(self) -> None:
         key, info = self._info.key, self._info
-        numbers = [record[0] for record in self._pending.values()]
-        if self._is_in_order and [*numbers, self._latest] != sorted([*numbers, self._latest]):
-            raise InternalError(f"members {numbers} are out of order, the latest is {self._latest}")
-        ready = sorted((each for each in self._pending.values() if each[3]), key=_seq)
-        if self._ready is not None:
-            _compare("ready members", self._ready, ready)
-        if info.untried != len(ready):
-            raise InternalError(f"{key}: {info.untried} untried, {len(ready)} ready")
-        by_role: dict[str, list[_Record]] = {}
-        for record in ready:
-            if record[2] is not None:
-                by_role.setdefault(record[2], []).append(record)
-        counts = {role: len(records) for role, records in by_role.items()}
-        if counts != info.untried_by_role:
-            raise InternalError(f"{key}: {info.untried_by_role} untried, {counts} ready")
-        if self._ready_by_role is not None:
-            for role in {*by_role, *self._ready_by_role}:
-                records = self._ready_by_role.get(role, deque())
-                _compare(f"ready members of {role}", records, by_role.get(role, []))
+        kinds = list(self._every())
+        for kind in kinds:
+            kind._check()
+        names = [(kind.alike, kind.role) for kind in kinds]
+        pending = {id(record): record[KIND] for record in self._pending.values()}
+        filed = {id(record): kind for kind in kinds for record in kind.records()}
+        if pending != filed or len(set(names)) != len(names):
+            raise InternalError(f"{key}: {len(pending)} members pending, {len(filed)} filed")
+        if any(kind not in self._kinds[kind.alike] or not kind.pending for kind in kinds):
+            raise InternalError(f"{key}: members are filed where they do not belong")
+        untried, by_role = 0, dict[str, int]()
+        for kind in kinds:
+            untried += kind.ready
+            if kind.role is not None and kind.ready:
+                by_role[kind.role] = by_role.get(kind.role, 0) + kind.ready
+        if (info.untried, info.untried_by_role) != (untried, by_role):
+            raise InternalError(
+                f"{key}: {info.untried} untried, {untried} ready;"
+                f" by role {info.untried_by_role} and {by_role}"
+            )
+        self._check_heap(self._heap, kinds)
+        for role, heap in (self._heaps_by_role or {}).items():
+            self._check_heap(heap, [kind for kind in kinds if kind.role == role])
+        if self._heaps_by_role is not None and not by_role.keys() <= self._heaps_by_role.keys():
+            raise InternalError(f"{key}: a role with ready members has no heap")
+
+    def _check_heap(self, heap: _Heap | None, kinds: Iterable[LikeMembers]) -> None:
+        """Raise if no entry of a heap leads to the first ready member of a kind."""
+        if heap is None:
+            return
+        lowest: dict[int, int] = {}
+        for number, kind_number, _kind in heap:
+            lowest[kind_number] = min(number, lowest.get(kind_number, number))
+        for kind in kinds:
+            ready = [record[NUMBER] for record in kind.records() if kind.is_ready(record)]
+            if ready and lowest.get(kind.number, math.inf) > min(ready):
+                raise InternalError(f"{self._info.key}: no entry leads to member {min(ready)}")
 
 
-def _compare(what: str, records: Iterable[_Record], ready: list[_Record]) -> None:
-    """Raise if the ready records of a deque are not exactly *ready*, in order."""
-    kept = [record for record in records if record[3]]
-    if list(map(id, kept)) != list(map(id, ready)):
-        numbers = [record[0] for record in kept], [record[0] for record in ready]
-        raise InternalError(f"{what}: kept are {numbers[0]}, ready are {numbers[1]}")
+def _heap_of(kinds: Iterable[LikeMembers]) -> _Heap:
+    """Return a heap of the kinds with ready members. O(kinds)."""
+    firsts = ((kind, kind.first_ready()) for kind in kinds)
+    heap = [(first[NUMBER], kind.number, kind) for kind, first in firsts if first is not None]
+    heapify(heap)
+    return heap
 
 
-def _takes(records: deque[_Record], record: _Record) -> bool:
-    """Put a record at the end of a deque where it belongs; return whether the deque has it."""
-    while records and not records[0][3]:
-        records.popleft()
-    if not records or records[-1][0] < record[0]:
-        records.append(record)
-    elif record[0] < records[0][0]:
-        records.appendleft(record)
-    else:
-        return records[0] is record or records[-1] is record
-    return True
-
-
-def _first(records: deque[_Record]) -> _Record | None:
-    """Return the first ready record; drop those before it."""
-    while records:
-        if records[0][3]:
-            return records[0]
-        records.popleft()
+def _first(heap: _Heap) -> Record | None:
+    """Return the first ready record of a heap; correct or drop the entries before it."""
+    while heap:
+        number, _number, kind = heap[0]
+        record = kind.first_ready()
+        if record is None:
+            heappop(heap)
+        elif record[NUMBER] == number:
+            return record
+        else:
+            heapreplace(heap, (record[NUMBER], kind.number, kind))
     return None
-
-
-def _seq_of(item: tuple[PodUID, _Record]) -> int:
-    number: int = item[1][0]
-    return number

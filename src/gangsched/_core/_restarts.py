@@ -229,6 +229,8 @@ class Restarts:
     def due(self, *, now: float) -> list[GroupKey]:
         """Return the held groups whose backoff is over, each once, the earliest first."""
         found: list[GroupKey] = []
+        if not self._lives:
+            return found  # most clusters: each call asks
         while self._deadlines and self._deadlines[0][0] <= now:
             found.append(self._deadlines.pop(0)[1])
         return found

@@ -216,17 +216,23 @@ def _cells(row: GangRow, *, wide: bool) -> tuple[str, ...]:
 
 
 async def _watch(now: Callable[[], Survey], options: argparse.Namespace) -> None:
-    """Print all gangs, then those that have changed, until interrupted."""
-    if options.output in ("json", "yaml"):
-        raise InvalidValueError("--output", options.output, "table or wide, with --watch")
+    """Print all gangs, then those that have changed, until interrupted.
+
+    As JSON or YAML, each change is a document of its own, with the keys of the gangs that are gone.
+    """
     shown: dict[GroupKey, tuple[str, ...]] = {}
     while True:
         rows = _rows(now(), options)
         now_shown = {row.key: _but_age(row) for row in rows}
         changed = [row for row in rows if shown.get(row.key) != now_shown[row.key]]
-        if changed:
+        gone = sorted(shown.keys() - now_shown.keys())
+        if options.output in ("json", "yaml"):
+            if changed or gone:
+                found = [row.to_dict() for row in changed]
+                print_documents("GangList", found, options.output, gone=gone)
+        elif changed:
             print(_gang_table(changed, options, header=not shown), flush=True)
-        for key in shown.keys() - now_shown.keys():
+        for key in gone if options.output in ("table", "wide") else ():
             print(f"{printable(key)} is gone", flush=True)
         shown = now_shown
         await asyncio.sleep(_LOOK)

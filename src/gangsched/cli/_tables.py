@@ -65,12 +65,30 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, header: bool
     )
 
 
-def print_documents(kind: str, items: Sequence[dict[str, Any]], output: str) -> None:
-    """Print rows as JSON or YAML, as a list object of a kind."""
-    document = {"apiVersion": "gangsched.kubectl/v1", "kind": kind, "items": list(items)}
+def print_documents(
+    kind: str,
+    items: Sequence[dict[str, Any]],
+    output: str,
+    *,
+    gone: Sequence[str] | None = None,
+) -> None:
+    """Print rows as JSON or YAML, as a list object of a kind.
+
+    Args:
+        kind: The kind of the list object.
+        items: The rows.
+        output: ``json`` or ``yaml``.
+        gone: Of a stream of such objects, what was in one before and is gone. As YAML each of them
+            ends with ``---``, so a reader of a stream knows that it is complete.
+    """
+    document: dict[str, Any] = {"apiVersion": "gangsched.kubectl/v1", "kind": kind}
+    document["items"] = list(items)
+    if gone is not None:
+        document["gone"] = list(gone)
     if output == "json":
-        print(json.dumps(document, indent=2))
+        print(json.dumps(document, indent=2), flush=True)
         return
     import yaml
 
-    print(yaml.safe_dump(document, sort_keys=False, allow_unicode=False), end="")
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    print(text if gone is None else f"{text}---\n", end="", flush=True)

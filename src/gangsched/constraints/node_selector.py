@@ -119,11 +119,12 @@ class NodeSelectorTerm:
 
         Args:
             labels: The labels of the node.
-            name: Its name; only *match_fields* read it.
+            name: Its name. Without it, *match_fields* are not compared, as kube-scheduler does for
+                the node affinity of volumes.
         """
         if not self.requirements and not self.match_fields:
             return False
-        for one in self.match_fields:
+        for one in self.match_fields if name else ():
             if (name in one.values) is not (one.operator == "In"):
                 return False
         return all(one.matches(labels) for one in self.requirements)

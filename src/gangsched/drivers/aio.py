@@ -9,8 +9,8 @@ Rules:
   R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
   R5  the loop lets other tasks run at least every 5 ms, as long as no single call takes longer;
   R6  an outcome wakes the loop at once if an operation waits for its place, or if no other came
-      within twice *gather* seconds. Otherwise it waits for *gather* seconds, and is taken in
-      together with others;
+      within twice *gather* seconds. Otherwise it waits for at most *gather* seconds, and is taken
+      in together with others at the next beat, see ``_beat``;
   R7  while more events wait, decisions are made after each batch of 64 events: at most as many as
       events were taken in. So neither starves the other.
 
@@ -31,6 +31,7 @@ from typing import Final, TypeVar, final
 
 from gangsched._checks import check_event
 from gangsched.drivers._aio_gate import PermitGate
+from gangsched.drivers._beat import until_beat
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
@@ -77,8 +78,8 @@ class Driver:
             exception. Both are logged, and the driver goes on.
         max_binds: How many binds and evictions may be under way at once. With 1, nothing is
             decided until a bind has ended.
-        gather: For how many seconds an outcome of a stream of binds may wait for others, unless an
-            operation waits for it. Fewer wake-ups cost less processor time.
+        gather: For how many seconds at most an outcome of a stream of binds waits for others,
+            unless an operation waits for it. Fewer wake-ups cost less processor time.
         clock: Seconds that never go back. Its origin must be that of ``created_at`` of pods and
             groups, since the queue compares the two; by default, 1970.
 
@@ -303,7 +304,7 @@ class Driver:
         """Start operations and take in outcomes, until neither can be done without waiting."""
         engine = self._engine
         while True:
-            if self._start():
+            if self._start() and not self._gather:
                 await self._let_others_run()  # a bind that does not wait has ended after that
             while self._outcomes:
                 engine.finish(*self._outcomes.popleft())
@@ -346,7 +347,7 @@ class Driver:
             self._wake()
         elif self._gathering is None:
             loop = asyncio.get_running_loop()
-            self._gathering = loop.call_later(self._gather, self._gathered)
+            self._gathering = loop.call_later(until_beat(self._gather), self._gathered)
 
     def _is_in_a_stream(self) -> bool:
         """Return whether the outcome before came within twice *gather* seconds."""

@@ -562,8 +562,9 @@ class Scheduler:
             state.call.touched[key] = None
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
-        if state.reservations.backfill.reservation is not None:
-            reserving.expire(state, now=now)
+        reservation = state.reservations.backfill.reservation
+        if reservation is not None:
+            reserving.expire(state, reservation, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True

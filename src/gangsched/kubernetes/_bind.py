@@ -12,7 +12,10 @@ Rules:
   R3  a pod that was found elsewhere is stored before the failure is reported, so that the
       scheduler counts it there;
   R4  nothing is bound to a node that is gone: the API server does not check that;
-  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place.
+  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place;
+  R6  a bind that is forbidden, or is refused for longer than a second, is told once, while it is
+      repeated. A right that is missing would be told after half a minute otherwise, and a webhook
+      that fails would never be.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from gangsched.events import Bind, Event
 from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import PodFacts
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Pauses, Requests, said, to_json
 from gangsched.model import Pod
 
 __all__ = ["BindRefusedError", "Binder", "pod_path"]
@@ -38,6 +41,10 @@ _log = logging.getLogger("gangsched.kubernetes.binds")
 
 _LANE: Final = "binds"
 _PLAIN: Final = re.compile(r"[a-z0-9.-]+").fullmatch
+_FORBIDDEN: Final = frozenset({401, 403})
+_TOO_MANY: Final = 429
+_TOLD_AFTER: Final = 1.0
+"""Seconds of pauses after which a bind that is repeated is told."""
 _LOOK: Final = 0.1
 """Seconds between two looks at whether this replica leads again; as a rule it is cancelled."""
 
@@ -68,6 +75,7 @@ class Binder:
         found: Called with the event of a pod that was looked at and had changed.
         may_write: Whether this replica leads. If it does not, nothing is sent: another replica
             may decide about the pod.
+        repeated: Called once for a bind that is refused and repeated, with the answer.
         timeout: How many seconds one request may take.
     """
 
@@ -79,6 +87,7 @@ class Binder:
         found: Callable[[Event], object],
         may_write: Callable[[], bool] = lambda: True,
         *,
+        repeated: Callable[[Bind, str], object] = lambda _bind, _problem: None,
         timeout: float = 10.0,
     ) -> None:
         self._requests = requests
@@ -86,6 +95,7 @@ class Binder:
         self._decode = decode
         self._found = found
         self._may_write = may_write
+        self._repeated = repeated
         self._timeout = timeout
         self._under_way = 0
 
@@ -113,8 +123,8 @@ class Binder:
         if pod.node_name == bind.node:
             return
         path, body = pod_path(pod, "binding"), _body(pod, bind)
-        pauses = self._requests.pauses()
-        unsure = False
+        pauses: Pauses | None = None
+        unsure = is_told = False
         while True:
             while not self._may_write():
                 await asyncio.sleep(_LOOK)
@@ -127,6 +137,7 @@ class Binder:
                     "POST", path, body=body, timeout=self._timeout, lane=_LANE
                 )
             except ConnectionLost as lost:
+                pauses = pauses or self._requests.pauses()
                 self._cache.bind_problems[bind.uid] = lost.problem
                 unsure = unsure or lost.sent
                 await pauses.after_loss(lost)
@@ -135,14 +146,18 @@ class Binder:
                 continue
             if response.status < 300:
                 return
-            self._cache.bind_problems[bind.uid] = said(response)
+            pauses = pauses or self._requests.pauses()
+            problem = self._cache.bind_problems[bind.uid] = said(response)
             if response.status >= 500:
                 unsure = True
+            if not is_told and _is_to_be_told(response.status, pauses.spent):
+                is_told = True
+                self._repeated(bind, problem)
             if await pauses.after(response):
                 continue
             if response.status == 409 and await self._is_done(pod, bind):
                 return
-            raise BindRefusedError(said(response))
+            raise BindRefusedError(problem)
 
     async def _is_done(self, pod: Pod, bind: Bind) -> bool:
         """Look at a pod whose bind has an unknown end; return whether it is on the node.
@@ -170,6 +185,12 @@ class Binder:
         if facts.pod.deleted_at is not None:
             raise BindRefusedError(f"pod {pod.key} is being deleted")
         return False
+
+
+def _is_to_be_told(status: int, spent: float) -> bool:
+    """Return whether an answer after some seconds of pauses is told; a definite one ends a bind."""
+    is_definite = status < 500 and status != _TOO_MANY
+    return status in _FORBIDDEN or (spent >= _TOLD_AFTER and not is_definite)
 
 
 def _body(pod: Pod, bind: Bind) -> bytes:

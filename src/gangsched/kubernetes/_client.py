@@ -34,11 +34,14 @@ from gangsched.kubernetes._configuration import (
     read_access,
 )
 from gangsched.kubernetes._counted import CountedTransport, Seen, close_stream
-from gangsched.kubernetes._transport import DEFAULT_LANES, Transport, proxy_of
+from gangsched.kubernetes._transport import DEFAULT_LANES, NO_GATHER, Transport, proxy_of
 
 __all__ = ["Client", "TransportName", "connect", "connect_client"]
 
 TransportName: TypeAlias = Literal["auto", "aiohttp", "httptools"]
+
+_Maker: TypeAlias = Callable[[Access, Mapping[str, int], Mapping[str, float]], Transport]
+"""Makes a transport to an access: its lanes, and what they gather."""
 
 _UNAUTHORIZED: Final = 401
 _TOO_MANY: Final = 429
@@ -233,6 +236,7 @@ async def connect(
     on_problem: Callable[[Exception], None] = lambda _error: None,
     credentials: Credentials | None = None,
     seen: Seen | None = None,
+    gather: Mapping[str, float] = NO_GATHER,
 ) -> Api:
     """Return one API server; see ``connect_client``."""
     return await connect_client(
@@ -243,6 +247,7 @@ async def connect(
         on_problem=on_problem,
         credentials=credentials,
         seen=seen,
+        gather=gather,
     )
 
 
@@ -255,6 +260,7 @@ async def connect_client(
     on_problem: Callable[[Exception], None] = lambda _error: None,
     credentials: Credentials | None = None,
     seen: Seen | None = None,
+    gather: Mapping[str, float] = NO_GATHER,
 ) -> Client:
     """Return one API server, with credentials that are kept current until it is closed.
 
@@ -269,6 +275,8 @@ async def connect_client(
         on_problem: Called with the error of a later reading of the credentials that failed.
         credentials: Those to use, instead of *kubeconfig* and *context*; they may be loading.
         seen: Counts every request, repetitions included.
+        gather: By lane, the seconds for which an answer may wait for others, so that they are read
+            together; it is for httptools only.
 
     Raises:
         ConfigurationError: The configuration is absent or malformed.
@@ -290,7 +298,7 @@ async def connect_client(
     await credentials.load()
 
     def transport_to(access: Access) -> Transport:
-        found = made(access, lanes)
+        found = made(access, lanes, gather)
         return found if seen is None else CountedTransport(found, seen)
 
     client = Client(credentials, transport_to, on_problem=on_problem)
@@ -298,7 +306,7 @@ async def connect_client(
     return client
 
 
-def _transport(name: str) -> Callable[[Access, Mapping[str, int]], Transport]:
+def _transport(name: str) -> _Maker:
     if name not in ("auto", "aiohttp", "httptools"):
         raise InvalidValueError("transport", name, "'auto', 'aiohttp' or 'httptools'")
     if name == "auto":
@@ -307,13 +315,13 @@ def _transport(name: str) -> Callable[[Access, Mapping[str, int]], Transport]:
         except ModuleNotFoundError:
             return _transport("aiohttp")
         # imported only if there is a proxy: it costs a quarter of a second and 25 MB
-        return lambda access, lanes: (_transport("aiohttp") if proxy_of(access) else fast)(
-            access, lanes
+        return lambda access, lanes, gather: (_transport("aiohttp") if proxy_of(access) else fast)(
+            access, lanes, gather
         )
     if name == "aiohttp":
         from gangsched.kubernetes._transport_aiohttp import AiohttpTransport
 
-        return lambda access, lanes: AiohttpTransport(access, lanes=lanes)
+        return lambda access, lanes, _gather: AiohttpTransport(access, lanes=lanes)
     from gangsched.kubernetes._transport_httptools import HttptoolsTransport
 
-    return lambda access, lanes: HttptoolsTransport(access, lanes=lanes)
+    return lambda access, lanes, gather: HttptoolsTransport(access, lanes=lanes, gather=gather)

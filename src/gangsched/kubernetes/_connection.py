@@ -10,7 +10,9 @@ Rules:
   R1  a request that was not written was certainly not sent. One that was written may have been
       carried out, even if the connection is lost at once;
   R2  reading pauses while the reader of a watch is behind, so that the API server waits, or drops
-      the watch, instead of filling the memory of this process.
+      the watch, instead of filling the memory of this process;
+  R3  between ``hold`` and ``release`` the kernel keeps what arrives, and does not wake the process
+      for it. The loss of the connection and the end of the time for an answer come through.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, Final, cast, final
 from gangsched._seconds import format_duration
 from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._extra import missing
+from gangsched.kubernetes._sockets import keep_bytes, tell_bytes
 
 try:
     import httptools
@@ -105,9 +108,11 @@ class Connection(asyncio.Protocol):
         "_buffered",
         "_head",
         "_in_head",
+        "_is_held",
         "_loop",
         "_parser",
         "_problem",
+        "_socket",
         "_status",
         "_stream",
         "_transport",
@@ -127,6 +132,8 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         self._status = 0
         self._problem = ""
+        self._socket: Any = None
+        self._is_held = False
         self.is_open = False
         self.idle_since = 0.0
 
@@ -200,6 +207,18 @@ class Connection(asyncio.Protocol):
         self._buffered = 0
         return data
 
+    def hold(self) -> None:
+        """Let the kernel keep what arrives, until ``release``."""
+        if self.is_open and self._socket is not None and not self._is_held:
+            self._is_held = keep_bytes(self._socket)
+
+    def release(self) -> None:
+        """Read what arrives, and what has arrived since ``hold``."""
+        if self._is_held:
+            self._is_held = False
+            if self.is_open:  # otherwise its number may be that of another socket
+                tell_bytes(self._socket)
+
     def drop(self, problem: str) -> None:
         """Close the connection; the request that is under way gets no answer."""
         self.is_open = False
@@ -227,6 +246,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._socket = transport.get_extra_info("socket")
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:

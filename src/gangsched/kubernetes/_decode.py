@@ -41,6 +41,7 @@ from gangsched.model import Node, PodGroup
 try:
     from msgspec import DecodeError, Raw, Struct
     from msgspec.json import Decoder
+    from msgspec.structs import astuple
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
@@ -75,8 +76,11 @@ class _Meta(Struct, gc=False):
 
 
 class _NodeStatus(Struct, gc=False):
+    # each field of a status that ``read_node`` reads
     allocatable: Raw = _ABSENT
     capacity: Raw = _ABSENT
+    images: Raw = _ABSENT
+    declaredFeatures: Raw = _ABSENT  # noqa: N815
 
 
 class _NodeJson(Struct, gc=False):
@@ -120,8 +124,8 @@ class NodeDecoder:
             node, notes = self._read(raw)
             return NodeFacts(node=node, identity=_identity(raw, "Node"), notes=notes)
         meta, status = found.metadata, found.status
-        offers = (status.allocatable, status.capacity) if status is not None else ()
-        key = _digest(meta.name.encode(), meta.labels, found.spec, *offers)
+        read = astuple(status) if status is not None else ()
+        key = _digest(meta.name.encode(), meta.labels, found.spec, *read)
         known = self._last.get(key)
         if known is None:
             known = self._last.put(key, self._read(raw))

@@ -19,6 +19,7 @@ from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._events import UnexpectedAnswer, read_status
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Dialect
+from gangsched.kubernetes._tasks import together
 
 try:
     from msgspec import DecodeError, Struct
@@ -93,7 +94,7 @@ async def discover(api: Api) -> tuple[Dialect, ...]:
         DiscoveryFailed: An answer is neither a success nor 404.
         UnexpectedAnswer: An answer is not of the expected form.
     """
-    found = await asyncio.gather(*(_dialect(api, group) for group in API_GROUPS))
+    found = await together(*(_dialect(api, group) for group in API_GROUPS))
     return tuple(dialect for dialect in found if dialect is not None)
 
 

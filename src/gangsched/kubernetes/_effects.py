@@ -3,6 +3,7 @@
 - ``PodScheduled``: event ``Scheduled`` of the pod.
 - ``PodUnschedulable``, ``PodRefused``: event ``FailedScheduling`` of the pod, and its condition
   ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
+- A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group.
@@ -26,7 +27,8 @@ Rules:
       sees every pod that needs a node;
   R3  a member that gets the reason of its gang has no event of its own: the gang has one;
   R4  with *of_pods* false, pods get neither events nor conditions for decisions: another program
-      writes them, as kube-scheduler does for the pods of an extender.
+      writes them, as kube-scheduler does for the pods of an extender. That a bind is repeated is
+      no decision, and only this program knows it.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from typing import Final, TypeAlias, final
 
 from gangsched._core._quotas import EXCEEDED
 from gangsched.events import (
+    Bind,
     Effect,
     Event,
     Evict,
@@ -233,6 +236,12 @@ class Effects:
         if evict.uid not in self._victims:
             note = f"Evicted from {evict.node}: {evict.reason}"
             self._events.record(_regarding(pod), "Warning", "GangReleased", "Evicting", note)
+
+    def bind_is_repeated(self, bind: Bind, problem: str) -> None:
+        """Record what the API server says to a bind that it refuses and that is repeated."""
+        pod = self._cache.cluster.pod(bind.uid)
+        if pod is not None:
+            self._failed(_regarding(pod), f"binding rejected: {problem}")
 
     def _nominated(self, nominated: Nominated) -> None:
         preemptor = nominated.group or ", ".join(uid for uid, _node in nominated.places)

@@ -31,6 +31,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import Api, Response
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._requests import said, to_json
+from gangsched.kubernetes._tasks import end
 
 __all__ = ["Election"]
 
@@ -118,9 +119,7 @@ class Election:
             while not await self._try():
                 await self._wait_for_a_change()
         finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+            await end(watch)
         _log.info("%s leads: it holds the lease %s/%s", self._identity, self._namespace, self._name)
 
     async def hold(self) -> None:
@@ -248,10 +247,11 @@ class Election:
         return await self._api.request(method, path, body=body, timeout=timeout, lane=_LANE)
 
     async def _wait_for_a_change(self) -> None:
-        """Wait for the watch, for the end of the Lease, or for the retry period."""
+        """Wait for the watch, for the Lease to expire, or for the retry period."""
         wait = self._period * (1.0 + self._draw() / 5)
-        if self._seen is not None and self.holder:
-            wait = min(wait, max(0.01, self._seen_at + self._duration - self._clock()))
+        left = self._seen_at + self._duration - self._clock()
+        if self._seen is not None and self.holder and left > 0:  # else it could not be taken
+            wait = min(wait, max(0.01, left))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 await self._wake.wait()

@@ -5,13 +5,15 @@ Rules:
       server, with the names of Kubernetes where it has the metric;
   R2  without prometheus-client everything works but ``/metrics``, which says so;
   R3  metrics of decisions are there once a scheduler is watched: their module imports the
-      framework, which a replica does not need before it leads.
+      framework, which a replica does not need before it leads;
+  R4  the series of a counter are there with 0 before anything happens, see ``gangsched.metrics``.
+      The codes of ``rest_client_requests_total`` are not known before, as in client-go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from gangsched.metrics import Metrics
 
 __all__ = ["Measures"]
+
+_VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+_CODES: Final = ("200", "400", "499", "500", "503")
+"""Of the extender's answers; those of a request that cannot be read are rarer."""
 
 
 @final
@@ -152,15 +158,22 @@ class Measures:
         if self._dropped is not None:
             self._dropped.set_function(read)
 
+    def serves_verbs(self) -> None:
+        """Show the requests to the extender, each series from 0 on."""
+        if self._client is None or self._verbs is not None:
+            return
+        self._verbs = self._client.Counter(
+            "gangsched_extender_requests_total",
+            "Number of requests to the extender, by verb and status code.",
+            labelnames=("verb", "code"),
+            registry=self._registry,
+        )
+        for verb in _VERBS:
+            for code in _CODES:
+                self._verbs.labels(verb, code)
+
     def verb(self, verb: str, status: int) -> None:
         """Count an answer of the extender."""
-        if self._client is not None and self._verbs is None:
-            self._verbs = self._client.Counter(
-                "gangsched_extender_requests_total",
-                "Number of requests to the extender, by verb and status code.",
-                labelnames=("verb", "code"),
-                registry=self._registry,
-            )
         if self._verbs is not None:
             self._verbs.labels(verb, str(status)).inc()
 

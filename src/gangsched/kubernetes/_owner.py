@@ -36,11 +36,9 @@ from gangsched.kubernetes._facts import (
     PriorityClassFacts,
 )
 from gangsched.kubernetes._reflector import Delta
+from gangsched.kubernetes._transport import BATCH_SECONDS
 
 __all__ = ["Binds", "Owner"]
-
-_GATHER: Final = 0.01
-"""Seconds for which the answer to a bind may wait for others; nothing waits for it."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -95,7 +93,7 @@ class Owner:
             observers=(effects, *observers),
             on_error=self._failed,
             max_binds=max_binds,
-            gather=_GATHER,
+            gather=BATCH_SECONDS,
             clock=self._clock,
         )
         self.driver.rebuild()  # lists the cache, also if no event ever comes

@@ -30,6 +30,7 @@ __all__ = ["ConditionJson", "PodJson", "decode_pod_json", "key_of", "quoted"]
 _ABSENT: Final = Raw(b"")
 _OWN_NODE: Final = b"\1"
 """What no JSON text contains."""
+_RESIZE: Final = "PodResizePending"
 
 
 class ConditionJson(Struct, gc=False):
@@ -172,10 +173,22 @@ class _Spec(Struct, gc=False, forbid_unknown_fields=True):
     workloadRef: Raw = _ABSENT  # noqa: N815
 
 
+class _ContainerStatus(Struct, gc=False):
+    # in the key, if it has resources
+    name: Raw = _ABSENT
+    resources: Raw = _ABSENT
+    allocatedResources: Raw = _ABSENT  # noqa: N815
+
+
 class _Status(Struct, gc=False):
     phase: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815
     conditions: list[ConditionJson] | None = None
+    containerStatuses: list[_ContainerStatus] | None = None  # noqa: N815
+    initContainerStatuses: list[_ContainerStatus] | None = None  # noqa: N815
+    # in the key
+    resources: Raw = _ABSENT
+    allocatedResources: Raw = _ABSENT  # noqa: N815
 
 
 class PodJson(Struct, gc=False):
@@ -220,6 +233,7 @@ def key_of(pod: PodJson) -> bytes:
             parts.append(volume.name)  # its claim is named after it
         # each kind has its place, so the absent ones are empty parts
         parts += astuple(volume)[1:]
+    parts += _key_of_given(pod)
     return b"\0".join(parts)
 
 
@@ -244,6 +258,23 @@ def quoted(text: str) -> bytes:
 
 def _names_labels(constraint: Raw) -> bool:
     return len(constraint) > 0 and b"atchLabelKeys" in bytes(constraint)  # match, and mismatch
+
+
+def _key_of_given(pod: PodJson) -> list[bytes | Raw]:
+    """Return what a running pod was given, with the names of the containers that it is about."""
+    status = pod.status
+    reports = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
+    found: list[bytes | Raw] = []
+    for each in reports:
+        if len(each.resources):
+            found += (each.name, each.resources, each.allocatedResources)
+    if found:
+        found += (one.name for one in (*pod.spec.containers, *(pod.spec.initContainers or ())))
+    if len(status.resources):
+        found += (b"pod", status.resources, status.allocatedResources)
+    if found:
+        found += (each.reason.encode() for each in status.conditions or () if each.type == _RESIZE)
+    return found
 
 
 def _key_of_container(kind: bytes, one: _Container) -> tuple[bytes | Raw, ...]:

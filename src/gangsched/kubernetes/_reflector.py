@@ -17,8 +17,9 @@ Rules:
   R2  ``synced`` closes each listing, when all that vanished has been told;
   R3  an object that cannot be read is told as ``refused``, never left out;
   R4  each watch has a timer of its own: a connection that is silently dead ends with it;
-  R5  a watch that had events within twice *pace* seconds is not read for *pace* seconds after the
-      next ones. So a lone event is told at once, and a stream of events comes in batches.
+  R5  a watch that had events within twice *pace* seconds is not read after the next ones until the
+      next beat, for at most *pace* seconds. So a lone event is told at once, and a stream of events
+      comes in batches.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from urllib.parse import urlencode
 
 from attrs import field, frozen
 
+from gangsched.drivers._beat import until_beat
 from gangsched.errors import GangschedError, ManifestError
 from gangsched.kubernetes._api import Api, ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._counted import close_stream
@@ -173,7 +175,7 @@ class Reflector(Generic[T]):
         streaming: Whether WatchList is tried.
         page: The most objects of one page of a list.
         first_event: The seconds without a line after which a stream of initial events is given up.
-        pace: The seconds for which a watch is not read after events of a stream.
+        pace: The seconds for which a watch is not read at most after events of a stream.
         sleep: Waits, for a number of seconds.
 
     Attributes:
@@ -336,7 +338,7 @@ class Reflector(Generic[T]):
                     self._set(timer, began + limit)
                     if self._pace and not self._known.is_listing:
                         if now() - last < 2 * self._pace:
-                            await self._sleep(self._pace)
+                            await self._sleep(until_beat(self._pace))
                         last = now()
         except TimeoutError as error:
             raise _Silent("GET", path, "nothing came for too long", sent=True) from error

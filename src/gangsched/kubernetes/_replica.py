@@ -19,7 +19,6 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Protocol, final
 
 from attrs import define
@@ -27,6 +26,7 @@ from attrs import define
 from gangsched.configuration import LeaderElection
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._leases import Election
+from gangsched.kubernetes._tasks import end
 
 __all__ = ["Replica", "Term"]
 
@@ -97,9 +97,9 @@ class Replica:
                     await self._work(api, lost)
                 finally:
                     self.leads(False)
-                    lost.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await lost
+                    await end(lost)
+                if not lost.cancelled():
+                    lost.result()
         finally:
             await election.release()
 
@@ -112,14 +112,11 @@ class Replica:
         others = () if lost is None else (lost,)
         try:
             await asyncio.wait((work, *others), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
         finally:
             self.term = None
-            if not work.done():
-                work.cancel()
-                with suppress(asyncio.CancelledError):
-                    await work
+            await end(work)
+        if not work.cancelled():
+            work.result()
 
 
 async def _first(wanted: Coroutine[Any, Any, Any], other: Coroutine[Any, Any, Any]) -> bool:
@@ -132,6 +129,4 @@ async def _first(wanted: Coroutine[Any, Any, Any], other: Coroutine[Any, Any, An
             return True
         return False
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)

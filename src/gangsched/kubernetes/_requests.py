@@ -141,16 +141,20 @@ class Requests:
         Raises:
             RequestError: There was no answer within *patience*.
         """
-        pauses = self.pauses(patience)
+        pauses: Pauses | None = None
         while True:
             try:
                 response = await self.once(
                     method, path, body=body, content_type=content_type, timeout=timeout, lane=lane
                 )
             except ConnectionLost as lost:
+                pauses = pauses or self.pauses(patience)
                 if not await pauses.after_loss(lost):
                     raise RequestError(method, path, 0, str(lost)) from lost
                 continue
+            if response.is_success:
+                return response
+            pauses = pauses or self.pauses(patience)
             if not await pauses.after(response):
                 return response
 

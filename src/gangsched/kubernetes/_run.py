@@ -31,6 +31,7 @@ from gangsched.kubernetes._counted import CountedApi, Seen
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._server import Server
+from gangsched.kubernetes._transport import BATCH_SECONDS
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._answers import Answers
@@ -119,7 +120,7 @@ async def run(
             port = await server.start(*serve)
             _log.info("serving %s at %s:%d", measures.served, serve[0], port)
         connected = (
-            await connect_to(settings, credentials, measures.request)
+            await connect_to(settings, credentials, measures.request, gathered=("binds", "events"))
             if api is None
             else CountedApi(api, measures.request)
         )
@@ -148,7 +149,12 @@ def credentials_of(settings: Settings) -> Credentials:
 
 
 async def connect_to(
-    settings: Settings, credentials: Credentials, seen: Seen | None = None, **more: int
+    settings: Settings,
+    credentials: Credentials,
+    seen: Seen | None = None,
+    *,
+    gathered: Iterable[str] = (),
+    lanes: Mapping[str, int] | None = None,
 ) -> Api:
     """Connect to the API server.
 
@@ -156,10 +162,11 @@ async def connect_to(
         settings: The configuration.
         credentials: How to reach it.
         seen: Counts every request.
-        more: By name, further lanes and their numbers of connections.
+        gathered: The lanes whose answers may wait a moment for others.
+        lanes: Further lanes, and their numbers of connections.
     """
     client = settings.client
-    lanes = {
+    all_lanes = {
         "default": 4,
         "binds": client.bind_connections,
         "events": client.event_connections,
@@ -167,11 +174,16 @@ async def connect_to(
         "evictions": 4,
         "volumes": 4,
         "leases": 1,
-        **more,
+        **(lanes or {}),
     }
     chosen = cast("TransportName", client.transport)
     return await connect(
-        lanes=lanes, transport=chosen, on_problem=_not_read, credentials=credentials, seen=seen
+        lanes=all_lanes,
+        transport=chosen,
+        on_problem=_not_read,
+        credentials=credentials,
+        seen=seen,
+        gather=dict.fromkeys(gathered, BATCH_SECONDS),
     )
 
 

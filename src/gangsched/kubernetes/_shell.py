@@ -13,9 +13,7 @@ import asyncio
 import logging
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Mapping,
 )
@@ -55,6 +53,8 @@ from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._reflector import Reflector, Resource
 from gangsched.kubernetes._requests import Pauses, Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
+from gangsched.kubernetes._tasks import Tasks, end
+from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey, Pod
@@ -65,10 +65,6 @@ _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
 _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
-
-_PACE: Final = 0.01
-"""Seconds between two batches of a stream of events of pods. To wake up for each of them would cost
-as much processor time as the rest of the work for a pod."""
 
 _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
@@ -167,9 +163,9 @@ class Shell:
             workers=connections,
         )
         self._measures.dropped(lambda: events.dropped)
-        tasks = _Tasks()
+        tasks = Tasks()
         try:
-            reflecting = self._reflect(tasks, owner, requests.pauses(), pace=_PACE)
+            reflecting = self._reflect(tasks, owner, requests.pauses(), pace=BATCH_SECONDS)
             if not await tasks.until(reflecting, stop):
                 return
             tasks.start(status.run())
@@ -189,7 +185,7 @@ class Shell:
         """Whether disruption budgets can be read; known once everything is listed."""
         return not self._optional.get("PodDisruptionBudget")
 
-    async def list_all(self, tasks: _Tasks, owner: Owner, stop: asyncio.Event) -> bool:
+    async def list_all(self, tasks: Tasks, owner: Owner, stop: asyncio.Event) -> bool:
         """Watch everything for *owner*; return whether all was listed before *stop*.
 
         Raises:
@@ -203,7 +199,7 @@ class Shell:
     @asynccontextmanager
     async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
         """Watch everything for *owner* without scheduling; yields whether all is listed."""
-        tasks = _Tasks()
+        tasks = Tasks()
         try:
             await self._reflect(tasks, owner, Requests(self._api).pauses())
             yield self._all_synced.is_set
@@ -212,7 +208,7 @@ class Shell:
 
     async def _schedule(
         self,
-        tasks: _Tasks,
+        tasks: Tasks,
         stop: asyncio.Event,
         requests: Requests,
         owner: Owner,
@@ -246,7 +242,14 @@ class Shell:
             restarts,
             fell=self._measures.fell,
         )
-        binder = Binder(requests, owner.cache, self._decode_pod, owner.tell, self._may_write)
+        binder = Binder(
+            requests,
+            owner.cache,
+            self._decode_pod,
+            owner.tell,
+            self._may_write,
+            repeated=effects.bind_is_repeated,
+        )
         evictor = Evictor(
             requests,
             owner.cache,
@@ -313,16 +316,14 @@ class Shell:
                 await asyncio.wait((running,), timeout=self._settings.drain)
         finally:
             effects.close()
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
+            await end(running)
         if not running.cancelled():
             running.result()
 
     # Reflectors -----------------------------------------------------------------------------
 
     async def _reflect(
-        self, tasks: _Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
+        self, tasks: Tasks, owner: Owner, pauses: Pauses, *, pace: float = 0.0
     ) -> None:
         """Start to watch everything; *pace* is that of the watch of pods."""
         while True:
@@ -348,7 +349,7 @@ class Shell:
 
         tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
 
-    def _watch_groups(self, tasks: _Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
+    def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
         """Watch the groups of each API; one that is not served any more has no groups."""
         for dialect in dialects:
             kind = f"{dialect.kind}.{dialect.version}.{dialect.group}"
@@ -358,7 +359,7 @@ class Shell:
                 sink = owner.groups(dialect.group)
                 self._watch(tasks, resource, GroupDecoder(dialect), sink)
 
-    def _watch_objects(self, tasks: _Tasks, owner: Owner, watched: Watched) -> None:
+    def _watch_objects(self, tasks: Tasks, owner: Owner, watched: Watched) -> None:
         """Watch what constraints refer to; an optional kind may be absent or forbidden."""
         kind = watched.kind
         if watched.optional:
@@ -397,7 +398,7 @@ class Shell:
 
     def _watch(
         self,
-        tasks: _Tasks,
+        tasks: Tasks,
         resource: Resource,
         decode: Callable[[bytes | memoryview], Any],
         sink: Callable[[list[Any]], None],
@@ -426,42 +427,3 @@ class Shell:
 
 def _not_looked(error: GangschedError) -> None:
     _log.warning("which APIs are served is not known: %s", error)
-
-
-@final
-class _Tasks:
-    """Tasks that run until they are cancelled; if one fails, everything ends."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task."""
-        self._tasks.add(asyncio.create_task(work))
-
-    async def until(self, wanted: Awaitable[Any], stop: asyncio.Event) -> bool:
-        """Wait for something, or for *stop*; return whether that came first.
-
-        Raises:
-            Exception: One of the tasks failed.
-        """
-        first, stopped = asyncio.ensure_future(wanted), asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait((first, stopped, *self._tasks), return_when=asyncio.FIRST_COMPLETED)
-            for task in self._tasks:
-                if task.done():
-                    task.result()
-            if first.done():
-                first.result()
-            return first.done()
-        finally:
-            stopped.cancel()
-            if not first.done():
-                first.cancel()
-            await asyncio.gather(stopped, return_exceptions=True)
-
-    async def cancel(self) -> None:
-        """Cancel the tasks, and wait for their end."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,9 +18,11 @@ from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._configuration import Access
 
 __all__ = [
+    "BATCH_SECONDS",
     "DEFAULT_LANES",
     "IDLE_SECONDS",
     "Lines",
+    "NO_GATHER",
     "Transport",
     "WATCH_ANSWER_SECONDS",
     "proxy_of",
@@ -27,6 +30,15 @@ __all__ = [
 
 DEFAULT_LANES: Final[Mapping[str, int]] = {"default": 4, "binds": 16, "events": 4}
 """The most connections of each lane."""
+
+BATCH_SECONDS: Final = 0.02
+"""Seconds between two batches of a stream: of events of pods, and of answers.
+
+To wake up for each of them would cost as much processor time as the rest of the work for a pod.
+"""
+
+NO_GATHER: Final[Mapping[str, float]] = MappingProxyType({})
+"""Every answer is read when it comes."""
 
 IDLE_SECONDS: Final = 30.0
 """A connection that was idle for longer is not used again. The API server closes it after 90 s, and

@@ -7,17 +7,22 @@ Rules:
   R1  a lane has a bounded number of connections. A request takes the one that was used last, so
       that the others become idle and are closed; if none is free, requests wait in order;
   R2  an idle connection that may have been closed by the server is not used;
-  R3  an access that needs a proxy is refused: the default transport knows proxies.
+  R3  an access that needs a proxy is refused: the default transport knows proxies;
+  R4  what nothing waits for is read in batches. The kernel keeps what arrives of a watch while its
+      reader is busy with what it was given. It keeps the answers of a lane with *gather*, until the
+      next beat, if requests come within twice that time and a connection is left for the next one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, final
 from urllib.parse import urlsplit
 
+from gangsched.drivers._beat import until_beat
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 from gangsched.kubernetes._configuration import Access, ConfigurationError
 from gangsched.kubernetes._connection import Connection, Dropped
@@ -26,6 +31,7 @@ from gangsched.kubernetes._tls import tls_context
 from gangsched.kubernetes._transport import (
     DEFAULT_LANES,
     IDLE_SECONDS,
+    NO_GATHER,
     WATCH_ANSWER_SECONDS,
     Lines,
     proxy_of,
@@ -39,15 +45,46 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 @final
 class _Lane:
-    """The connections of one lane."""
+    """The connections of one lane.
 
-    __slots__ = ("idle", "most", "open", "waiting")
+    Args:
+        most: The most connections.
+        gather: The seconds for which an answer waits for others at most.
+    """
 
-    def __init__(self, most: int) -> None:
+    __slots__ = ("_beat", "_gather", "_held", "_sent_at", "idle", "most", "open", "waiting")
+
+    def __init__(self, most: int, gather: float) -> None:
         self.most = most
         self.open = 0
         self.idle: list[Connection] = []
         self.waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._gather = gather
+        self._held: list[Connection] = []
+        self._beat: asyncio.TimerHandle | None = None
+        self._sent_at = -math.inf
+
+    def sends(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """Note that a request is sent: its answer waits for others, or none does any more."""
+        if not self._gather:
+            return
+        before, self._sent_at = self._sent_at, loop.time()
+        if self.open - len(self.idle) >= self.most:  # the next request waits for an answer
+            self.release()
+        elif self._sent_at - before < 2 * self._gather:
+            connection.hold()
+            self._held.append(connection)
+            if self._beat is None:
+                self._beat = loop.call_later(until_beat(self._gather), self.release)
+
+    def release(self) -> None:
+        """Read the answers that have come."""
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+        held, self._held = self._held, []
+        for connection in held:
+            connection.release()
 
 
 @final
@@ -57,12 +94,19 @@ class HttptoolsTransport:
     Args:
         access: Where the API server is. Credentials in headers come with each request.
         lanes: The most connections of each lane.
+        gather: By lane, the seconds for which an answer may wait for others; 0 for the others.
 
     Raises:
         ConfigurationError: The access needs a proxy, or its certificates are malformed.
     """
 
-    def __init__(self, access: Access, *, lanes: Mapping[str, int] = DEFAULT_LANES) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        lanes: Mapping[str, int] = DEFAULT_LANES,
+        gather: Mapping[str, float] = NO_GATHER,
+    ) -> None:
         proxy = proxy_of(access)
         if proxy:
             raise ConfigurationError(
@@ -75,7 +119,7 @@ class HttptoolsTransport:
         self._netloc = parts.netloc.rpartition("@")[2]
         self._tls = tls_context(access)
         self._server_name = (access.server_name or self._host) if self._tls is not None else None
-        self._lanes = {name: _Lane(most) for name, most in lanes.items()}
+        self._lanes = {name: _Lane(most, gather.get(name, 0.0)) for name, most in lanes.items()}
         self._connections: set[Connection] = set()
         self._heads: dict[int, tuple[Mapping[str, str], bytes]] = {}
         self._is_closed = False
@@ -101,6 +145,7 @@ class HttptoolsTransport:
             except (OSError, Dropped) as error:
                 raise ConnectionLost(method, path, _text(error), sent=False) from error
         data = self._data(method, path, headers, body)
+        pool.sends(connection, loop)
         try:
             return await connection.request(data, max(until - loop.time(), 0.001))
         except Dropped as error:
@@ -126,7 +171,9 @@ class HttptoolsTransport:
             while chunk := await connection.chunk(timeout):
                 found = lines.feed(chunk)
                 if found:
+                    connection.hold()
                     yield found
+                    connection.release()
         except Dropped as error:
             raise ConnectionLost("GET", path, str(error), sent=True) from error
         finally:
@@ -137,6 +184,7 @@ class HttptoolsTransport:
         for connection in list(self._connections):
             self._close(connection)
         for pool in self._lanes.values():
+            pool.release()
             pool.idle.clear()
             while pool.waiting:
                 waiter = pool.waiting.popleft()
@@ -150,7 +198,7 @@ class HttptoolsTransport:
     def _lane(self, name: str) -> _Lane:
         pool = self._lanes.get(name)
         if pool is None:
-            pool = self._lanes[name] = _Lane(DEFAULT_LANES["default"])
+            pool = self._lanes[name] = _Lane(DEFAULT_LANES["default"], 0.0)
         return pool
 
     async def _take(self, pool: _Lane) -> Connection:

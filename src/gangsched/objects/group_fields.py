@@ -3,7 +3,10 @@
 Rules:
   R1  each dialect has a table of its fields. A field that is not in it may be a constraint, so it
       holds the pods of the group;
-  R2  a field that describes the group, or names its template, restricts nothing.
+  R2  the fields of Kubernetes' own groups have a schema. A field in them that it lacks holds the
+      pods too;
+  R3  an annotation of Koordinator means on a group what it means on its pods;
+  R4  a field that describes the group, or names its template, restricts nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from typing import Any, Final
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
 from gangsched.objects.notes import NoteKind
-from gangsched.objects.pod_fields import Treatment
+from gangsched.objects.pod_annotations import held_by_annotations
+from gangsched.objects.pod_fields import Schema, Treatment, unknown
 
 __all__ = ["CORE", "DIALECTS", "KUBE_BATCH", "SCHEDULER_PLUGINS", "VOLCANO", "held", "hold"]
 
@@ -70,6 +74,11 @@ DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
 }
 """The fields of each dialect, by API group."""
 
+_IN_CORE: Final[Schema] = {
+    "schedulingPolicy": {"gang": {"minCount": None}, "basic": {}},
+    "schedulingConstraints": {"topology": {"key": None}},
+}
+
 # Fields of all dialects but Kubernetes' own were read alike before there was a table for each. So
 # that a group of one dialect may use a field of another, the tables are put together there.
 _FOREIGN: Final = {**SCHEDULER_PLUGINS, **KUBE_BATCH, **VOLCANO, "priority": _HONOURED}
@@ -94,11 +103,13 @@ def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
         if treatment is not _HELD or field.value in _EMPTY or _asks_for_nothing(name, field):
             continue
         yield from hold(manifest, field)
-    constraints = spec["schedulingConstraints"]
-    for name, field in constraints.entries() if core else ():
-        is_read = name == "topology" and len(list(field.elements())) < 2
-        if not is_read and field.value not in _EMPTY:
+    for name, schema in _IN_CORE.items() if core else ():
+        for field in unknown(spec[name], schema):
             yield from hold(manifest, field)
+    topology = spec["schedulingConstraints"]["topology"]
+    if core and len(list(topology.elements())) > 1:
+        yield from hold(manifest, topology)
+    yield from held_by_annotations(manifest, manifest.document["metadata"]["annotations"])
 
 
 def hold(manifest: Manifest, field: Field) -> Iterator[str]:

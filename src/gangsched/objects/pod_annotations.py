@@ -1,11 +1,12 @@
-"""Gang annotations of pods that ask for more than is modelled: Koordinator's and YuniKorn's.
+"""Gang annotations that ask for more than is modelled: Koordinator's and YuniKorn's.
 
 ``gangsched.membership`` reads the name and the minimum of a Koordinator gang. The other annotations
 change what the gang means.
 
 Rules:
   R1  an annotation that asks for what the library does is honoured, one that only describes the
-      gang is read as nothing, and any other holds the pod.
+      gang is read as nothing, and any other holds the pod, or the pods of the group;
+  R2  on a group, the annotation of groups is the bundle: see ``podgroups``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
     # how long its pods wait for each other: the permit timeout of the policy decides
     "waiting-time": None,
 }
+_BUNDLE: Final = f"{_KOORDINATOR}groups"
 _YUNIKORN: Final = (
     "yunikorn.apache.org/task-groups",
     "yunikorn.apache.org/task-group-name",
@@ -39,13 +41,17 @@ _YUNIKORN: Final = (
 
 
 def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]:
-    """Yield the annotations that hold a pod, each in words; add a note about each.
+    """Yield the annotations that hold a pod or a group, each in words; add a note about each.
 
     Raises:
         ManifestError: An annotation is not a string.
     """
+    of_group = manifest.kind == "PodGroup"
+    what = "the pods of the group are" if of_group else "the pod is"
     names: dict[str, str] = {}
     for key, field in annotations.entries():
+        if of_group and key == _BUNDLE:
+            continue
         if key.startswith(_KOORDINATOR):
             allowed = _ALLOWED.get(key.removeprefix(_KOORDINATOR), ())
             if allowed is not None and field.text() not in allowed:
@@ -58,6 +64,6 @@ def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]
             sentence = f"{key} is not modelled and was ignored"
             manifest.note(sentence, path=path, kind=NoteKind.IGNORED)
         else:
-            sentence = f"{key} is not modelled, so the pod is held"
+            sentence = f"{key} is not modelled, so {what} held"
             manifest.note(sentence, path=path, kind=NoteKind.HELD)
             yield key

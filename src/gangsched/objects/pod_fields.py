@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from gangsched.objects.fields import Field
 from gangsched.objects.pod_volumes import unknown_volumes
 
-__all__ = ["POD_FIELDS", "Treatment", "unmodelled"]
+__all__ = ["POD_FIELDS", "Schema", "Treatment", "unknown", "unmodelled"]
 
 
 class Treatment(enum.Enum):
@@ -27,17 +27,18 @@ class Treatment(enum.Enum):
     FREE = "restricts no node"
 
 
-_Schema: TypeAlias = "Mapping[str, Any]"
+Schema: TypeAlias = "Mapping[str, Any]"
+"""The fields that are read, each with the schema of what is in it, or None."""
 
-_SELECTOR: Final[_Schema] = {
+_SELECTOR: Final[Schema] = {
     "matchLabels": None,
     "matchExpressions": {"key": None, "operator": None, "values": None},
 }
-_NODE_TERM: Final[_Schema] = {
+_NODE_TERM: Final[Schema] = {
     "matchExpressions": {"key": None, "operator": None, "values": None},
     "matchFields": {"key": None, "operator": None, "values": None},
 }
-_POD_TERM: Final[_Schema] = {
+_POD_TERM: Final[Schema] = {
     "topologyKey": None,
     "labelSelector": _SELECTOR,
     "namespaces": None,
@@ -46,11 +47,11 @@ _POD_TERM: Final[_Schema] = {
     "mismatchLabelKeys": None,
 }
 # Unknown fields of a preference hold no pod: a preference restricts no node.
-_POD_AFFINITY: Final[_Schema] = {
+_POD_AFFINITY: Final[Schema] = {
     "requiredDuringSchedulingIgnoredDuringExecution": _POD_TERM,
     "preferredDuringSchedulingIgnoredDuringExecution": None,
 }
-_READ: Final[Mapping[str, _Schema | None]] = {
+_READ: Final[Mapping[str, Schema | None]] = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _NODE_TERM},
@@ -123,7 +124,7 @@ def unmodelled(spec: Field) -> Iterator[Field]:
             yield field
         schema = _READ.get(name)
         if schema is not None:
-            yield from _unknown(field, schema)
+            yield from unknown(field, schema)
     yield from unknown_volumes(spec["volumes"])
     for container in (*spec["containers"].elements(), *spec["initContainers"].elements()):
         claims = container["resources"]["claims"]
@@ -131,10 +132,15 @@ def unmodelled(spec: Field) -> Iterator[Field]:
             yield claims
 
 
-def _unknown(field: Field, schema: _Schema) -> Iterator[Field]:
+def unknown(field: Field, schema: Schema) -> Iterator[Field]:
+    """Yield the fields in a mapping, or in each of a list, that a schema lacks.
+
+    Raises:
+        ManifestError: The field is neither a mapping nor a list of mappings.
+    """
     if isinstance(field.value, list):
         for each in field.elements():
-            yield from _unknown(each, schema)
+            yield from unknown(each, schema)
         return
     for name, inner in field.entries():
         if inner.value in _EMPTY:
@@ -142,4 +148,4 @@ def _unknown(field: Field, schema: _Schema) -> Iterator[Field]:
         if name not in schema:
             yield inner
         elif schema[name] is not None:
-            yield from _unknown(inner, schema[name])
+            yield from unknown(inner, schema[name])

@@ -8,7 +8,9 @@ Rules:
   R3  a request of the pod as a whole for cpu, memory or huge pages replaces that sum;
   R4  where kube-scheduler scores a node, a container without a request for cpu counts as 100m, and
       one without a request for memory as 200Mi. A request of 0 is a request;
-  R5  a pod has a limit for a resource only if each of its containers has one: a container without
+  R5  of a pod that is resized in place, the largest of what it asks for and was given counts: see
+      ``resized``;
+  R6  a pod has a limit for a resource only if each of its containers has one: a container without
       may use any amount. So the QoS class that follows is that of Kubernetes.
 """
 
@@ -19,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gangsched.objects.fields import Field
+from gangsched.objects.resized import AS_ASKED, Given
 from gangsched.quantity import MILLI, format_quantity
 from gangsched.resources import Resources
 
@@ -38,24 +41,31 @@ class _Kind(enum.Enum):
 _Containers: TypeAlias = Sequence[tuple[_Kind, dict[str, int]]]
 
 
-def pod_requests(spec: Field) -> Resources:
+def pod_requests(spec: Field, given: Given = AS_ASKED, *, lenient: bool = False) -> Resources:
     """Return what the pod with this specification requests.
+
+    Args:
+        spec: The specification.
+        given: What the status of the pod says that it was given.
+        lenient: Whether only requests are read: no limits, and an unknown restart policy of an init
+            container is none.
 
     Raises:
         ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
-    containers = _containers(spec, _requests)
+
+    def counted(kind: _Kind, container: Field) -> dict[str, int]:
+        asked = _asked(container) if lenient else _requests(container)
+        if kind is _Kind.INIT:
+            return asked
+        return given.to_container(container["name"].text(), asked)
+
+    containers = _containers(spec, counted, lenient=lenient)
     total = _combined(containers)
     defaulted = _defaulted(containers, total)
-    whole = spec["resources"]
-    for name, field in whole["limits"].entries():
-        if _of_whole_pod(name):
-            total.setdefault(name, field.quantity(name))
-            defaulted.pop(name, None)
-    for name, field in whole["requests"].entries():
-        if _of_whole_pod(name):
-            total[name] = field.quantity(name)
-            defaulted.pop(name, None)
+    for name, amount in given.to_pod(_whole(spec["resources"], total, lenient)).items():
+        total[name] = amount
+        defaulted.pop(name, None)
     for name, field in spec["overhead"].entries():
         total[name] = total.get(name, 0) + field.quantity(name)
     found = Resources.from_milli(total)
@@ -72,7 +82,7 @@ def pod_limits(spec: Field) -> Resources:
     for container in (*spec["containers"].elements(), *spec["initContainers"].elements()):
         names = set(_limits(container))
         limited = names if limited is None else limited & names
-    combined = _combined(_containers(spec, _limits))
+    combined = _combined(_containers(spec, lambda _kind, each: _limits(each)))
     total = {n: amount for n, amount in combined.items() if n in (limited or ())}
     for name, field in spec["resources"]["limits"].entries():
         if _of_whole_pod(name):
@@ -83,12 +93,29 @@ def pod_limits(spec: Field) -> Resources:
     return Resources.from_milli(total)
 
 
-def _containers(spec: Field, amounts: Callable[[Field], dict[str, int]]) -> _Containers:
+def _whole(resources: Field, total: Mapping[str, int], lenient: bool) -> dict[str, int]:
+    """Return what a pod asks for as a whole, given what its containers ask for in total."""
+    asked: dict[str, int] = {}
+    for name, field in () if lenient else resources["limits"].entries():
+        if _of_whole_pod(name):
+            asked[name] = total.get(name, field.quantity(name))
+    for name, field in resources["requests"].entries():
+        if _of_whole_pod(name):
+            asked[name] = field.quantity(name)
+    return asked
+
+
+def _containers(
+    spec: Field, amounts: Callable[[_Kind, Field], dict[str, int]], *, lenient: bool = False
+) -> _Containers:
     """Return the amounts of each container, in order, with the kind of the container."""
-    found = [(_Kind.CONTAINER, amounts(each)) for each in spec["containers"].elements()]
+    kind = _Kind.CONTAINER
+    found = [(kind, amounts(kind, each)) for each in spec["containers"].elements()]
     for each in spec["initContainers"].elements():
-        restarts = each["restartPolicy"].word(_RESTARTS, "") == "Always"
-        found.append((_Kind.SIDECAR if restarts else _Kind.INIT, amounts(each)))
+        policy = each["restartPolicy"]
+        restarts = (policy.value if lenient else policy.word(_RESTARTS, "")) == "Always"
+        kind = _Kind.SIDECAR if restarts else _Kind.INIT
+        found.append((kind, amounts(kind, each)))
     return found
 
 
@@ -127,6 +154,10 @@ def _add(total: dict[str, int], amounts: dict[str, int]) -> None:
 
 def _limits(container: Field) -> dict[str, int]:
     return container["resources"]["limits"].amounts()
+
+
+def _asked(container: Field) -> dict[str, int]:
+    return container["resources"]["requests"].amounts()
 
 
 def _requests(container: Field) -> dict[str, int]:

@@ -8,8 +8,9 @@ Rules:
       part of ``Pod.unmodelled``, and a note names it. ``Manifest.ignore`` names exceptions;
   R4  a field that only makes some nodes better than others never refuses a pod: if it is
       malformed, it is ignored with a note;
-  R5  a bound pod always counts. Its requests are taken from its node, whatever restricted its
-      nodes before, so a malformed or unknown restriction is ignored with a note.
+  R5  a bound pod always counts. Its requests are taken from its node, whatever else it says, so
+      only what it requests must be well-formed. Anything else that is malformed, or an unknown
+      restriction, is ignored with a note.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol, TypeVar
 
-from gangsched.constraints import ContainerImage, Taint, TaintEffect
+from gangsched.constraints import ContainerImage, NodeSelectorTerm, Taint, TaintEffect
 from gangsched.errors import InvalidValueError, ManifestError
 from gangsched.model import Node, NodeName, Pod, PodPhase, PodUID, PreemptionPolicy
 from gangsched.objects.affinity import (
@@ -41,9 +42,16 @@ from gangsched.objects.pod_volumes import (
     read_required_features,
 )
 from gangsched.objects.podresources import pod_limits, pod_requests
+from gangsched.objects.resized import read_given
 from gangsched.objects.runtime_classes import with_runtime_class
-from gangsched.objects.selectors import EFFECTS, read_node_selector, read_toleration
-from gangsched.resources import EMPTY
+from gangsched.objects.selectors import (
+    EFFECTS,
+    compares_text,
+    node_selector_terms,
+    read_node_selector_term,
+    read_toleration,
+)
+from gangsched.resources import EMPTY, NOTHING, Resources
 
 __all__ = ["read_node", "read_pod"]
 
@@ -62,8 +70,8 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         template: The field with ``metadata`` and ``spec``: the document, or a template in it.
 
     Raises:
-        ManifestError: A field is malformed. In a bound pod, a malformed restriction of its
-            nodes is ignored with a note instead.
+        ManifestError: A field is malformed. In a bound pod, this is ignored with a note instead,
+            except for its identity and requests.
         InvalidValueError: An argument has a wrong type.
     """
     _check_arguments(manifest, template)
@@ -80,20 +88,23 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         uid=PodUID(metadata["uid"].text(f"{manifest.namespace}/{manifest.name}")),
         namespace=manifest.namespace,
         priority=restriction(lambda: manifest.classes.priority_of(spec), 0),
-        requests=pod_requests(spec),
-        limits=pod_limits(spec),
-        labels=metadata["labels"].texts(),
-        annotations=metadata["annotations"].texts(),
+        requests=_requests(spec, template["status"], restriction),
+        limits=restriction(lambda: pod_limits(spec), NOTHING),
+        labels=restriction(metadata["labels"].texts, EMPTY),
+        annotations=restriction(metadata["annotations"].texts, EMPTY),
         node_selector=restriction(spec["nodeSelector"].texts, EMPTY),
-        affinity=restriction(lambda: tuple(read_node_selector(nodes[REQUIRED])), ()),
+        affinity=restriction(lambda: tuple(_node_terms(manifest, nodes[REQUIRED])), ()),
         tolerations=restriction(
             lambda: tuple(map(read_toleration, spec["tolerations"].elements())), ()
         ),
-        pod_group=spec["schedulingGroup"]["podGroupName"].text() or None,
-        scheduling_gates=tuple(each["name"].name() for each in spec["schedulingGates"].elements()),
-        owners=tuple(each["name"].name() for each in metadata["ownerReferences"].elements()),
+        pod_group=restriction(lambda: spec["schedulingGroup"]["podGroupName"].text(), "") or None,
+        scheduling_gates=restriction(lambda: _names(spec["schedulingGates"]), ()),
+        owners=restriction(lambda: _names(metadata["ownerReferences"]), ()),
         node_name=NodeName(spec["nodeName"].text()) or None,
-        phase=PodPhase(template["status"]["phase"].word(_PHASES, "Pending")),
+        phase=restriction(
+            lambda: PodPhase(template["status"]["phase"].word(_PHASES, "Pending")),
+            PodPhase.UNKNOWN,
+        ),
         deleted_at=at if metadata["deletionTimestamp"].text() else None,
         created_at=at,
         preemption_policy=restriction(
@@ -124,12 +135,33 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
     return with_runtime_class(manifest, spec, pod)
 
 
+def _names(field: Field) -> tuple[str, ...]:
+    return tuple(each["name"].name() for each in field.elements())
+
+
+def _requests(spec: Field, status: Field, restriction: _ReadRestriction) -> Resources:
+    """Return what a pod requests; of a bound pod, whatever its limits and its status say."""
+    found = restriction(lambda: pod_requests(spec, read_given(status)), None)
+    return pod_requests(spec, lenient=True) if found is None else found
+
+
+def _node_terms(manifest: Manifest, selector: Field) -> Iterator[NodeSelectorTerm]:
+    """Yield the required terms of node affinity; add a note about one that is passed over."""
+    for field in node_selector_terms(selector):
+        if compares_text(field):
+            sentence = f"{field.path} compares with what is no integer, so it matches no node"
+            manifest.note(sentence, path=field.path)
+            yield NodeSelectorTerm(())
+        else:
+            yield read_node_selector_term(field)
+
+
 class _ReadRestriction(Protocol):
     def __call__(self, read: Callable[[], T], default: T, /) -> T: ...
 
 
 def _reader_of_restrictions(manifest: Manifest, spec: Field) -> _ReadRestriction:
-    """Return what reads a restriction: strictly, or with a default if the pod is bound."""
+    """Return what reads a field: strictly, or with a default if the pod is bound."""
 
     def strictly(read: Callable[[], T], _default: T) -> T:
         return read()

@@ -18,11 +18,14 @@ from gangsched.constraints import (
     TaintEffect,
     Toleration,
 )
+from gangsched.constraints.node_selector import is_int
 from gangsched.errors import InvalidValueError
 from gangsched.objects.fields import Field
 
 __all__ = [
     "EFFECTS",
+    "compares_text",
+    "node_selector_terms",
     "read_label_selector",
     "read_node_selector",
     "read_node_selector_term",
@@ -67,10 +70,34 @@ def read_node_selector(field: Field) -> Iterator[NodeSelectorTerm]:
     Raises:
         ManifestError: The selector is malformed, or has no terms.
     """
+    yield from map(read_node_selector_term, node_selector_terms(field))
+
+
+def node_selector_terms(field: Field) -> tuple[Field, ...]:
+    """Return the terms of a ``NodeSelector``, unread.
+
+    Raises:
+        ManifestError: The selector has no terms.
+    """
     terms = tuple(field["nodeSelectorTerms"].elements())
     if field.given and not terms:
         raise field["nodeSelectorTerms"].refuse("at least one term")
-    yield from map(read_node_selector_term, terms)
+    return terms
+
+
+def compares_text(term: Field) -> bool:
+    """Return whether a ``NodeSelectorTerm`` asks for more or less than a text.
+
+    The API server accepts each text. kube-scheduler cannot parse such a term, and passes over it.
+
+    Raises:
+        ManifestError: The term is malformed.
+    """
+    for each in term["matchExpressions"].elements():
+        values = _values(each)
+        if each["operator"].text() in _COMPARISONS and len(values) == 1 and not is_int(values[0]):
+            return True
+    return False
 
 
 def read_node_selector_term(field: Field) -> NodeSelectorTerm:

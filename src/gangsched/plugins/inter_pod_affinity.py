@@ -122,6 +122,13 @@ class InterPodAffinity:
         found = ((term_matcher(pod, term), term.topology_key) for term in pod.pod_anti_affinity)
         return tuple(CarriedTerm(pods, key) for pods, key in found if pods is not None)
 
+    def pods_selected(self, pod: Pod) -> tuple[PodMatcher, ...]:
+        """Return the pods that the terms of the required affinity select."""
+        if not pod.pod_affinity:
+            return ()
+        found = (term_matcher(pod, term) for term in pod.pod_affinity)
+        return tuple(pods for pods in found if pods is not None)
+
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
         """Return the keys of the anti-affinity terms that *other* may match.
 

@@ -65,6 +65,16 @@ class NodeAffinity:
         """Return whether a term is about the names of nodes, so that they are asked one by one."""
         return bool(pod.affinity) and any(term.match_fields for term in pod.affinity)
 
+    def topology_keys(self, state: CycleView, pod: Pod) -> None:
+        """Return None: a term may be about the names of nodes."""
+
+    def node_group(self, state: CycleView, pod: Pod, node: NodeView) -> Hashable:
+        """Return which of the terms that are about names *node* matches."""
+        one = node.node
+        return tuple(
+            term.matches(one.labels, one.name) for term in pod.affinity if term.match_fields
+        )
+
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has neither a selector nor a required term."""
         return not pod.node_selector and not pod.affinity

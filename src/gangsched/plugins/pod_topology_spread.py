@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, final
 from attrs import evolve, frozen
 
 from gangsched.constraints.matchers import NodeMatcher, PodMatcher
+from gangsched.errors import InvalidValueError
 from gangsched.model import (
     LabelSelector,
     NodeInclusionPolicy,
@@ -118,6 +119,11 @@ class PodTopologySpread:
         """Return whether the pod has hard constraints."""
         return bool(_hard(pod))
 
+    def pods_selected(self, pod: Pod) -> tuple[PodMatcher, ...]:
+        """Return the pods that the hard constraints count."""
+        found = (spread_matcher(pod, one) for one in _hard(pod))
+        return tuple(pods for pods in found if pods is not None)
+
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
         """Return the keys of the hard constraints that count *other*: it fills its own domain."""
         found = ((one.topology_key, spread_matcher(pod, one)) for one in _hard(pod))
@@ -207,17 +213,26 @@ class ScoringPodTopologySpread(PodTopologySpread):
     """``PodTopologySpread`` with the score of kube-scheduler for ``ScheduleAnyway``.
 
     Attributes:
-        default_constraints: Constraints of pods that state none. Their selector is found by
-            *default_selector*.
+        default_constraints: Constraints of pods that state none, each ``ScheduleAnyway``. Their
+            selector is found by *default_selector*.
         default_selector: Returns which pods belong together with a pod, as the services and
             controllers of the cluster say; None, and an answer of None, for no default constraints.
         requires_labels: Whether nodes without one of the labels of the default constraints are left
             out. kube-scheduler does so for constraints that are configured, and not for its own.
+
+    Raises:
+        InvalidValueError: A default constraint is hard.
     """
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     default_selector: Callable[[Pod], LabelSelector | None] | None = None
     requires_labels: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        for place, one in enumerate(self.default_constraints):
+            if one.is_hard:
+                name = f"default_constraints[{place}]"
+                raise InvalidValueError(name, one, "a constraint with ScheduleAnyway")
 
     @property
     def attributes_signed(self) -> Collection[str] | None:

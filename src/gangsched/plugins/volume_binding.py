@@ -232,15 +232,17 @@ class VolumeBinding:
         return tuple(reasons) if reasons else found
 
     def _others(self, state: CycleView, pod: Pod) -> tuple[dict[str, str], dict[str, str]]:
-        """Return which claim takes which volume, and the node of each claim, for other pods."""
+        """Return which claim takes which volume, and the node of each claim, for other pods.
+
+        A planned pod counts even if it is *pod*: then *pod* stands for a sibling that is like it.
+        """
         volumes: dict[str, str] = {}
         nodes: dict[str, str] = {}
-        planned = state.read(_PLANNED)
-        for entries in (self._taken, planned or {}):
+        for entries, own in ((self._taken, pod.uid), (state.read(_PLANNED) or {}, None)):
             for entry, value in entries.items():
                 uid, _space, claim = entry.partition(" ")
                 node, _space, volume = value.partition(" ")
-                if uid == pod.uid:
+                if uid == own:
                     continue
                 if volume:
                     volumes[volume] = claim

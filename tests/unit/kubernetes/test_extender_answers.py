@@ -153,7 +153,7 @@ def test_bound_member_ends_the_doubling_of_pauses_and_a_deleted_node_has_none() 
     asked.advance(2.0)
     assert paused_until(2.0) == 6.0
     asked.advance(6.0)
-    asked.ended(bind("a", "m"), is_bound=True)
+    asked.ended(bind("a", "m"), 0.0, is_bound=True)
     assert paused_until(6.0) == 8.0
     asked.node_is_gone(node)
     assert asked.next_deadline() is None

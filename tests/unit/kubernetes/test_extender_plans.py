@@ -48,24 +48,24 @@ def test_member_may_not_be_bound_to_another_node() -> None:
     assert plans.held == 0
 
 
-def test_member_of_which_the_client_left_is_awaited_again() -> None:
+def test_member_of_which_the_client_left_long_ago_is_awaited_again() -> None:
     a, b = bind("a"), bind("b")
     plans = decided(a, b)
     plans.arrive(uid("a"), "n", 0.0)
-    plans.leave(uid("a"))
-    assert plans.arrive(uid("b"), "n", 0.0) == []
-    assert plans.arrive(uid("a"), "n", 0.0) == [Release((a, b))]
+    plans.leave(uid("a"), 0.0)
+    assert plans.arrive(uid("b"), "n", 10.0) == []
+    assert plans.arrive(uid("a"), "n", 10.0) == [Release((a, b))]
 
 
 def test_released_member_stays_released_when_its_client_leaves() -> None:
     a = bind("a")
     plans = decided(a)
     plans.arrive(uid("a"), "n", 0.0)
-    plans.leave(uid("a"))
+    plans.leave(uid("a"), 0.0)
     assert plans.bind_of(uid("a")) == a
     assert plans.withdraw(uid("a"), "too late") == []
     assert plans.arrive(uid("a"), "n", 0.0) == []  # the end of the first request is its end
-    plans.ended(a)
+    plans.ended(a, 0.0, is_bound=True)
     assert plans.bind_of(uid("a")) is None
 
 
@@ -73,7 +73,7 @@ def test_first_arrivals_prolong_the_wait_and_repeated_ones_do_not() -> None:
     plans = decided(bind("a"), bind("b"), bind("c"))
     plans.arrive(uid("a"), "n", 8.0)
     assert plans.next_deadline() == 18.0
-    plans.leave(uid("a"))
+    plans.leave(uid("a"), 8.0)
     plans.arrive(uid("a"), "n", 17.0)
     assert plans.next_deadline() == 18.0
     assert plans.advance(17.9) == []
@@ -181,7 +181,7 @@ def test_end_of_an_earlier_attempt_changes_nothing() -> None:
     plans = decided(first)
     plans.arrive(uid("a"), "n", 0.0)
     plans.decided({G: [second]}, 1.0)
-    plans.ended(first)
+    plans.ended(first, 0.0, is_bound=True)
     assert plans.bind_of(uid("a")) == second
     plans._check()
 

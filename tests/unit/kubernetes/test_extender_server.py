@@ -103,7 +103,7 @@ async def test_gang_is_withdrawn_when_a_member_does_not_come_and_decided_anew() 
 
 
 @on_a_loop
-async def test_member_of_which_the_client_left_is_awaited() -> None:
+async def test_member_of_which_the_client_left_is_bound_with_its_gang() -> None:
     api = cluster()
     names = gang(api, 2)
     async with extending(api) as asking:
@@ -112,11 +112,10 @@ async def test_member_of_which_the_client_left_is_awaited() -> None:
         left.cancel()
         await asyncio.gather(left, return_exceptions=True)
         await asyncio.sleep(0.1)  # until the server has seen the connection close
-        second = asyncio.create_task(bind(asking, names[1]))
-        await asyncio.sleep(0.1)
         assert not any(api.pods().values())
+        assert await bind(asking, names[1]) == ""
+        await until(lambda: all(api.pods().values()))
         assert await bind(asking, names[0]) == ""
-        assert await second == ""
 
 
 @on_a_loop

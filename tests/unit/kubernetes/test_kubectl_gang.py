@@ -251,7 +251,6 @@ def test_errors_name_what_is_wrong_and_what_is_known(api: Server, fails: Kubectl
     more = ("what-if", "--add-nodes", "1", "--like")
     assert "--like: no node 'm'; known: n" in fails(*more, "m")
     assert "--add-nodes" in fails("what-if", "--add-nodes", "-1", "--like", "n")
-    assert "--output" in fails("get", "--watch", "-o", "json")
 
 
 def test_right_that_is_missing_is_named(

@@ -67,19 +67,17 @@ __all__ = ["expire", "look", "reservation", "turn"]
 def look(state: State, *, now: float) -> None:
     """Review the reservation, and activate entities that it need not keep waiting.
 
+    Called with backfill only.
+
     Runtime complexity: O(reserved nodes x plugins), plus the waiting entities. If the reservation
     is made or moved, see ``start_estimate.look_ahead``.
     """
-    if state.reservations.backfill.policy is not None:
-        _settle(state, now)
-        _wake(state, now)
+    _settle(state, now)
+    _wake(state, now)
 
 
-def expire(state: State, *, now: float) -> None:
+def expire(state: State, found: ActiveReservation, *, now: float) -> None:
     """Review a reservation whose deadline has passed or whose gang has gone. O(1) if neither."""
-    found = state.reservations.backfill.reservation
-    if found is None:
-        return
     if now >= found.deadline or (
         state.reservations.backfill.is_stale
         and not reservation_candidates.may_ask(state, found.key)
@@ -98,18 +96,15 @@ def reservation(reservations: Reservations) -> Reservation | None:
 
 
 @contextmanager
-def turn(state: State, entity: QueuedEntity, *, now: float) -> Generator[None, None, None]:
-    """Run an entity's scheduling cycle on the capacity that it may use.
+def turn(
+    state: State, found: ActiveReservation, entity: QueuedEntity, *, now: float
+) -> Generator[None, None, None]:
+    """Run an entity's scheduling cycle on the capacity that the reservation lets it use.
 
     Runtime complexity: O(reserved nodes x plugins) for an exempt entity.
     """
-    found = state.reservations.backfill.reservation
-    if found is None:
-        yield
-        return
     before = len(state.call.out)
-    if found.guard is not None:
-        found.guard.now = now
+    found.guard.now = now
     if not run_times.is_exempt(state.pods, state.reservations, state.call, found, entity, now):
         yield
         _note_started(state.pods, state.reservations, state.call, found, entity, before, now)
@@ -256,8 +251,7 @@ def _wake(state: State, now: float) -> None:
     if found is None or not (gained or queue.head() is None):
         return
     entries = found.capacity.values()
-    has_refused = found.guard is not None and found.guard.has_refused
-    if not has_refused and not reserved_views.withholds(state.nodes, entries):
+    if not found.guard.has_refused and not reserved_views.withholds(state.nodes, entries):
         return
     with reserved_views.exempt(state.nodes, entries):
         if gained and _is_waiting(found.entity) and _may_fit(state, found.entity, now):
@@ -347,13 +341,12 @@ def _note_started(
             end = run_times.end_of(reservations, call, pod, now, now)
             if end < math.inf:
                 found.ends[effect.uid] = end
-            if found.guard is not None:
-                found.guard.note_started(pod, effect.node)
+            found.guard.note_started(pod, effect.node)
             entry = found.capacity.get(effect.node)
             if is_other and entry is not None and entry.returning is not None:
                 entry.returning.add(effect.uid)
                 mine.is_stale |= end > found.starts_at
-            elif is_other and end > found.starts_at and found.guard is not None:
+            elif is_other and end > found.starts_at:
                 # a pod of a higher priority may break the plan from any node
                 mine.is_stale |= found.guard.concern(pod) is not None
         elif isinstance(effect, PodWaiting | Nominated) and is_other:

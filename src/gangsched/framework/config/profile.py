@@ -41,6 +41,7 @@ from gangsched.protocols import (
     PodsAffected,
     PodSignature,
     PodsRead,
+    PodsSelected,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -86,6 +87,7 @@ _PAIRS: Final = (
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
     ("pods_affected", "reads_pods"),
+    ("pods_selected", "reads_pods"),
     ("nodes_named", "reads_pods"),
     ("topology_keys", "reads_pods"),
     ("topology_keys", "node_group"),
@@ -150,6 +152,8 @@ are: 'NodeResourcesFit'
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         affecting_scores: Whether one of these scores nodes.
+        selecting: Those of the pod readers that say which pods they select; see
+            ``gangsched.protocols.PodsSelected``.
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
@@ -255,6 +259,9 @@ are: 'NodeResourcesFit'
         )
         self.affecting_scores: Final[bool] = any(
             callable(getattr(plugin, "score", None)) for plugin in self.affecting
+        )
+        self.selecting: Final[tuple[PodsSelected, ...]] = self._with(
+            self.pod_readers, "pods_selected"
         )
         self.skipping: Final[dict[int, SkipsPods]] = {
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")

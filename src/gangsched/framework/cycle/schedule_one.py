@@ -45,10 +45,11 @@ from gangsched.framework.lifecycle.transition import (
     still_fails,
     transition,
 )
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
 from gangsched.framework.queueing import equivalence, requeue
-from gangsched.framework.runtime import extension_points, filter_and_score
+from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
 from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import Nomination
@@ -64,8 +65,9 @@ __all__ = ["run"]
 def run(state: State, *, now: float) -> bool:
     """Run one scheduling cycle; return False if there was no entity to try."""
     while (entity := _next_entity(state, now=now)) is not None:
-        if state.reservations.backfill.reservation is not None:
-            with reservation.turn(state, entity, now=now):
+        reserved = state.reservations.backfill.reservation
+        if reserved is not None:
+            with reservation.turn(state, reserved, entity, now=now):
                 _run_cycle(state, entity, now=now)
             return True
         # only one that was refused before may be left out
@@ -194,11 +196,12 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
     every = state.settings.profile.pre_filter
     asked = extension_points.concerned(state.settings, member, "pre_filter", every)
-    refusal = extension_points.pre_filter_refusal(
-        state.settings, state.nodes, cycle, member.pod, now, asked
-    )
-    if refusal is not None:
-        return _fail(state, member, cycle, refusal, now=now)
+    if asked:
+        refusal = extension_points.pre_filter_refusal(
+            state.settings, state.nodes, cycle, member.pod, now, asked
+        )
+        if refusal is not None:
+            return _fail(state, member, cycle, refusal, now=now)
     pod_class, judge, outcome = filter_and_score.evaluate_nodes(
         state.settings, state.nodes, cycle, member, now
     )
@@ -306,7 +309,7 @@ def _fail(
         and entity.seq not in state.reservations.nominations
         and equivalence.goes_alone(state.settings, state.call, info)
     ):
-        _mark_like_members(state.pods, state.call, member, reason)
+        _mark_like_members(state.nodes, state.pods, state.call, member, reason)
     if diagnosis is None:
         entity.note_refusal_by_plugin()
     else:
@@ -331,16 +334,25 @@ def _fail(
     )
 
 
-def _mark_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
-    """Mark the members that no node takes either as tried. O(pending members).
+def _mark_like_members(
+    nodes: Nodes, pods: Pods, call: CurrentCall, member: Member, reason: str
+) -> None:
+    """Mark the members that no node takes either as tried. O(1) without carried terms.
 
-    Late members are tried one by one. Those of one class get the same answer from every node, so
-    one that failed stands for all of them. Otherwise each late member that arrives would cost a
-    cycle for each one that waits.
+    Late members are tried one by one. Those of one class that the same carried terms are about get
+    the same answer from every node, so one that failed stands for all of them. Otherwise each late
+    member that arrives would cost a cycle for each one that waits. With carried terms, all pending
+    members are looked at.
     """
     entity, pod_class = member.entity, member.pod_class
+    if not nodes.counts.has_terms and nodes.guard is None:
+        entity.mark_like_tried(member.pod.uid)
+        notices.tell_like_members(pods, call, member, reason)
+        return
+    terms = pod_readers.affected(nodes, member.pod)
     members = [pods.members[pod.uid] for pod in entity.pending]
     alike = [each for each in members if each.pod_class is pod_class and each is not member]
+    alike = [each for each in alike if pod_readers.affected(nodes, each.pod) == terms]
     for like in alike:
         entity.mark_tried(like.pod.uid)
-    notices.tell_like_members(call, alike, reason)
+    notices.tell_others(call, alike, reason)

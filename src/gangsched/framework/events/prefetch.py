@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.constraints.matchers import CarriedTerm
+from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, PluginError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import signatures
@@ -44,6 +44,7 @@ class Seen:
         reads_pods: Whether a plugin evaluates nodes one by one for it; see ``PodsRead``.
         watches_pods: Whether the answers depend on the pods on nodes.
         carried: The terms that it carries to its node; see ``PodsAffected``.
+        selected: The pods on nodes that the answers depend on, by labels; see ``PodsSelected``.
         objects: The classes of objects that plugins read for it; see ``ObjectsRead``.
     """
 
@@ -55,6 +56,7 @@ class Seen:
     reads_pods: bool
     watches_pods: bool
     carried: tuple[CarriedTerm, ...]
+    selected: tuple[PodMatcher, ...]
     objects: frozenset[type[Any]]
 
 
@@ -230,14 +232,13 @@ def ask(
             known.reads_pods,
             known.watches_pods,
             known.carried,
+            known.selected,
             known.objects,
         )
     labels = signatures.labels_read(settings, shown)
-    reads_pods, watches_pods, carried = signatures.pods_read(settings, shown)
+    pods_read = signatures.pods_read(settings, shown)
     objects = signatures.objects_read(settings, shown)
-    seen = Seen(
-        shown, claim, problem, signature, labels, reads_pods, watches_pods, carried, objects
-    )
+    seen = Seen(shown, claim, problem, signature, labels, *pods_read, objects)
     if alike is not None and settings.profile.signed:
         alike[signature] = seen
     return seen

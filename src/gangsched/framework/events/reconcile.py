@@ -128,6 +128,9 @@ def objects_changed(state: State, *kinds: type[ClusterObject], now: float) -> No
         pod_class.judgements.forget()
     if readers:
         requeue.objects_changed(state, changed, now=now)
+    if any(pod_class.carried for pod_class in readers):
+        # a carried term may be about other pods now, for which no plugin reads these objects
+        requeue.pods_changed(state, now=now)
     for member in _waiting_readers(state.pods, changed) if readers else ():
         permit_end.ask_again(state, member, now=now)
 
@@ -260,7 +263,7 @@ def _admit(
         )
     if wanted is _UNSCHEDULED:
         _tell_priority(state.call, member)
-        entity.add(pod, member.seq, member.role)
+        entity.add(pod, member.seq, member.role, member.pod_class)
     _tell_held(state.settings, state.pods, state.call, member, problem)
     _look_at_nodes(state, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, entity, arrived=member, now=now)
@@ -306,7 +309,7 @@ def _update(
     elif before is _UNSCHEDULED:
         member.entity.discard(pod.uid)
     if wanted is _UNSCHEDULED:
-        member.entity.add(pod, member.seq, member.role)
+        member.entity.add(pod, member.seq, member.role, member.pod_class)
     if before is _SUCCEEDED and member.group is not None:
         state.pods.restarts.note_ended(member.group.key, member.role)
     state.pods.put(member, wanted)
@@ -376,6 +379,7 @@ def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:
             reads_pods=seen.reads_pods,
             watches_pods=seen.watches_pods,
             carried=seen.carried,
+            selected=seen.selected,
             objects=seen.objects,
         )
         pod_classes.by_signature[seen.signature] = pod_class

@@ -75,7 +75,7 @@ def assume_together(
     for members in parties:
         pods.put_all(members, MemberState.WAITING)
         members[0].entity.discard_all([member.pod.uid for member in members])
-    nodes.assume_together(((m.pod, m.requests, index) for m, index in placed), become)
+    nodes.assume_together([(m.pod, m.requests, index) for m, index in placed], become)
 
 
 def unassume(nodes: Nodes, pods: Pods, member: Member) -> None:
@@ -84,7 +84,7 @@ def unassume(nodes: Nodes, pods: Pods, member: Member) -> None:
     member.attempt -= 1
     nodes.forget(member.pod.uid)
     pods.put(member, MemberState.UNSCHEDULED)
-    member.entity.add(member.pod, member.seq, member.role)
+    member.entity.add(member.pod, member.seq, member.role, member.pod_class)
     member.entity.mark_ready(member.pod.uid)
 
 
@@ -140,7 +140,7 @@ def give_back(
     member.node = member.cycle = None
     label_readers.note(state.nodes, state.pod_classes, member)
     if to is MemberState.UNSCHEDULED:
-        member.entity.add(member.pod, member.seq, member.role)
+        member.entity.add(member.pod, member.seq, member.role, member.pod_class)
         member.entity.mark_tried(member.pod.uid)
     return verdict
 

@@ -7,7 +7,7 @@ Every module that learns something about an entity returns one of these values, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import frozen
 
@@ -83,8 +83,7 @@ class Rejected:
 
 
 @final
-@frozen(eq=False)
-class Prepared:
+class Prepared(NamedTuple):
     """Members of one pod group, or one regular pod, with their answers from PreBind and Bind.
 
     Attributes:
@@ -99,8 +98,7 @@ class Prepared:
 
 
 @final
-@frozen(eq=False)
-class PermitGranted:
+class PermitGranted(NamedTuple):
     """The members are released to bind.
 
     Attributes:

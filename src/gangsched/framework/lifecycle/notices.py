@@ -33,6 +33,7 @@ __all__ = [
     "over_quota",
     "tell_gang",
     "tell_like_members",
+    "tell_others",
     "tell_unadmitted",
     "tell_unschedulable",
     "untried",
@@ -47,17 +48,31 @@ _COUNT: Final = re.compile(r"(^0/|: |, )\d+(?= )")
 def tell_unschedulable(call: CurrentCall, member: Member, reason: str) -> None:
     """Post why a pod that was tried is not placed. O(1)."""
     member.reason = member.told = reason
+    member.entity.note_told(member.pod.uid, None)
     call.out.append(PodUnschedulable(member.pod.uid, reason))
 
 
-def tell_like_members(call: CurrentCall, members: Iterable[Member], reason: str) -> None:
-    """Tell late members the reason of one like them; see R3. O(members)."""
+def tell_like_members(pods: Pods, call: CurrentCall, member: Member, reason: str) -> None:
+    """Tell late members the reason of one like them; see R3.
+
+    Runtime complexity: O(n log n) for the n members that may have been told anything else since
+    this was last called for one like them.
+    """
+    entity, uid, common = member.entity, member.pod.uid, _without_counts(reason)
+    others = (pods.members[pod.uid] for pod in entity.told_otherwise(uid, common))
+    tell_others(call, [other for other in others if other is not member], reason)
+    entity.note_told(uid, common)
+
+
+def tell_others(call: CurrentCall, members: Iterable[Member], reason: str) -> None:
+    """Tell late members a reason, if it differs by more than its counts; see R3. O(members)."""
+    common = _without_counts(reason)
     same: dict[str, bool] = {reason: True}
     for member in members:
         told = member.told
         is_same = same.get(told)
         if is_same is None:
-            is_same = same[told] = _without_counts(told) == _without_counts(reason)
+            is_same = same[told] = _without_counts(told) == common
         if not is_same:
             tell_unschedulable(call, member, reason)
 

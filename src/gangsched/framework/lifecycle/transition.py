@@ -87,6 +87,9 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
     requeueing of others that the capacity may help.
     """
     match outcome:
+        case PermitGranted(parties):  # first, since it ends most cycles
+            for prepared in parties:
+                _released(state, prepared, now=now)
         case Changed():
             if entity.group is None:
                 _pod_changed(state, entity, now=now)
@@ -99,9 +102,6 @@ def transition(state: State, entity: QueuedEntity, outcome: Outcome, *, now: flo
             _failed(state, entity, now=now)
         case KeepsWaiting():
             _keeps_waiting(state, entity, now=now)
-        case PermitGranted(parties):
-            for prepared in parties:
-                _released(state, prepared, now=now)
         case Rejected():
             _rejected(state, entity, outcome, now=now)
         case _:

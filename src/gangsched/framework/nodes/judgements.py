@@ -19,7 +19,8 @@ Invariants (checked by ``_check``):
   I1  after ``refresh`` each class with nodes has a judgement;
   I2  the orders have the feasible classes with nodes, by score or by pods per node, and then by
       first node;
-  I3  the reasons count the nodes that cannot take such a pod, and ``headroom`` is the sum of the
+  I3  the classes by the value of a label are those of I2; see ``label_values``;
+  I4  the reasons count the nodes that cannot take such a pod, and ``headroom`` is the sum of the
       upper bounds of the other nodes.
 """
 
@@ -27,16 +28,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
+from gangsched.framework.nodes.label_values import LabelValues
 from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.ranking import Ranking
 from gangsched.model import NodeName, Resources
 
-__all__ = ["Judge", "Judgement", "Judgements"]
+__all__ = ["Judge", "Judgement", "Judgements", "Within"]
+
+Within: TypeAlias = tuple[str, str]
+"""The key and the value of a label."""
 
 
 class Judge(Protocol):
@@ -91,6 +96,7 @@ class Judgements:
     """
 
     __slots__ = (
+        "_by_label",
         "_by_max_pods",
         "_epoch",
         "_firsts",
@@ -121,6 +127,8 @@ class Judgements:
         # each order is built when it is first needed, since most classes need one or none
         self._order: Ranking | None = None
         self._by_max_pods: Ranking | None = None
+        # by the key of each label that a gang with a topology asked about
+        self._by_label: dict[str, LabelValues] = {}
         self._reasons: Counter[str] = Counter()
 
     def follow(self, classes: NodeClasses) -> bool:
@@ -136,6 +144,10 @@ class Judgements:
             self._count_all(found, classes)
         self._forget_unused(classes)
         return True
+
+    def behind(self, classes: NodeClasses) -> int:
+        """Return how many moves of nodes ``refresh`` would read. O(1)."""
+        return classes.version - self._seen
 
     def refresh(self, nodes: Nodes, judge: Judge) -> None:
         """Judge the classes of nodes that are new since the last call, and update the counts.
@@ -157,6 +169,7 @@ class Judgements:
         if moves is None:
             self.headroom = self._nodes = 0
             self._order = self._by_max_pods = None
+            self._by_label = {}
             self._reasons.clear()
             self._firsts = {c: c.nodes[0] for c in found if not self._judged[c].reasons}
         self._count_all(found, classes)
@@ -176,6 +189,7 @@ class Judgements:
         if self._epoch != classes.epoch:
             self._epoch = classes.epoch
             self._judged = {c: known for c, known in self._judged.items() if c.nodes}
+            self._by_label = {}  # nodes may be told apart by other labels now
             self.answers.clear()
 
     def judgement(self, node_class: NodeClass, judge: Judge) -> Judgement:
@@ -194,24 +208,57 @@ class Judgements:
         """Return whether the judgement of a class is known, so that no plugin is asked. O(1)."""
         return node_class in self._judged
 
-    def ranked(self) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the feasible classes, best first: (score, class)."""
-        return ((-rank, found) for rank, found in self._in_order())
+    def ranked(self, within: Within | None = None) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the feasible classes, best first: (score, class).
+
+        Args:
+            within: The key and the value of a label that the nodes must have; None for all nodes.
+        """
+        order = self._in_order() if within is None else self._by_score_within(*within)
+        return ((-rank, found) for rank, found in order)
+
+    def values_of(self, key: str) -> LabelValues:
+        """Return the feasible classes by the value of a label.
+
+        Runtime complexity: O(1), the first time O(classes).
+
+        Args:
+            key: A label by which nodes are told apart now.
+        """
+        values = self._by_label.get(key)
+        if values is None:
+            values = self._by_label[key] = LabelValues(key)
+            for found, first in self._firsts.items():
+                values.count(found, self._judged[found].max_pods * len(found.nodes))
+                values.move(found, -1, first, self._ranks)
+        return values
+
+    def _by_score_within(self, key: str, value: str) -> Ranking:
+        return self.values_of(key).by_score(value, self._ranks)
+
+    def _ranks(self, found: NodeClass) -> tuple[int, tuple[bool, int]]:
+        """Return the rank of a feasible class by score, and its rank in the order of packing."""
+        known = self._judged[found]
+        return -known.score, (self._strands(found), known.max_pods)
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""
         return ((found, self._judged[found].max_pods) for found in self._firsts)
 
-    def by_max_pods(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+    def by_max_pods(
+        self, strands: bool, wanted: int, within: Within | None = None
+    ) -> Iterator[NodeClass]:
         """Iterate over the feasible classes in the order in which packing fills them.
 
         First the classes whose nodes take *wanted* pods, the smallest first. Then the others, the
         largest first; see ``at_least`` and ``below``.
         """
-        yield from self.at_least(strands, wanted)
-        yield from (given for _max_pods, given in self.below(strands, wanted))
+        yield from self.at_least(strands, wanted, within)
+        yield from (given for _max_pods, given in self.below(strands, wanted, within))
 
-    def at_least(self, strands: bool, wanted: int) -> Iterator[NodeClass]:
+    def at_least(
+        self, strands: bool, wanted: int, within: Within | None = None
+    ) -> Iterator[NodeClass]:
         """Iterate over the feasible classes whose nodes take *wanted* pods, the smallest first.
 
         Runtime complexity: O(log classes) for each.
@@ -220,28 +267,34 @@ class Judgements:
             strands: Whether to iterate over the classes with a free extended resource that such a
                 pod does not request, or over the other classes.
             wanted: The number of such pods that are to be placed.
+            within: The key and the value of a label that the nodes must have; None for all nodes.
         """
-        order = self._in_packing_order()
+        order = self._in_packing_order(within)
         for rank, found in order.since(order.position((strands, wanted))):
             if rank[0] is not strands:
                 break
             yield found
 
-    def below(self, strands: bool, wanted: int) -> Iterator[tuple[int, NodeClass]]:
+    def below(
+        self, strands: bool, wanted: int, within: Within | None = None
+    ) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the feasible classes whose nodes take fewer pods, the largest first.
 
         Each comes with an upper bound on the pods per node.
 
         Runtime complexity: O(log classes) for each. See ``at_least`` for the arguments.
         """
-        order = self._in_packing_order()
+        order = self._in_packing_order(within)
         for rank, found in order.before(order.position((strands, wanted))):
             if rank[0] is not strands:
                 break
             yield rank[1], found
 
-    def _in_packing_order(self) -> Ranking:
+    def _in_packing_order(self, within: Within | None) -> Ranking:
         """Return the classes by whether they strand a resource, then by the pods per node."""
+        if within is not None:
+            key, value = within
+            return self.values_of(key).packing(value, self._ranks)
         if self._by_max_pods is None:
             self._by_max_pods = Ranking(
                 ((self._strands(found), self._judged[found].max_pods), first, found)
@@ -306,34 +359,36 @@ class Judgements:
         known.update(judged)
 
     def _count_all(self, found: Mapping[NodeClass, int], classes: NodeClasses) -> None:
+        """Count more nodes in classes, or fewer if a number is negative."""
+        judged, firsts, order, packing = self._judged, self._firsts, self._order, self._by_max_pods
+        by_label = self._by_label.values()
         for node_class, count in found.items():
-            self._count(node_class, count)
+            score, max_pods, reasons = judged[node_class]
+            self._nodes += count
+            if reasons:
+                for reason in reasons:
+                    self._reasons[reason] += count
+                    if not self._reasons[reason]:
+                        del self._reasons[reason]
+                continue
+            self.headroom += max_pods * count
+            for values in by_label:
+                values.count(node_class, max_pods * count)
+            nodes = node_class.nodes
+            first, before = nodes[0] if nodes else -1, firsts.get(node_class, -1)
+            if before == first:
+                continue
+            if first >= 0:
+                firsts[node_class] = first
+            else:
+                del firsts[node_class]
+            if order is not None:
+                order.move(-score, before, first, node_class)
+            if packing is not None:
+                packing.move((self._strands(node_class), max_pods), before, first, node_class)
+            for values in by_label:
+                values.move(node_class, before, first, self._ranks)
         self._seen = classes.version
-
-    def _count(self, node_class: NodeClass, count: int) -> None:
-        """Count *count* more nodes in a class; fewer if it is negative."""
-        known = self._judged[node_class]
-        self._nodes += count
-        for reason in known.reasons:
-            self._reasons[reason] += count
-            if not self._reasons[reason]:
-                del self._reasons[reason]
-        if known.reasons:
-            return
-        self.headroom += known.max_pods * count
-        first = node_class.nodes[0] if node_class.nodes else -1
-        before = self._firsts.get(node_class, -1)
-        if before == first:
-            return
-        if first >= 0:
-            self._firsts[node_class] = first
-        else:
-            del self._firsts[node_class]
-        if self._order is not None:
-            self._order.move(-known.score, before, first, node_class)
-        if self._by_max_pods is not None:
-            rank = (self._strands(node_class), known.max_pods)
-            self._by_max_pods.move(rank, before, first, node_class)
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)
@@ -355,6 +410,8 @@ class Judgements:
         found_order._check()
         if sorted(order) != [(rank, self._firsts[found]) for rank, found in found_order]:
             raise InternalError(f"class {signature}: the order of nodes is wrong")
+        for values in self._by_label.values():
+            values._check(self._firsts, lambda found: self._judged[found].max_pods)
         if self.headroom != headroom:
             raise InternalError(f"class {signature}: headroom {self.headroom} is wrong")
         if self._reasons != reasons or self._nodes != len(nodes.infos):

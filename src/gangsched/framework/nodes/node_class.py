@@ -343,6 +343,11 @@ class NodeClasses:
         """The number of moves so far."""
         return self._base + len(self._moves)
 
+    @property
+    def count(self) -> int:
+        """The number of classes with nodes."""
+        return len(self._occupied)
+
     def of(self, index: int) -> NodeClass:
         """Return the class of a node. O(1)."""
         return self._of[index]

@@ -144,5 +144,6 @@ class NodeInfo:
             had = free.get(name, 0)
             has = free[name] = had + times * amount
             if total is not None and (has > 0 or had > 0):
-                change = (has if has > 0 else 0) - (had if had > 0 else 0)
-                total[name] = total.get(name, 0) + change
+                if has < 0 or had < 0:  # rare: more is used than the node has
+                    had, has = max(had, 0), max(has, 0)
+                total[name] = total.get(name, 0) + has - had

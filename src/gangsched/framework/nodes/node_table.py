@@ -463,9 +463,7 @@ class Nodes:
         return name
 
     def _uncount(self, uid: PodUID, info: NodeInfo) -> None:
-        shown = info.pods_by_uid.get(uid)
-        if shown is not None:
-            self.counts.take(shown, info.index)
+        self.counts.take(info.pods_by_uid[uid], info.index)
 
     def class_of(self, name: NodeName) -> NodeClass | None:
         """Return the class of a node; None if there is no such node. O(1)."""

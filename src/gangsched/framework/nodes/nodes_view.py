@@ -121,10 +121,8 @@ class NodesView:
                     continue
                 info.withdraw(reserved, total)
             elif uid in info.holders:
-                pod = info.pods_by_uid.get(uid)
-                if pod is not None:
-                    self._pods[uid] = pod
-                    self._count(pod, index, -1)
+                pod = self._pods[uid] = info.pods_by_uid[uid]
+                self._count(pod, index, -1)
                 info.give_back(uid, total)
             else:
                 continue
@@ -146,10 +144,8 @@ class NodesView:
                 info.nominate(reserved, total)
                 continue
             info.take(uid, requests, total)
-            pod = self._pods.get(uid)
-            if pod is not None:
-                info.pods_by_uid[uid] = pod
-                self._count(pod, index, 1)
+            info.show(self._pods[uid])
+            self._count(self._pods[uid], index, 1)
         self._move(become)
 
     def discard(self) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Any, final
 
-from gangsched.constraints.matchers import CarriedTerm
+from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements
+from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.model import NodeName, Pod
@@ -33,11 +33,13 @@ class PodClass:
         watches_pods: Whether pods of this class depend on other pods on nodes, or carry terms about
             them.
         carried: The terms that such a pod carries to its node; see ``PodsAffected``.
+        selected: The pods on nodes that the answers for such a pod depend on, by labels; see
+            ``PodsSelected``.
         filters: The filter plugins that are asked about classes of nodes for these pods; None
             before the first question.
         objects: The classes of objects that plugins read for these pods.
-        asked: By extension point, the positions of the plugins that have to do with these pods;
-            see ``gangsched.protocols.IgnoresPods``. Positions, since a fork has other plugins.
+        asked: By extension point, the plugins that have to do with these pods;
+            see ``gangsched.protocols.IgnoresPods``.
         users: The number of known pods of this class.
         pending: How many of them are not bound yet. Only while there is one, nodes are told apart
             by ``labels``, and the judgements are used.
@@ -56,6 +58,7 @@ class PodClass:
         "pending",
         "reads_pods",
         "sample",
+        "selected",
         "signature",
         "users",
         "watches_pods",
@@ -70,6 +73,7 @@ class PodClass:
         reads_pods: bool = False,
         watches_pods: bool = False,
         carried: tuple[CarriedTerm, ...] = (),
+        selected: tuple[PodMatcher, ...] = (),
         objects: frozenset[type[Any]] = frozenset(),
     ) -> None:
         self.signature: Hashable = signature
@@ -78,12 +82,13 @@ class PodClass:
         self.reads_pods: bool = reads_pods
         self.watches_pods: bool = watches_pods or bool(carried)
         self.carried: tuple[CarriedTerm, ...] = carried
+        self.selected: tuple[PodMatcher, ...] = selected
         self.filters: tuple[Any, ...] | None = None
         self.objects: frozenset[type[Any]] = objects
         self.users: int = 0
         self.pending: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
-        self.asked: dict[str, tuple[int, ...]] = {}
+        self.asked: dict[str, tuple[Any, ...]] = {}
         self.judgements: Judgements = Judgements(sample.requests)
 
     def share(self, judgements: Judgements) -> None:
@@ -106,9 +111,12 @@ class PodClass:
         """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
         return self.judgements.judgement(node_class, judge)
 
-    def ranked(self) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the feasible classes, best first: (score, class)."""
-        return self.judgements.ranked()
+    def ranked(self, within: Within | None = None) -> Iterator[tuple[int, NodeClass]]:
+        """Iterate over the feasible classes, best first: (score, class).
+
+        See ``Judgements.ranked`` for the argument.
+        """
+        return self.judgements.ranked(within)
 
     def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
         """Iterate over the feasible classes, each with an upper bound on the pods per node."""

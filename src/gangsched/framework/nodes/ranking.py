@@ -102,6 +102,10 @@ class Ranking:
             given: The class.
         """
         if before >= 0:
+            level = self._levels.get(rank)
+            if first >= 0 and type(level) is list and len(level) == 1:
+                level[0] = (first, given.number, given)  # the order of one class cannot change
+                return
             self.discard(rank, before, given)
         if first >= 0:
             self.add(rank, first, given)

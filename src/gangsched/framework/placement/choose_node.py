@@ -123,7 +123,8 @@ def candidates(
     name. O(log classes) for each node, O(names) if they name nodes.
     """
     if check.named is None:
-        return ranked(pod_class.ranked(), domain, check)
+        within = None if domain is None else domain.within
+        return ranked(pod_class.ranked(within), domain, check)
     infos, classes = nodes.infos, nodes.classes
     scores = {given: score for score, given in pod_class.ranked()}
     found: list[tuple[int, int]] = []

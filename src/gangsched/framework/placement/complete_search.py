@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import define, evolve, field
 
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
@@ -44,7 +45,7 @@ class Kind(NamedTuple):
     The requests are part of it, because a pod class has pods with different requests if no plugin
     reads them. The carried terms that are about a member are, because they depend on its labels,
     which the pod class leaves out for most pods. The same holds for what makes it stand in the way
-    of a gang with a reservation.
+    of a gang with a reservation, and for which matchers of its siblings select it.
     """
 
     pod_class: PodClass
@@ -52,6 +53,7 @@ class Kind(NamedTuple):
     group: GroupKey
     role: str | None
     affected: frozenset[Affecting] = frozenset()
+    selected: frozenset[PodMatcher] = frozenset()
 
     def counts_for(self, ask: RoleCount) -> bool:
         """Return whether members of this kind count for a number that is asked for."""

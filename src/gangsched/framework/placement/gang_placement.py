@@ -23,13 +23,14 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
@@ -80,21 +81,27 @@ def place(
     before: Member | None = None
     alike: list[Member] = []
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
+    by_siblings: Sequence[frozenset[PodMatcher]] = [frozenset[PodMatcher]()] * len(members)
     if state.nodes.watches_pods:
         by_terms = pod_readers.affected_among(state.nodes, members)
+        by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
-    for member, affected in zip(members, by_terms, strict=True):
+    selecting = frozenset[PodMatcher]()
+    for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
             state.settings.profile.signed
             and before is not None
             and _is_like(member, before)
             and affected == terms
+            and selected == selecting
         ):
             alike.append(member)
             continue
         assert member.group is not None
-        terms = affected
-        kind = Kind(member.pod_class, member.requests, member.group.key, member.role, affected)
+        terms, selecting = affected, selected
+        kind = Kind(
+            member.pod_class, member.requests, member.group.key, member.role, affected, selected
+        )
         if state.settings.profile.signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
@@ -203,8 +210,9 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
     domains = _domains(task, info)
     left: dict[Domain | None, tuple[Member, PodClass]] = {}
     best: Plan | None = None
-    planned = len(begun.placed)
+    planned, is_labelled = len(begun.placed), False
     for domain, most in domains:
+        is_labelled = True
         # all nodes come last, and only if no value will do
         if best is not None and (domain is None or most <= len(best.placed) - len(begun.placed)):
             break
@@ -233,7 +241,7 @@ def _place(task: Task, info: PodGroupInfo, begun: Plan) -> Plan | UnschedulableM
         if fits > closest:
             closest = fits
             found = _unschedulable(task, member, pod_class, answer, domain)
-    if found is None and not domains and task.kinds:
+    if found is None and not is_labelled and task.kinds:
         return _unlabelled(task, info)
     return found
 
@@ -246,7 +254,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
     """
     found: UnschedulableMember | None = None
     left, steps, closest = task.left, 0, -1
-    places = [_domains(task.part(info.key), info) for info in groups]
+    places = [list(_domains(task.part(info.key), info)) for info in groups]
     for within in product(*([domain for domain, _most in each] for each in places)):
         if steps and left <= 0:
             return _unschedulable(task, *task.first_of(None), BudgetExhausted(steps, closest), None)
@@ -328,7 +336,7 @@ def _place_anew(
     return found
 
 
-def _domains(task: Task, info: PodGroupInfo) -> Sequence[tuple[Domain | None, float]]:
+def _domains(task: Task, info: PodGroupInfo) -> Iterable[tuple[Domain | None, float]]:
     """Return the domains of a gang in the order in which to try them; see ``topology.domains``."""
     if not topology.asked(info):
         return ((None, math.inf),)

@@ -24,7 +24,7 @@ from typing import TypeAlias, final
 from attrs import frozen
 
 from gangsched.framework.config.scheduling_unit import PlacementStrategy
-from gangsched.framework.nodes.judgements import Judge
+from gangsched.framework.nodes.judgements import Judge, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -47,6 +47,14 @@ class Domain:
 
     key: str
     values: frozenset[str]
+
+    @property
+    def within(self) -> Within | None:
+        """The key and the value, by which ``Judgements`` finds the nodes; None for more values."""
+        if len(self.values) != 1:
+            return None
+        (value,) = self.values
+        return self.key, value
 
     def has(self, given: NodeClass) -> bool:
         """Return whether the nodes of a class are in the domain."""
@@ -186,6 +194,10 @@ class Plan:
                         return
                 yield index, given
 
+    @property
+    def _within(self) -> Within | None:
+        return None if self.domain is None else self.domain.within
+
     def _may_use(self, given: NodeClass) -> bool:
         return self.domain is None or self.domain.has(given)
 
@@ -246,7 +258,7 @@ class Plan:
 
     def _untouched(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
         used = self._used
-        for score, given in pod_class.ranked():
+        for score, given in pod_class.ranked(self._within):
             if self._may_use(given) and len(given.nodes) > used.get(given, 0):
                 yield score, given
 
@@ -280,28 +292,26 @@ class Plan:
         That is the smallest node that takes all that are left, otherwise the largest. A class is
         passed over once, not again for each node that is filled.
         """
-        for given in pod_class.judgements.at_least(strands, len(left)) if left else ():
+        if not left:
+            return
+        judgements, within = pod_class.judgements, self._within
+        for given in judgements.at_least(strands, len(left), within):
             while left and self._is_usable(given):
                 yield given
             if not left:
                 return
-        for max_pods, given in pod_class.judgements.below(strands, len(left)) if left else ():
+        for max_pods, given in judgements.below(strands, len(left), within):
             while left and self._is_usable(given):
-                if max_pods >= len(left):  # the last members, which a smaller node may take
-                    yield from self._smallest(pod_class, strands, left)
-                else:
-                    yield given
+                # a smaller node may take the last members
+                is_last = max_pods >= len(left)
+                yield self._smallest(pod_class, strands, left) if is_last else given
             if not left:
                 return
 
-    def _smallest(
-        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
-    ) -> Iterator[NodeClass]:
-        """Iterate over the class of the smallest node that takes all members, as far as it does."""
-        for given in pod_class.judgements.at_least(strands, len(left)):
-            if self._is_usable(given):
-                yield given
-                return
+    def _smallest(self, pod_class: PodClass, strands: bool, left: Sequence[Member]) -> NodeClass:
+        """Return the class of the smallest node that takes all members; there is one."""
+        large = pod_class.judgements.at_least(strands, len(left), self._within)
+        return next(given for given in large if self._is_usable(given))
 
     def _is_usable(self, given: NodeClass) -> bool:
         return self._may_use(given) and len(given.nodes) > self._used.get(given, 0)

@@ -14,10 +14,12 @@ Source: the topology constraints of KEP-5732; the score PodGroupPodsCount of kub
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.framework.nodes import in_order
+from gangsched.framework.nodes.label_values import LabelValues
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain
@@ -39,8 +41,11 @@ def joined(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Domain | None:
 
 
 def best(nodes: Nodes, pod_class: PodClass, domain: Domain) -> NodeName | None:
-    """Return the best node of a domain; None if none of it is feasible. O(classes)."""
-    for _score, given in pod_class.ranked():
+    """Return the best node of a domain; None if none of it is feasible.
+
+    Runtime complexity: O(log classes) for a domain of one value, else O(classes).
+    """
+    for _score, given in pod_class.ranked(domain.within):
         if domain.has(given):
             return nodes.by_index[given.nodes[0]].node.name
     return None
@@ -50,16 +55,17 @@ def domains(
     nodes: Nodes,
     pods: Pods,
     info: PodGroupInfo,
-    counts: Iterable[tuple[PodClass, int]],
+    counts: Collection[tuple[PodClass, int]],
     needed: int,
-) -> list[tuple[Domain | None, float]]:
-    """Return the domains of a gang with a topology, in the order in which to try them.
+) -> Iterator[tuple[Domain | None, float]]:
+    """Iterate over the domains of a gang with a topology, in the order in which to try them.
 
     Each comes with an upper bound on the number of members that it takes, infinite if that was not
-    computed. None stands for all nodes. Runtime complexity: O(classes of nodes x classes of pods).
+    computed. None stands for all nodes. Runtime complexity: O(log values) for each, if the members
+    are of one class of pods; otherwise O(values log values x classes of pods) for the first.
 
     Args:
-        nodes: The nodes.
+        nodes: The nodes; they must not change before the last domain was asked for.
         pods: The known pods and groups.
         info: The gang.
         counts: The judged classes of its pending members, each with the number of members.
@@ -69,28 +75,67 @@ def domains(
     assert topology is not None
     here = _of_members(nodes, pods, info)
     if here is not None:
-        nearby: list[tuple[Domain | None, float]] = [(here, math.inf)]
-        return nearby if topology.required else [*nearby, (None, math.inf)]
+        yield here, math.inf
+    else:
+        for value, most in _values_in_order(topology.key, counts, needed):
+            yield Domain(topology.key, frozenset({value})), most
+    if not topology.required:
+        yield None, math.inf
+
+
+def _values_in_order(
+    key: str, counts: Collection[tuple[PodClass, int]], needed: int
+) -> Iterable[tuple[str, int]]:
+    """Return the values of a label by R1, each with a bound on the members that it takes.
+
+    If no value is large enough, the largest is returned, so that the proof says what is short
+    there.
+    """
+    kinds = {pod_class.judgements for pod_class, _count in counts}
+    if len(kinds) == 1:
+        return _of_one_class(kinds.pop().values_of(key), [n for _class, n in counts], needed)
     enough: dict[str, int] = {}
     totals: dict[str, int] = {}
     for pod_class, count in counts:
-        of_class: dict[str, int] = {}
-        for given, each in pod_class.with_max_pods():
-            value = given.sample.node.labels.get(topology.key)
-            if value is not None:
-                of_class[value] = of_class.get(value, 0) + each * len(given.nodes)
-        for value, most in of_class.items():
+        for value, most in pod_class.judgements.values_of(key).totals():
             enough[value] = enough.get(value, 0) + min(most, count)
             totals[value] = totals.get(value, 0) + most
     fitting = [value for value, most in enough.items() if most >= needed]
     if not fitting and enough:
-        # no value is large enough: the largest is tried, so that the proof says what is short there
         fitting = [max((most, value) for value, most in enough.items())[1]]
     fitting.sort(key=lambda value: (-enough[value], totals[value], value))
-    found: list[tuple[Domain | None, float]] = [
-        (Domain(topology.key, frozenset({value})), enough[value]) for value in fitting
-    ]
-    return found if topology.required else [*found, (None, math.inf)]
+    return [(value, enough[value]) for value in fitting]
+
+
+def _of_one_class(
+    values: LabelValues, counts: Sequence[int], needed: int
+) -> Iterator[tuple[str, int]]:
+    """Iterate over the values as ``_values_in_order``, for members of one class of pods.
+
+    The more pods a value takes, the more of the members it takes, until it takes all of them. So
+    the order of the values by pods has all that is needed.
+    """
+    order, whole = values.in_order(), sum(counts)
+    end = all_fit = in_order.first_at_least(order, (max(counts), ""))
+    found = False
+    if whole >= needed:
+        for _total, value in in_order.between(order, all_fit):
+            found = True
+            yield value, whole
+    while end:
+        total = order[end - 1][0]
+        most = sum(min(total, count) for count in counts)
+        if most < needed:
+            break
+        begin = in_order.first_at_least(order, (total, ""))
+        for _total, value in in_order.between(order, begin, end):
+            found = True
+            yield value, most
+        end = begin
+    if not found and order:
+        largest = in_order.between(order, min(all_fit, len(order) - 1))
+        most = sum(min(order[-1][0], count) for count in counts)
+        yield max(value for _total, value in largest), most
 
 
 def rejection_reason(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> str:

@@ -3,8 +3,8 @@
 Rules:
   R1  a budget allows a number of evictions among the pods that it covers. Pods count in the order
       in which they are asked about; an eviction beyond the number violates the budget;
-  R2  a pod that only waits on permit is not evicted when it gives its node back, so it does not
-      count;
+  R2  a pod that only waits on permit is not evicted when it gives its node back, and a nominated
+      pod holds no node; so neither counts;
   R3  budgets order the plans of preemption, and forbid none: as in kube-scheduler, a violation is
       the last resort.
 
@@ -13,8 +13,8 @@ Source: ``filterPodsWithPDBViolation`` of kube-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Callable, Iterable
+from typing import Final, final
 
 from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import PodDisruptionBudget
@@ -24,6 +24,9 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import PodUID
 
 __all__ = ["Budgets", "budgets"]
+
+_COVERS: Final = 10
+"""How many operations it is to ask whether a budget covers a pod."""
 
 _EVICTED = (MemberState.BINDING, MemberState.ASSIGNED)
 
@@ -35,17 +38,21 @@ class Budgets:
     Args:
         pods: The known pods.
         known: The budgets.
+        count: Called with the number of operations that a look at them was.
     """
 
-    def __init__(self, pods: Pods, known: Iterable[PodDisruptionBudget]) -> None:
+    def __init__(
+        self, pods: Pods, known: Iterable[PodDisruptionBudget], count: Callable[[int], None]
+    ) -> None:
         self._pods = pods
+        self._count = count
         self._known = tuple(known)
         self._left = [budget.disruptions_allowed for budget in self._known]
         self._covering: dict[PodUID, tuple[int, ...]] = {}
 
     def anew(self) -> Budgets:
         """Return the same budgets, with no eviction counted. O(budgets)."""
-        made = Budgets(self._pods, self._known)
+        made = Budgets(self._pods, self._known, self._count)
         made._covering = self._covering
         return made
 
@@ -94,15 +101,15 @@ class Budgets:
         """Return the budgets that cover a pod, by number. O(budgets) the first time."""
         found = self._covering.get(uid)
         if found is None:
-            member = self._pods.members.get(uid)
-            found = ()
-            if member is not None and member.state in _EVICTED:
+            member, found = self._pods.members[uid], ()
+            if member.state in _EVICTED:
+                self._count(_COVERS * len(self._known))
                 found = tuple(n for n, one in enumerate(self._known) if one.covers(member.pod))
             self._covering[uid] = found
         return found
 
 
-def budgets(settings: Settings, pods: Pods) -> Budgets | None:
+def budgets(settings: Settings, pods: Pods, count: Callable[[int], None]) -> Budgets | None:
     """Return the disruption budgets of the cluster; None if there are none. O(budgets)."""
     known = tuple(objects_of(settings.cluster).all(PodDisruptionBudget))
-    return Budgets(pods, known) if known else None
+    return Budgets(pods, known, count) if known else None

@@ -2,32 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
-from gangsched.framework.state.pods import Pods
+from gangsched.framework.preemption.victim_budget import LOOK, NODE, POD, VictimBudget
+from gangsched.framework.state.pods import ON_NODES, Pods
+from gangsched.model import PodUID
 
-__all__ = ["Choices", "by_domain", "by_node"]
+__all__ = ["Choice", "Choices", "by_domain", "by_node", "on_nodes"]
 
 _MOST_NODES: Final = 100
 """The number of nodes that are compared if each is searched by itself, as in kube-scheduler."""
 
-Choices: TypeAlias = list[tuple[Domain | None, list[EvictionUnit]]]
-"""Where to search, None for all nodes, and the units that hold capacity there."""
+_ON: Final = 32
+"""How many nodes further on the next attempt begins, if there are more than are compared."""
+
+
+class Choice(NamedTuple):
+    """Where to search.
+
+    Attributes:
+        domain: The domain; None for all nodes.
+        units: The units that hold capacity there.
+        at: The one node that is searched, by index; None for any number of nodes.
+    """
+
+    domain: Domain | None
+    units: list[EvictionUnit]
+    at: int | None = None
+
+
+Choices: TypeAlias = list[Choice]
 
 
 def by_node(
-    nodes: Nodes, pods: Pods, units: Sequence[EvictionUnit], is_candidate: IsCandidate
+    nodes: Nodes,
+    pods: Pods,
+    units: Sequence[EvictionUnit],
+    is_candidate: IsCandidate,
+    budget: VictimBudget,
+    attempt: int,
 ) -> Choices:
-    """Return the units that hold capacity on a node, for each node, at most ``_MOST_NODES``."""
-    on_node: dict[int, dict[EvictionUnit, None]] = {}
-    for unit in units:
-        for holder in unit.holders(nodes, pods, is_candidate):
-            on_node.setdefault(holder.at, {})[unit] = None
-    return [(None, list(on_node[index])) for index in sorted(on_node)[:_MOST_NODES]]
+    """Return the units that hold capacity on a node, for each node, at most ``_MOST_NODES``.
+
+    If there are more, each attempt begins with other nodes. So a search that its budget ends goes
+    on with the next attempt. kube-scheduler begins with a random node each time.
+    """
+    begin = attempt * _ON if len(nodes.by_index) > _MOST_NODES else 0
+    found: list[Choice] = []
+    for index, here in on_nodes(nodes, pods, units, is_candidate, budget, begin):
+        if len(found) == _MOST_NODES:
+            return found
+        found.append(Choice(None, [units[number] for number in here], index))
+    found.sort(key=lambda each: each.at or 0)
+    return found
+
+
+def on_nodes(
+    nodes: Nodes,
+    pods: Pods,
+    units: Sequence[EvictionUnit],
+    is_candidate: IsCandidate,
+    budget: VictimBudget,
+    begin: int = 0,
+) -> Iterator[tuple[int, list[int]]]:
+    """Iterate over the nodes on which units hold capacity: (index, the units by number).
+
+    It ends with the budget. Runtime complexity: O(units), and O(pods) of each node.
+    """
+    of_pod, of_group, nominated = _by_holder(nodes, pods, units, is_candidate)
+    indices = list(nodes.by_index)
+    begin = begin % len(indices) if indices else 0
+    for index in indices[begin:] + indices[:begin]:
+        holders = nodes.by_index[index].holders
+        budget.count(NODE + POD * len(holders))
+        if budget.ends():
+            return
+        here: set[int] = set(nominated.get(index, ()))
+        for uid in holders:
+            number = of_pod.get(uid)
+            if number is not None:
+                here.add(number)
+                continue
+            member = pods.members.get(uid)
+            if member is not None and member.group is not None and member.state in ON_NODES:
+                here.update(of_group.get(member.group.uid, ()))
+        if not here or not is_candidate(index):
+            continue
+        numbers = [
+            number
+            for number in sorted(here)
+            if not units[number].is_elastic
+            or _gives_up(nodes, pods, units[number], index, is_candidate, budget)
+        ]
+        if numbers:
+            yield index, numbers
+
+
+def _by_holder(
+    nodes: Nodes, pods: Pods, units: Sequence[EvictionUnit], is_candidate: IsCandidate
+) -> tuple[dict[PodUID, int], dict[int, list[int]], dict[int, list[int]]]:
+    """Return the units, by number, of each regular pod, of each group, and nominated on each node.
+
+    Runtime complexity: O(units).
+    """
+    of_pod: dict[PodUID, int] = {}
+    of_group: dict[int, list[int]] = {}
+    nominated: dict[int, list[int]] = {}
+    for number, unit in enumerate(units):
+        if unit.member is not None:
+            of_pod[unit.member.pod.uid] = number
+        elif unit.nomination is not None:
+            for holder in unit.holders(nodes, pods, is_candidate):
+                nominated.setdefault(holder.at, []).append(number)
+        for info in unit.groups:
+            of_group.setdefault(info.uid, []).append(number)
+    return of_pod, of_group, nominated
+
+
+def _gives_up(
+    nodes: Nodes,
+    pods: Pods,
+    unit: EvictionUnit,
+    index: int,
+    is_candidate: IsCandidate,
+    budget: VictimBudget,
+) -> bool:
+    """Return whether elastic members of a unit are on a node. O(members)."""
+    holders = unit.holders(nodes, pods, is_candidate)
+    budget.count(POD * len(holders))
+    return any(holder.at == index for holder in holders)
 
 
 def by_domain(
@@ -36,6 +143,7 @@ def by_domain(
     domains: Sequence[Domain | None],
     units: Sequence[EvictionUnit],
     is_candidate: IsCandidate,
+    budget: VictimBudget,
 ) -> Choices:
     """Return each domain with the units that hold capacity there, the fullest domain first."""
     if not units:
@@ -44,7 +152,9 @@ def by_domain(
     classes = nodes.classes
     for key in {domain.key for domain in domains if domain is not None}:
         for unit in units:
-            for holder in unit.holders(nodes, pods, is_candidate):
+            holders = unit.holders(nodes, pods, is_candidate)
+            budget.count(LOOK * len(holders))
+            for holder in holders:
                 value = classes.of(holder.at).sample.node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
@@ -58,4 +168,4 @@ def by_domain(
             here.update(values.get((domain.key, value), {}))
         found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
     found.sort(key=lambda each: each[0])
-    return [(domain, within) for _held, domain, within in found]
+    return [Choice(domain, within) for _held, domain, within in found]

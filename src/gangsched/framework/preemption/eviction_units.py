@@ -97,7 +97,7 @@ class EvictionUnit:
                 found = _nominated(nodes, self.nomination)
             else:
                 found = _holders(nodes, self.members(nodes, pods))
-            self._holders = [holder for holder in found if is_candidate(holder.at)]
+            self._holders = [holder for holder in found if is_candidate(holder[1])]
         return self._holders
 
     def on_node(
@@ -115,7 +115,7 @@ class EvictionUnit:
         """
         members = elastic_members(nodes, pods, self.groups[0], gone, on=index)
         made = evolve(self, pods=len(members))
-        made._holders = list(_holders(nodes, members))
+        made._holders = _holders(nodes, members)
         return made
 
 
@@ -262,8 +262,9 @@ def terminating(nodes: Nodes, pods: Pods, reservations: Reservations) -> list[Ho
         if info.members.count(MemberState.TERMINATING)
         for uid in info.members
     ]
-    members += [member for member in pods.members.values() if member.group is None]
-    return list(_holders(nodes, (m for m in members if _is_terminating(pods, reservations, m))))
+    ending = MemberState.TERMINATING  # most pods run, so this is asked of each first
+    members += [m for m in pods.members.values() if m.state is ending and m.group is None]
+    return _holders(nodes, (m for m in members if _is_terminating(pods, reservations, m)))
 
 
 def terminating_on(
@@ -287,19 +288,22 @@ def _is_terminating(pods: Pods, reservations: Reservations, member: Member) -> b
 
 def _nominated(nodes: Nodes, nomination: Nomination) -> Iterator[Holder]:
     for uid, each in nomination.pods.items():
-        info = nodes.infos.get(each.node)
-        if info is not None:
-            yield Holder(uid, info.index, each.reserved.requests, each.reserved)
+        index = nodes.infos[each.node].index  # a pod whose node is gone is not nominated any more
+        yield Holder(uid, index, each.reserved.requests, each.reserved)
 
 
-def _holders(nodes: Nodes, members: Iterable[Member]) -> Iterator[Holder]:
-    """Yield what each member holds, if its node shows it."""
-    infos = nodes.infos
+def _holders(nodes: Nodes, members: Iterable[Member]) -> list[Holder]:
+    """Return what each member holds, if its node shows it. O(members)."""
+    infos, found = nodes.infos, list[Holder]()
     for member in members:
-        name, uid = _node_of(member), member.pod.uid
+        pod = member.pod
+        name = member.node
+        if name is None:
+            name = pod.node_name
         info = None if name is None else infos.get(name)
-        if info is not None and uid in info.holders:
-            yield Holder(uid, info.index, member.requests)
+        if info is not None and pod.uid in info.holders:
+            found.append(Holder(pod.uid, info.index, member.requests))
+    return found
 
 
 def _node_of(member: Member) -> NodeName | None:

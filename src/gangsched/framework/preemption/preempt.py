@@ -47,6 +47,8 @@ from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
 from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.runtime import pod_readers
+from gangsched.framework.runtime.pod_readers import NO_TERMS, Affecting
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pods import ASSUMED, Pods
@@ -136,7 +138,7 @@ def _preempt(
         preemptors = (GangPreemptor(state, entity, info, now, budget),)
     try:
         for preemptor in preemptors:
-            found = _plan(state, preemptor, priority, evicts)
+            found = _plan(state, entity, preemptor, priority, evicts)
             if budget.is_exhausted:
                 _tell_exhausted(state.call, entity, preemptor, budget, is_found=found is not None)
             if found is not None:
@@ -181,30 +183,34 @@ def _single_pods(
     now: float,
     budget: VictimBudget,
 ) -> Iterator[SinglePod]:
-    """Yield the pending members that lack capacity, in order of arrival, one member per class.
+    """Yield the pending members that lack capacity, in order of arrival, one of those alike.
 
-    Each member goes alone, so a member that no eviction helps must not keep another from it. The
-    member that was tried last is not enough to know: others may have failed for other reasons.
+    Members of one class are alike if the same carried terms are about them. Each member goes alone,
+    so a member that no eviction helps must not keep another from it. The member that was tried last
+    is not enough to know: others may have failed for other reasons.
     """
     members = sorted((pods.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
-    classes = set[PodClass]()
+    known = set[tuple[PodClass, frozenset[Affecting]]]()
     for member in members:
         if settings.profile.signed:
-            if member.pod_class in classes:
+            terms = pod_readers.affected(nodes, member.pod) if nodes.watches_pods else NO_TERMS
+            if (member.pod_class, terms) in known:
                 continue
-            classes.add(member.pod_class)
+            known.add((member.pod_class, terms))
         preemptor = SinglePod(settings, nodes, pods, member, now, budget)
         if len(members) == 1 or preemptor.lacks_capacity():
             yield preemptor
 
 
-def _plan(state: State, preemptor: Preemptor, priority: int, evicts: bool) -> VictimPlan | None:
+def _plan(
+    state: State, entity: QueuedEntity, preemptor: Preemptor, priority: int, evicts: bool
+) -> VictimPlan | None:
     units = eviction_units.units(state.pods, state.reservations, priority, preemptor.groups)
     if not evicts:
         units = [unit for unit in units if unit.nomination is not None]
     exhausted_searches = state.attempts.exhausted_searches
     try:
-        return victim_search.find(state, preemptor, units)
+        return victim_search.find(state, preemptor, units, entity.failures)
     finally:
         # exhausted_searches counts scheduling attempts; a victim search is not one
         state.attempts.exhausted_searches = exhausted_searches

@@ -9,9 +9,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, final
+from typing import NamedTuple, final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
@@ -23,7 +23,13 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.preemption.victim_budget import VictimBudget
+from gangsched.framework.preemption.victim_budget import (
+    ASK,
+    CLASS,
+    MEMBER,
+    MOVED,
+    VictimBudget,
+)
 from gangsched.framework.preemption.victim_search import Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
@@ -37,8 +43,12 @@ from gangsched.outcomes import Outcome, Unschedulable
 
 __all__ = ["GangPreemptor", "SinglePod"]
 
-_OF_A_CLASS: Final = 2
-"""How many steps it takes to look at the shortfall of a class of pods."""
+
+class _Need(NamedTuple):
+    """The number of pods of one class that need a node, and an upper bound on those that fit."""
+
+    asked: Shortfall
+    headroom: int
 
 
 @final
@@ -79,12 +89,23 @@ class SinglePod:
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
-        return _shortfalls(self.settings, self.nodes, [(self.member, 1)], domain, now=self.now)
+        needs = self._needs(domain)
+        return None if needs is None else _short(needs)
+
+    def slacks(self, domain: Domain | None) -> list[Shortfall] | None:
+        """See ``Preemptor``."""
+        needs = self._needs(domain)
+        return None if needs is None else _slack(needs)
+
+    def _needs(self, domain: Domain | None) -> list[_Need] | None:
+        needed = [(self.member, 1)]
+        return _needs(self.settings, self.nodes, needed, domain, self.budget, now=self.now)
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """See ``Preemptor``."""
         if self._cycle is None:
             return True
+        self.budget.count(ASK)
         return filter_and_score.is_resolvable(
             self.settings, self.nodes, self._cycle, self.member, given, self.now
         )
@@ -98,6 +119,7 @@ class SinglePod:
             return
         affected = bool(pod_readers.affected(nodes, pod))
         check = NodeCheck(settings, nodes, cycle, pod, is_affected=affected)
+        self.budget.count(ASK * len(nodes.by_index))
         self._barred = frozenset(
             index for index, info in nodes.by_index.items() if not check.is_resolvable(info)
         )
@@ -107,16 +129,31 @@ class SinglePod:
         found = self._best()
         return found is not None and found[0] is None
 
-    def places(self) -> list[tuple[Member, int]] | None:
+    def places(self, *, anyway: bool = False) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
+        if not anyway and self.budget.ends():
+            return None
         found = self._best()
         if found is None or found[0] is None or isinstance(found[1], Unschedulable):
             return None
         return [(self.member, self.nodes.infos[found[0]].index)]
 
+    def fits_on(self, index: int) -> bool:
+        """Return whether the filters accept a node as it is now, whatever other nodes are like.
+
+        It is asked of a pod that does not depend on other pods. O(plugins).
+        """
+        settings, nodes, cycle = self.settings, self.nodes, self._cycle
+        if cycle is None:
+            return False  # ``pre_filter`` has refused the pod
+        self.budget.count(ASK)
+        given = nodes.classes.of(index)
+        return filter_and_score.accepts(settings, nodes, cycle, self.member, given, self.now)
+
     def _best(self) -> tuple[NodeName | None, Outcome] | None:
         """Return the best node with the answer of ``pre_score``; None if ``pre_filter`` refuses."""
         settings, nodes, member = self.settings, self.nodes, self.member
+        _count_looks(settings, nodes, member.pod_class, self.budget)
         cycle = CycleState(member.group, nodes.infos, settings.cluster, nodes.counts)
         outcome = extension_points.pre_filter(settings, cycle, member.pod, self.now)
         if isinstance(outcome, Unschedulable):
@@ -193,11 +230,19 @@ class GangPreemptor:
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
+        needs = self._needs(domain)
+        return None if needs is None else _short(needs)
+
+    def slacks(self, domain: Domain | None) -> list[Shortfall] | None:
+        """See ``Preemptor``."""
+        needs = self._needs(domain)
+        return None if needs is None else _slack(needs)
+
+    def _needs(self, domain: Domain | None) -> list[_Need] | None:
         if self._needed is None:
             self._needed = list(self._count_needed())
-        return _shortfalls(
-            self.state.settings, self.state.nodes, self._needed, domain, now=self.now
-        )
+        state = self.state
+        return _needs(state.settings, state.nodes, self._needed, domain, self.budget, now=self.now)
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """See ``Preemptor``."""
@@ -216,28 +261,30 @@ class GangPreemptor:
                     return True  # no filter may be asked before ``pre_filter`` has passed
                 else:
                     cycle = self._cycles[member.seq]
+                self.budget.count(ASK)
                 if filter_and_score.is_resolvable(
                     state.settings, state.nodes, cycle, member, given, self.now
                 ):
                     return True
         return False
 
+    def fits_on(self, index: int) -> bool | None:
+        """Not known: a gang of one pod is placed as any gang."""
+        return None
+
     def bar_nodes(self) -> None:
         """Bar none: what refuses a member may be that a sibling is not planned yet."""
 
-    def places(self) -> list[tuple[Member, int]] | None:
+    def places(self, *, anyway: bool = False) -> list[tuple[Member, int]] | None:
         """See ``Preemptor``."""
         state, budget = self.state, self.budget
-        if equivalence.missing(state, self.info):
+        if equivalence.missing(state, self.info) or (not anyway and budget.ends()):
             return None
-        if budget.is_spent:
-            budget.is_exhausted = True
-            return None
-        steps = min(budget.each, budget.left)
+        steps = min(budget.each, budget.each if anyway else budget.left)
         found, refused, cycles = gang_layout.plan_gang(
             state, self.entity, now=self.now, budget=steps, work=budget.work, explains=False
         )
-        budget.looks += _OF_A_CLASS * len(self._needed or ())
+        budget.count(CLASS * len(self._needed or ()) + MEMBER * len(cycles))
         if refused is None:
             self._cycles = cycles
         if isinstance(found, UnschedulableMember):
@@ -266,19 +313,21 @@ class GangPreemptor:
                 yield alike[0], len(alike)
 
 
-def _shortfalls(
+def _needs(
     settings: Settings,
     nodes: Nodes,
     needed: Sequence[tuple[Member, int]],
     domain: Domain | None,
+    budget: VictimBudget,
     *,
     now: float,
-) -> list[Shortfall] | None:
-    """Return the classes of pods that exceed free capacity, each class considered by itself."""
+) -> list[_Need] | None:
+    """Return what the nodes take of each class of pods, each class considered by itself."""
     if not settings.profile.signed:
         return None
-    found: list[Shortfall] = []
+    found: list[_Need] = []
     for member, count in needed:
+        _count_looks(settings, nodes, member.pod_class, budget)
         cycle = CycleState(member.group, nodes.infos, settings.cluster, nodes.counts)
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(
             settings, nodes, cycle, member, now
@@ -290,9 +339,29 @@ def _shortfalls(
                 for given, each in pod_class.with_max_pods()
                 if domain.has(given)
             )
-        if headroom < count:
-            found.append(Shortfall(pod_class, judge, count - headroom))
+        found.append(_Need(Shortfall(pod_class, judge, count), headroom))
     return found
+
+
+def _short(needs: Sequence[_Need]) -> list[Shortfall]:
+    """Return the classes of pods that exceed free capacity, and by how many."""
+    lacks = (evolve(n.asked, count=n.asked.count - n.headroom) for n in needs)
+    return [each for each in lacks if each.count > 0]
+
+
+def _slack(needs: Sequence[_Need]) -> list[Shortfall]:
+    """Return by how many pods free capacity exceeds each class; 0 where it does not."""
+    return [evolve(n.asked, count=max(n.headroom - n.asked.count, 0)) for n in needs]
+
+
+def _count_looks(
+    settings: Settings, nodes: Nodes, pod_class: PodClass, budget: VictimBudget
+) -> None:
+    """Count what it takes to evaluate the nodes for a class of pods, which is about to be done."""
+    changed = nodes.classes.count
+    if settings.profile.signed:
+        changed = min(pod_class.judgements.behind(nodes.classes), changed)
+    budget.count(CLASS + MOVED * changed)
 
 
 def _depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:

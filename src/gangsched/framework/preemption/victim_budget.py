@@ -1,24 +1,80 @@
 """The steps that the search for victims may take for one entity, and whether they were enough.
 
-Each set of victims that is tried costs a placement, and before it a look at the shortfall of each
-class of pods. Both are counted. The choice which units to try is not: it takes time in proportion
-to the units, and a plan that is made without it evicts more pods.
+Theory of operation. Each set of victims that is tried costs a placement. The choice which units to
+try costs more where many units are alike: each of them is looked at, taken off its nodes, and put
+back. So both are counted, in the operations of ``packing.budget``. The constants below say how many
+operations a part of the choice is. They were measured, and rounded up to the dearest case.
+
+To end in time, the search stops taking units by gain when half of its steps are spent: the other
+half is for units in any order, for the placement, and for giving back.
 
 Rules:
-  R1  a placement is searched only while steps are left. One that takes none, as for members that
-      are alike, may always be made;
-  R2  whatever was cut short is remembered, because fewer victims may be enough then, or others.
+  R1  whatever a search for victims does is counted, before or after it is done, besides the list of
+      the units itself and the notices about victims, which are in proportion to the pods;
+  R2  a set of victims is tried only while steps are left. While none was counted, one may always be
+      tried, as for members that are alike;
+  R3  whatever was cut short is remembered, because fewer victims may be enough then, or others.
 """
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 from attrs import define, field
 
 from gangsched.framework.placement.packing.budget import Work
 
-__all__ = ["VictimBudget"]
+__all__ = [
+    "ASK",
+    "BACK",
+    "BOUND",
+    "CLASS",
+    "GAIN",
+    "LOOK",
+    "MEMBER",
+    "MOVED",
+    "NODE",
+    "POD",
+    "TAKE",
+    "UNIT",
+    "VictimBudget",
+]
+
+UNIT: Final = 10
+"""How many operations it is to list a unit, and to sort it among others."""
+
+LOOK: Final = 15
+"""How many operations it is to find the node of a pod of a unit."""
+
+NODE: Final = 20
+"""How many operations it is to find the units on a node, besides those for its pods."""
+
+POD: Final = 5
+"""How many operations it is to find the unit of a pod."""
+
+BOUND: Final = 5
+"""How many operations it is to bound the gain of a unit."""
+
+TAKE: Final = 200
+"""How many operations it is to take a pod off its node, and to restore the node in the end."""
+
+BACK: Final = 80
+"""How many operations it is to put a pod back on its node."""
+
+GAIN: Final = 40
+"""How many operations it is to find what a pod frees on its node for one class of pods."""
+
+CLASS: Final = 100
+"""How many operations it is to look at the shortfall of a class of pods."""
+
+MEMBER: Final = 50
+"""How many operations it is to prepare a member of a gang for a placement."""
+
+MOVED: Final = 30
+"""How many operations it is to evaluate a class for a node that has changed since."""
+
+ASK: Final = 100
+"""How many operations it is to ask the filters about one node."""
 
 
 @final
@@ -30,8 +86,9 @@ class VictimBudget:
         total: The number of steps that all parts may take together.
         each: The number of steps that one search for a placement may take.
         work: What the searches for a placement have taken.
-        looks: The steps that looks at shortfalls have taken.
-        is_exhausted: Whether a placement was not searched, or its search not decided.
+        looks: The steps that the choice among victims has taken.
+        is_exhausted: Whether a placement was not searched, its search not decided, or the choice
+            among victims cut short.
     """
 
     total: int
@@ -52,5 +109,16 @@ class VictimBudget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no placement may be searched any more; see R1."""
-        return self.work.steps > 0 and not self.left
+        """Whether no set of victims may be tried any more; see R2."""
+        return self.steps > 0 and not self.left
+
+    def count(self, operations: int) -> None:
+        """Count operations of the choice among victims. O(1)."""
+        self.looks += self.work.count(operations)
+
+    def ends(self, at: int | None = None) -> bool:
+        """Return whether the steps are spent, or *at* are; if so, remember it. O(1)."""
+        if not self.is_spent and (at is None or self.steps < at):
+            return False
+        self.is_exhausted = True
+        return True

@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, final
@@ -23,10 +23,12 @@ from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
 from gangsched.framework.runtime import extension_points, pod_readers
+from gangsched.framework.runtime.pod_readers import Affecting
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.role_count import RoleCount
@@ -70,7 +72,8 @@ class EquivalenceClass:
         reach: With preemption, the priority below which it may take reserved capacity, and
             whether it may evict pods too.
         affected: For each pending member in the order in which they are tried, the carried terms
-            that are about it; empty if there are none. See ``gangsched.protocols.PodsAffected``.
+            that are about it, and the matchers of its siblings that select it; empty if there are
+            none. See ``gangsched.protocols.PodsAffected`` and ``PodsSelected``.
         filing: What a node must have free to help the class; see ``BlockedQueues``.
         watches_pods: Whether a plugin may read the pods on nodes for its members.
         alike: Its run, if it has one only, and that says all that it asks of nodes: it has no floor
@@ -114,7 +117,8 @@ def class_of(
 ) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
 
-    Runtime complexity: O(members log members), of all groups that start with it.
+    Runtime complexity: O(members log members), of all groups that start with it. For a group that
+    has started O(kinds of members), without preemption and where no plugin reads pods on nodes.
     """
     party = bundles.pending(pods, entity)
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
@@ -177,11 +181,13 @@ def _class_alone(
     entity: QueuedEntity,
     reach: tuple[int, bool] | None,
 ) -> EquivalenceClass:
-    members = sorted([pods.members[pod.uid] for pod in entity.pending], key=_arrival)
     whole, *lacking = role_counts(settings, call, entity)
     more, asked = whole.count, {each.role for each in lacking}
-    if entity.group is not None and goes_alone(settings, call, entity.group):
-        members = _first_of_each_class(nodes, members, asked)
+    one_by_one = entity.group is not None and goes_alone(settings, call, entity.group)
+    if one_by_one and not nodes.watches_pods:
+        members = _first_of_each_class(pods, entity, asked)
+    else:
+        members = sorted((pods.members[pod.uid] for pod in entity.pending), key=_arrival)
     floor = _floor(settings, pods, call, entity.group)
     spec = None if entity.group is None else entity.group.spec
     topology = None if spec is None else spec.topology
@@ -217,17 +223,16 @@ def _role_among(asked: Collection[str | None], member: Member) -> str:
 
 
 def _first_of_each_class(
-    nodes: Nodes, members: list[Member], asked: Collection[str | None]
+    pods: Pods, entity: QueuedEntity, asked: Collection[str | None]
 ) -> list[Member]:
-    """Return one of the members that are alike, the first to arrive. O(members).
+    """Return one of the members that are alike, the first to arrive. O(kinds of members).
 
     Where each member is placed alone, one that fails proves that those like it fail, and how many
     there are does not matter. So a late member that is like one that waits changes no class.
     """
-    if nodes.watches_pods:
-        return members
     firsts: dict[tuple[PodClass, str], Member] = {}
-    for member in members:
+    for pod in entity.firsts:
+        member = pods.members[pod.uid]
         firsts.setdefault((member.pod_class, _role_among(asked, member)), member)
     return list(firsts.values())
 
@@ -254,11 +259,34 @@ def joins_alike(settings: Settings, nodes: Nodes, call: CurrentCall, member: Mem
 
 
 def _affected(nodes: Nodes, members: Sequence[Member]) -> tuple[str, ...]:
-    """Return which carried terms are about each of the members, those of each other included."""
-    found = pod_readers.affected_among(nodes, members)
-    if not any(found):
+    """Return which carried terms are about each of the members, and which siblings select it.
+
+    The terms of the siblings are among them. O(members), as like members share their text.
+    """
+    terms = pod_readers.affected_among(nodes, members)
+    selected = pod_readers.selected_among(members)
+    if not any(terms) and not any(selected):
         return ()
-    return tuple("; ".join(sorted(map(repr, terms))) for terms in found)
+    texts: dict[Hashable, str] = {}
+    found: list[str] = []
+    for member, each, siblings in zip(members, terms, selected, strict=True):
+        key = (member.pod.namespace, each, siblings)
+        text = texts.get(key)
+        if text is None:
+            text = texts[key] = _text(member.pod.namespace, each, siblings)
+        found.append(text)
+    return tuple(found)
+
+
+def _text(namespace: str, terms: Iterable[Affecting], siblings: Iterable[PodMatcher]) -> str:
+    """Return what distinguishes a member from others of its pod class; empty if nothing does."""
+    found = [f"{term!r}" for term in terms] + [f"selected: {one!r}" for one in siblings]
+    # such a matcher is about the pods of one namespace, and not about like pods of another
+    selective = any(
+        isinstance(one, PodMatcher) and one.namespace_selector is not None
+        for one in (*terms, *siblings)
+    )
+    return "; ".join([namespace] * selective + sorted(found))
 
 
 def needed(settings: Settings, call: CurrentCall, entity: QueuedEntity) -> int:

@@ -65,6 +65,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "volume_choices": "an iterable of VolumeChoice",
     "skips": "True or False",
     "pods_affected": "an iterable of CarriedTerm",
+    "pods_selected": "an iterable of PodMatcher",
     "topology_keys": "an iterable of strings, or None",
     "node_group": "a hashable value",
     "hindered_within": "an iterable of strings, or None",

@@ -57,10 +57,6 @@ class Evaluator:
         # kinds of which the other plugins have one score share their judgements
         self._by_score: dict[int, Accepted] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # functions are not pickled: None is in its place, and it is made again when it is needed
-        return _nothing, ()
-
     def accept(self, kind: NodeKind, score: int) -> None:
         """Note that the other plugins accept a kind of nodes, with these scores in sum. O(1)."""
         self.accepted[kind] = self._by_score.setdefault(score, (score, {}))
@@ -99,7 +95,3 @@ def _are_two_ints(found: Any) -> TypeGuard[tuple[int, int]]:
     if type(found) is not tuple:
         return False
     return [type(part) for part in cast("tuple[object, ...]", found)] == [int, int]
-
-
-def _nothing() -> None:
-    """Return what stands for an evaluator in a pickle."""

@@ -38,6 +38,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,
+    SUCCESS,
     EvictGroup,
     HoldGroup,
     Outcome,
@@ -156,16 +157,13 @@ def concerned(settings: Settings, member: Member, point: str, plugins: _Plugins)
     found = member.pod_class.asked.get(point)
     if found is None:
         pod = member.pod_class.sample
-        found = tuple(
-            number
-            for number, plugin in enumerate(plugins)
+        found = member.pod_class.asked[point] = tuple(
+            plugin
+            for plugin in plugins
             if not callable(getattr(plugin, "ignores", None))
             or not calls.call(plugin, "ignores", pod, bool, pod)
         )
-        member.pod_class.asked[point] = found
-    if not found or len(found) == len(plugins):
-        return plugins if found else ()
-    return tuple([plugins[n] for n in found])
+    return found
 
 
 def post_filter(
@@ -202,6 +200,8 @@ def reserve(
     asked = plugins
     if asked is None:
         asked = concerned(settings, member, "reserve", settings.profile.reserve)
+    if not asked:
+        return SUCCESS
     return calls.first_unschedulable(asked, "reserve", member.pod, *args, now=now)
 
 

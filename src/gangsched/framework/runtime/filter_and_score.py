@@ -38,6 +38,7 @@ from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
 __all__ = [
+    "accepts",
     "evaluate_ahead",
     "evaluate_nodes",
     "is_resolvable",
@@ -377,6 +378,27 @@ def evaluate_nodes(
     judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
     pod_class.refresh(nodes, judge)
     return pod_class, judge, judge.outcome
+
+
+def accepts(
+    settings: Settings,
+    nodes: Nodes,
+    cycle: CycleState,
+    member: Member,
+    given: NodeClass,
+    now: float,
+) -> bool:
+    """Return whether the filters accept nodes of a class, which may have none. O(plugins).
+
+    Left out are the plugins that read, for the pod, which pods are on nodes.
+    """
+    pod_class = member.pod_class
+    if not settings.profile.signed:
+        pod_class = PodClass(pod_class.signature, member.pod, reads_pods=pod_class.reads_pods)
+        judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
+        return not judge.screen(given)[1]
+    judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
+    return not pod_class.judgement(given, judge).reasons
 
 
 def is_resolvable(

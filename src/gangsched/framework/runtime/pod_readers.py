@@ -45,7 +45,15 @@ from gangsched.model import NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
-__all__ = ["NO_TERMS", "Affecting", "NodeCheck", "affected", "affected_among", "readers"]
+__all__ = [
+    "NO_TERMS",
+    "Affecting",
+    "NodeCheck",
+    "affected",
+    "affected_among",
+    "readers",
+    "selected_among",
+]
 
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _BEST: Final = 100
@@ -55,6 +63,9 @@ Affecting: TypeAlias = PodMatcher | Concern
 
 NO_TERMS: Final[frozenset[Affecting]] = frozenset()
 """What a pod is affected by if no term is about it."""
+
+
+_NOT_SELECTED: Final[frozenset[PodMatcher]] = frozenset()
 
 
 def affected(nodes: Nodes, pod: Pod) -> frozenset[Affecting]:
@@ -113,6 +124,33 @@ def _affected_by_each_other(nodes: Nodes, members: Sequence[Member]) -> list[fro
             own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
             terms = known[place] = _affected_by_terms(nodes, pod).union(own) or NO_TERMS
         found.append(terms)
+    return found
+
+
+def selected_among(members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
+    """Return, for each of the members that are placed together, which matchers of them select it.
+
+    Members that are alike otherwise are not interchangeable if a sibling depends on one of them and
+    not on the other. Runtime complexity: O(members), and O(members x matchers) if there are any.
+    """
+    matchers = {
+        matcher: None
+        for pod_class in dict.fromkeys(member.pod_class for member in members)
+        for matcher in pod_class.selected
+    }
+    if not matchers:
+        return [_NOT_SELECTED] * len(members)
+    known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
+    found: list[frozenset[PodMatcher]] = []
+    for member in members:
+        pod = member.pod
+        place = (pod.namespace, pod.labels)
+        by = known.get(place)
+        if by is None:
+            by = known[place] = frozenset(
+                one for one in matchers if one.may_match(pod.namespace, pod.labels)
+            )
+        found.append(by)
     return found
 
 
@@ -313,7 +351,8 @@ class NodeCheck:
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""
-        if not self._groupers and self._plan is None:
+        named = self.named
+        if not self._groupers and self._plan is None and named is None:
             return None
         pod = self._pod
         groups: list[object] = [
@@ -322,6 +361,8 @@ class NodeCheck:
         ]
         if self._plan is not None:
             groups.append(self._plan.group_of(node))
+        if named is not None:
+            groups.append(node.node.name if node.node.name in named else None)
         return tuple(groups)
 
     def totals(self, nodes: Sequence[NodeView]) -> list[int]:

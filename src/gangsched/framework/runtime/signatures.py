@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
-from gangsched.constraints.matchers import CarriedTerm
+from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.errors import GangschedError
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.signing import Signing
@@ -35,6 +35,7 @@ __all__ = [
     "objects_read",
     "pods_read",
     "reads_pods",
+    "selected",
     "signature",
     "watches_pods",
 ]
@@ -125,16 +126,19 @@ def _any_reads(plugins: Iterable[Any], pod: Pod) -> bool:
     return found
 
 
-def pods_read(settings: Settings, pod: Pod) -> tuple[bool, bool, tuple[CarriedTerm, ...]]:
-    """Return ``reads_pods``, ``watches_pods`` and ``carried`` of a pod.
+def pods_read(
+    settings: Settings, pod: Pod
+) -> tuple[bool, bool, tuple[CarriedTerm, ...], tuple[PodMatcher, ...]]:
+    """Return ``reads_pods``, ``watches_pods``, ``carried`` and ``selected`` of a pod.
 
     Raises:
         PluginError: A plugin raised, or returned what it must not.
     """
     if not reads_pods(settings, pod):
         # a pod that carries terms is one for which plugins read pods; see PodsAffected
-        return False, False, ()
-    return True, watches_pods(settings, pod), carried(settings.profile, pod)
+        return False, False, (), ()
+    profile = settings.profile
+    return True, watches_pods(settings, pod), carried(profile, pod), selected(profile, pod)
 
 
 def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:
@@ -154,6 +158,24 @@ def carried(profile: Profile, pod: Pod) -> tuple[CarriedTerm, ...]:
         if not all(isinstance(term, CarriedTerm) for term in found):
             raise calls.returned(plugin, "pods_affected", pod, terms)
     return found
+
+
+def selected(profile: Profile, pod: Pod) -> tuple[PodMatcher, ...]:
+    """Return the pods on nodes that the answers for a pod depend on, by labels; each once.
+
+    Raises:
+        PluginError: A plugin raised, or returned anything but matchers.
+    """
+    found: dict[PodMatcher, None] = {}
+    for plugin in profile.selecting:
+        try:
+            given = tuple(plugin.pods_selected(pod))
+        except Exception as error:
+            raise calls.raised(plugin, "pods_selected", pod, error) from error
+        if not all(isinstance(one, PodMatcher) for one in given):
+            raise calls.returned(plugin, "pods_selected", pod, given)
+        found.update(dict.fromkeys(given))
+    return tuple(found)
 
 
 def objects_read(settings: Settings, pod: Pod) -> frozenset[type[Any]]:

@@ -27,6 +27,7 @@ from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._like_members import LikeMembers
 from gangsched._core._matcher_index import MatcherIndex
 from gangsched._core._pod_counts import PodCounts
 from gangsched._core._proofs import Proof, Proofs
@@ -41,6 +42,7 @@ from gangsched.errors import GangschedError, InternalError, InvalidValueError, P
 from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
+from gangsched.framework.nodes.label_values import LabelValue, LabelValues
 from gangsched.framework.nodes.node_class import (
     LabelsRead,
     NodeClass,
@@ -159,18 +161,20 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     NodeShape: Held(anew="kind nodes"),
     Ranking: Held(anew="_levels _ranks _unread"),
+    LabelValues: Held(anew="_changed _key _order _placed _values"),
+    LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
         anew="number sample scarce nodes key kind shape is_signed after before endless"
     ),
     Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
-        anew="sample signature labels objects reads_pods watches_pods carried filters users"
-        " pending fitted judgements asked",
+        anew="sample signature labels objects reads_pods watches_pods carried selected filters"
+        " users pending fitted judgements asked",
     ),
     Judgements: Held(
         anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
-        " _by_max_pods _reasons",
+        " _by_label _by_max_pods _reasons",
     ),
     Evaluator: Held(anew="function refused accepted _by_score _weight"),
     EquivalenceClass: Held(
@@ -202,9 +206,13 @@ HELD: Final[Mapping[type, Held]] = {
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason unschedulable_member",
-        anew="place sort_key equivalence_class expected_run _handle _info _is_in_order _latest"
-        " _pending _ready _ready_by_role",
+        anew="place sort_key equivalence_class expected_run _handle _info _clock _heap"
+        " _heaps_by_role _kinds _numbers _pending",
         passing="_pod _is_ready",
+    ),
+    LikeMembers: Held(
+        anew="alike role number pending ready is_in_order tried_at told untold _line _start"
+        " _cursor _tried",
     ),
     PodGroupRegistry: Held(
         kept="_groups _left _numbers", anew="_bundles", given="_grace _strict_priorities"

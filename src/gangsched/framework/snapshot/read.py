@@ -338,7 +338,7 @@ def _load(reading: Reading, row: EntityRow, path: str) -> None:
     pending = [each for each in members if each.state is MemberState.UNSCHEDULED]
     known = {each.pod.uid for each in pending}
     require(tried.keys() <= known, f"{path}.tried", row.tried, "pending members")
-    entity.load([(m.pod, m.seq, m.role, m.pod.uid not in tried) for m in pending])
+    entity.load([(m.pod, m.seq, m.role, m.pod.uid not in tried, m.pod_class) for m in pending])
 
 
 def _read_waiting(reading: Reading) -> None:

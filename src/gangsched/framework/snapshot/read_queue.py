@@ -165,6 +165,7 @@ def pod_class_of(seen: Seen) -> PodClass:
         reads_pods=seen.reads_pods,
         watches_pods=seen.watches_pods,
         carried=seen.carried,
+        selected=seen.selected,
         objects=seen.objects,
     )
 

@@ -273,7 +273,7 @@ def _reservation(made: ActiveReservation) -> ReservationRow:
         ),
         planned=made.planned,
         drained=tuple(sorted(made.drained)),
-        has_refused=made.guard is not None and made.guard.has_refused,
+        has_refused=made.guard.has_refused,
     )
 
 

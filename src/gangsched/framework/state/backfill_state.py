@@ -42,7 +42,7 @@ class ActiveReservation:
             which they were planned.
         drained: If nodes are drained, the pods that will have left when the gang starts. Otherwise
             these follow from *ends*.
-        guard: What keeps the plan valid; None until the reservation is in force.
+        guard: What keeps the plan valid; set when the reservation is made.
     """
 
     entity: QueuedEntity
@@ -54,7 +54,7 @@ class ActiveReservation:
     capacity: dict[NodeName, ReservedCapacity] = field(factory=dict[NodeName, ReservedCapacity])
     planned: tuple[tuple[PodUID, NodeName], ...] = ()
     drained: frozenset[PodUID] = frozenset()
-    guard: PlanGuard | None = None
+    guard: PlanGuard = field(init=False)
 
     def is_gone(self, uid: PodUID) -> bool:
         """Return whether a pod will have left its node when the gang starts. O(1)."""

@@ -62,7 +62,10 @@ class CurrentCall:
         """
         if not self.out:
             return ()
-        if len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2:
+        if (
+            len(self.out) == 1
+            or len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2
+        ):
             effects = tuple(self.out)
         else:
             effects = tuple(_without_repeated(self.out))

@@ -24,7 +24,6 @@ from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import why as answers
 from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
-from gangsched.model import NodeName
 
 __all__ = ["groups", "pending", "running"]
 
@@ -132,10 +131,7 @@ def _pending_row(state: State, member: Member, queued: _Order, now: float) -> Pe
 
 def _running_row(members: list[Member], now: float) -> RunningRow:
     first = members[0]
-    nodes: dict[NodeName, None] = {}
-    for member in members:
-        if member.pod.node_name is not None:
-            nodes[member.pod.node_name] = None
+    names = (each.pod.node_name for each in members)
     since = min(each.started_at for each in members if each.started_at is not None)
     info = first.group
     return RunningRow(
@@ -144,7 +140,7 @@ def _running_row(members: list[Member], now: float) -> RunningRow:
         uid=first.pod.uid if info is None else None,
         priority=first.pod.priority if info is None else info.priority,
         pods=len(members),
-        nodes=tuple(nodes),
+        nodes=tuple(dict.fromkeys(name for name in names if name is not None)),
         age=now - since,
     )
 

@@ -212,6 +212,8 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         (state.settings.cluster, cluster),
         (state.settings.profile, profile),
         (policy, copying.forked_policy(policy)),
+        # classes of pods keep the plugins that are asked about them
+        *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
     twin, memory = copying.fork((calls, state), instead=instead)
     spending = Spending(_UNBOUNDED) if spending is None else spending

@@ -40,7 +40,7 @@ from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import GroupKey, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
 
@@ -56,6 +56,7 @@ _APART = (
     MemberState.FAILED,
     MemberState.ENDED,
 )
+_SUCCEEDED = (MemberState.SUCCEEDED, MemberState.ENDED)
 
 
 def why(state: State, subject: str | Pod | PodGroup, *, now: float) -> Why:
@@ -163,6 +164,11 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
         roles = tuple(each for each in counts if each[2] < each[1])
         return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
+    if rest is None and not info.scheduled:
+        failed = info.members.count(MemberState.FAILED)
+        succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
+        if failed or succeeded:
+            return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
     return rest or Running(None, info.scheduled)
 
 

@@ -197,9 +197,9 @@ class Extender:
         self._pauses.forget(name)
         return [*self.plans.node_is_gone(name)]
 
-    def ended(self, bind: Bind, *, is_bound: bool) -> None:
+    def ended(self, bind: Bind, now: float, *, is_bound: bool) -> None:
         """Take in the end of a released or withdrawn bind."""
-        self.plans.ended(bind)
+        self.plans.ended(bind, now, is_bound=is_bound)
         if is_bound:
             self._pauses.accepted(bind.node)
 
@@ -310,7 +310,7 @@ class Extender:
 
     def _filter_ordinary(self, pod: Pod, names: Sequence[str]) -> Filtered:
         _keep(self._ordinary, pod.uid)
-        reserved = self.plans.reserved() if len(self.plans) else ()
+        reserved = self.plans.reserved()
         full = {name for name in names if name in reserved and not self._has_capacity(name, pod)}
         reason = "the capacity is reserved for a pod group"
         return Filtered(

@@ -165,7 +165,7 @@ class Desk:
             raise
         finally:
             self._going.pop(bind, None)
-            self._extender.ended(bind, is_bound=is_bound)
+            self._extender.ended(bind, self._clock(), is_bound=is_bound)
             if is_bound:
                 self._nominator.forget(bind.uid)
             self._answer(bind.uid, "" if is_bound else problem)
@@ -256,7 +256,7 @@ class Desk:
             if not others:
                 self._clients.pop(uid, None)
                 if not client.done() or client.cancelled():
-                    self._extender.plans.leave(uid)
+                    self._extender.plans.leave(uid, self._clock())
                     self._given_up(uid, self._clock() - began)
 
     def _given_up(self, uid: PodUID, seconds: float) -> None:

@@ -23,6 +23,7 @@ from typing import Final, final
 from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import MERGE_PATCH, ConnectionLost
 from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._tasks import end
 
 __all__ = ["LEADS", "LeaderLabel"]
 
@@ -74,9 +75,7 @@ class LeaderLabel:
                 async with asyncio.timeout(_END):
                     await self._done.wait()
         finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+            await end(work)
 
     async def _work(self, requests: Requests) -> None:
         while True:

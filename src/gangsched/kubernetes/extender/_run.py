@@ -77,6 +77,7 @@ async def run_extender(
     further = tuple(plugins)
     check_settings(settings, plugins=further, factories=factories)
     measures = Measures(settings)
+    measures.serves_verbs()
     label = None if pod is None else LeaderLabel(pod)
 
     async def term(api: Api, may_write: Callable[[], bool]) -> ExtenderTerm:
@@ -123,7 +124,7 @@ async def run_extender(
         lanes["nominations"] = settings.client.bind_connections
         credentials = credentials_of(settings)
         connected = (
-            await connect_to(settings, credentials, measures.request, **lanes)
+            await connect_to(settings, credentials, measures.request, lanes=lanes)
             if api is None
             else CountedApi(api, measures.request)
         )

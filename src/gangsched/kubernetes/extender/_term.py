@@ -43,7 +43,8 @@ from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder
 from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
-from gangsched.kubernetes._shell import Shell, _Tasks
+from gangsched.kubernetes._shell import Shell
+from gangsched.kubernetes._tasks import Tasks, end
 from gangsched.kubernetes.extender._answers import Extender
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._nominator import Nominator
@@ -128,7 +129,7 @@ class ExtenderTerm:
             clock=self.clock,
             may_write=self.may_write,
         )
-        tasks = _Tasks()
+        tasks = Tasks()
         try:
             if await watches.list_all(tasks, owner, stop):
                 await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
@@ -147,7 +148,7 @@ class ExtenderTerm:
         )
 
     async def _decide(
-        self, tasks: _Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
+        self, tasks: Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
@@ -189,7 +190,7 @@ class ExtenderTerm:
             respect_budgets=settings.respect_budgets,
         )
         nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
-        desk = self._desk(requests, owner, nominator)
+        desk = self._desk(requests, owner, nominator, effects)
         driver = owner.begin(
             WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
             bind=desk,
@@ -234,13 +235,13 @@ class ExtenderTerm:
         finally:
             effects.close()
             desk.close()
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
+            await end(running)
         if not running.cancelled():
             running.result()
 
-    def _desk(self, requests: Requests, owner: Owner, nominator: Nominator) -> Desk:
+    def _desk(
+        self, requests: Requests, owner: Owner, nominator: Nominator, effects: Effects
+    ) -> Desk:
         cache = owner.cache
 
         def group(pod: Pod) -> GroupKey | None:
@@ -250,7 +251,14 @@ class ExtenderTerm:
         extender = Extender(cache.cluster, group, timeout=self.holding.timeout)
         for uid in cache.conditions:
             extender.plans.refuse(uid)  # refused by an earlier process: the decision wakes it
-        binder = Binder(requests, cache, PodDecoder(), owner.tell, self.may_write)
+        binder = Binder(
+            requests,
+            cache,
+            PodDecoder(),
+            owner.tell,
+            self.may_write,
+            repeated=effects.bind_is_repeated,
+        )
         return Desk(
             extender,
             cache,
