@@ -31,7 +31,8 @@ from gangsched import (
 )
 from gangsched.framework.nodes.nodes_view import NodesView
 from gangsched.framework.placement.packing.budget import FREE, STEP
-from gangsched.framework.preemption import choices, eviction_units, victim_search
+from gangsched.framework.preemption import choices, eviction_units
+from gangsched.framework.preemption.spared_units import SparedUnits
 from gangsched.framework.preemption.victim_budget import TAKE, VictimBudget
 from gangsched.model import Node
 from gangsched.testing import make_pod
@@ -209,7 +210,7 @@ def test_victims_known_to_be_needed_are_those_that_trying_each_would_find(
 
     quick = decided()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(victim_search._Search, "_needed_alone", none_known)
+        patch.setattr(SparedUnits, "_needed_alone", none_known)
         assert decided() == quick
 
 

@@ -22,7 +22,8 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.framework.nodes.nodes_view import NodesView
-from gangsched.framework.preemption import eviction_units, victim_search
+from gangsched.framework.preemption import eviction_units
+from gangsched.framework.preemption.domain_search import DomainSearch
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.testing import make_node, make_pod
@@ -271,7 +272,7 @@ def test_all_capacity_freed_in_a_rack_is_restored_before_the_next_rack() -> None
     assert info is not None
     task = GangPreemptor(state, state.pods.entities[key], info, host.now, VictimBudget(10_000, 500))
     view = NodesView(state.nodes)
-    search = victim_search._Search(
+    search = DomainSearch(
         state.nodes, state.pods, state.pod_classes, task, view, None, lambda _index: True
     )
     found = search.run(eviction_units.units(state.pods, state.reservations, 5, (info,)))

@@ -45,7 +45,7 @@ from gangsched.framework.placement import budget_shares, nominator
 from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor, SinglePod
 from gangsched.framework.preemption.victim_budget import VictimBudget
-from gangsched.framework.preemption.victim_search import Preemptor, VictimPlan
+from gangsched.framework.preemption.victim_plan import Preemptor, VictimPlan
 from gangsched.framework.queueing import equivalence, requeue
 from gangsched.framework.runtime import pod_readers
 from gangsched.framework.runtime.pod_readers import NO_TERMS, Affecting

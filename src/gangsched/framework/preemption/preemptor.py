@@ -31,7 +31,7 @@ from gangsched.framework.preemption.victim_budget import (
     MOVED,
     VictimBudget,
 )
-from gangsched.framework.preemption.victim_search import Shortfall
+from gangsched.framework.preemption.victim_plan import Shortfall
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
