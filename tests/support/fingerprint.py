@@ -104,8 +104,9 @@ def remembered(thing: object) -> dict[str, Any]:
     """Return what counts of the attributes of an object, by name."""
     found = attributes(thing)
     if isinstance(thing, LikeMembers):
-        # all else says only how far it is with the members, see below for these
-        return {"alike": found["alike"], "role": found["role"]}
+        # all else says only how far it is with the members, see below for these; a class of pods is
+        # visited where the scheduler keeps it
+        return {"alike": getattr(thing.alike, "signature", thing.alike), "role": found["role"]}
     if isinstance(thing, QueuedGroup):
         # The order of the members and the heaps are caches, not state.
         found = {name: value for name, value in found.items() if name not in _DERIVED}

@@ -12,7 +12,6 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import notices
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.queueing import bundles, requeue
-from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler
 from support.fingerprint import fingerprint
 
@@ -77,12 +76,3 @@ def test_assumed_pod_with_other_requests_is_shown_as_it_was_assumed() -> None:
     nodes.replace_pod(after)
     assert nodes.assumed[uid] == (name, after)
     assert nodes.infos[name].pods_by_uid[PodUID(uid)] is after
-
-
-def test_pod_that_was_never_counted_is_not_uncounted() -> None:
-    _cluster, scheduler = busy_scheduler()
-    nodes = scheduler._state.nodes
-    info = nodes.infos[NodeName("n1")]
-    before = fingerprint(scheduler)
-    nodes._uncount(make_pod("stranger").uid, info)
-    assert fingerprint(scheduler) == before

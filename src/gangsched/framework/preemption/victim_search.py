@@ -108,7 +108,8 @@ def find(
         return found
 
     try:
-        ending = _remove_terminating(state, view, budget)
+        leaving = eviction_units.terminating(state.nodes, state.pods, state.reservations)
+        ending = _removed(leaving, view, budget)
         if ending is None:
             return None
         places = preemptor.places()
@@ -186,10 +187,11 @@ def find(
         view.discard()
 
 
-def _remove_terminating(state: State, view: NodesView, budget: VictimBudget) -> list[Holder] | None:
+def _removed(
+    ending: Sequence[Holder], view: NodesView, budget: VictimBudget
+) -> list[Holder] | None:
     """Take the terminating pods off; None if that takes more steps than there are."""
     found: list[Holder] = []
-    ending = eviction_units.terminating(state.nodes, state.pods, state.reservations)
     for begin in range(0, len(ending), _AT_ONCE):
         if budget.ends():
             return None

@@ -181,7 +181,7 @@ HELD: Final[Mapping[type, Held]] = {
     Evaluator: Held(anew="function refused accepted _by_score _weight"),
     EquivalenceClass: Held(
         kept="needed runs floor role_counts roles topology parts reach affected",
-        anew="filing watches_pods",
+        anew="alike filing watches_pods",
     ),
     NominatedPod: Held(kept="seq uid group role reserved"),
     Nomination: Held(kept="entity priority pods required specs awaited deadline"),
