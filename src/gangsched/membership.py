@@ -179,8 +179,9 @@ class _Said(NamedTuple):
 _said: Final[Any] = attrgetter(*_Said._fields)
 
 
-# The members of a gang say the same, and each is read with several events.
-@lru_cache(maxsize=4096)
+# The members of a gang say the same, and most come one after the other. The cache is small, so that
+# the claims of groups that are gone take no memory.
+@lru_cache(maxsize=64)
 def _claim(parts: tuple[Any, ...]) -> Membership | None:
     """Return the claim of pods that say this; an error does not name the pod."""
     said = _Said._make(parts)

@@ -50,9 +50,9 @@ def test_groups_by_the_thousand_come_and_go_in_constant_memory() -> None:
     churn(0, COUNT)
     tracemalloc.start()
     try:
-        churn(COUNT, 5 * COUNT)  # until tables and free lists have grown to what they need
+        churn(COUNT, 9 * COUNT)  # until tables and free lists have grown to what they need
         early = held()
-        churn(6 * COUNT, 4 * COUNT)
+        churn(10 * COUNT, 4 * COUNT)
         late = held()
     finally:
         tracemalloc.stop()

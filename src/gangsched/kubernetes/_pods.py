@@ -159,8 +159,19 @@ class PodDecoder:
         if named is not None:
             values = tuple(self._one(name, getattr(pod, name)) for name in _SHARED)
             template = _Template(values, notes, pod.affinity, named)
-            self._templates.put(key, template)
+            if self._is_plain(found, template):
+                self._templates.put(key, template)
         return _facts_in(document, pod, notes)
+
+    def _is_plain(self, found: PodJson | None, template: _Template) -> bool:
+        """Return whether what each pod says by itself is well-formed.
+
+        If it is not, the notes of the pod are about itself, and not about pods like it.
+        """
+        try:
+            return found is not None and self._copy(found, template) is not None
+        except (msgspec.DecodeError, _NotPlain):
+            return False
 
     def _one(self, name: str, value: Hashable) -> Hashable:
         """Return the object that stands for all equal values of an attribute."""
