@@ -168,10 +168,13 @@ class PodDecoder:
 
         If it is not, the notes of the pod are about itself, and not about pods like it.
         """
+        if found is None:
+            return False
         try:
-            return found is not None and self._copy(found, template) is not None
+            self._copy(found, template)
         except (msgspec.DecodeError, _NotPlain):
             return False
+        return True
 
     def _one(self, name: str, value: Hashable) -> Hashable:
         """Return the object that stands for all equal values of an attribute."""
