@@ -229,9 +229,18 @@ def _node_names(draw: st.DrawFn, spec: Object) -> None:
         _node_affinity_of(spec)[_REQUIRED] = {"nodeSelectorTerms": terms}
 
 
+def _compares_numbers(term: Object) -> bool:
+    """Return whether no expression compares with a text.
+
+    In a preferred term, kube-scheduler takes that for an error of the pod, and never places it; see
+    the known limits.
+    """
+    return all(each.get("values") != ["many"] for each in term.get("matchExpressions", ()))
+
+
 @st.composite
 def _preferred_nodes(draw: st.DrawFn, spec: Object) -> None:
-    term = st.one_of(_TERM, _NAMING_TERM)
+    term = st.one_of(_TERM, _NAMING_TERM).filter(_compares_numbers)
     weighted = st.fixed_dictionaries({"weight": st.sampled_from((1, 10, 99)), "preference": term})
     if preferred := draw(st.lists(weighted, max_size=2)):
         _node_affinity_of(spec)[_PREFERRED] = preferred
