@@ -111,8 +111,9 @@ class Extended:
         """Return how many requests of each verb the extender has answered, by the HTTP status."""
         with Client(f"http://127.0.0.1:{self._pages}") as client:
             _status, text = client.raw("GET", "/metrics")
-        found = re.finditer(_COUNT, text.decode("utf-8"))
-        return {(verb, int(code)): int(count) for code, verb, count in (m.groups() for m in found)}
+        found = (m.groups() for m in re.finditer(_COUNT, text.decode("utf-8")))
+        counts = {(verb, int(code)): int(count) for code, verb, count in found}
+        return {key: count for key, count in counts.items() if count}  # each series begins with 0
 
     def add_class(self, name: str, value: int) -> None:
         """Add a priority class, if it is not there."""
