@@ -62,7 +62,7 @@ class DomainSearch(SparedUnits):
         if self.budgets is not None:
             marks = self.budgets.marks(map(self._evicted, self.taken))
             both = zip(self.taken, marks, strict=True)
-            self.violating = frozenset(unit for (unit, _held), violates in both if violates)
+            self._note_violating(unit for (unit, _held), violates in both if violates)
         return self._spare()
 
     def run(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
@@ -108,7 +108,7 @@ class DomainSearch(SparedUnits):
             for unit in before:
                 self._take(unit)
             if not self._fits():  # the steps are spent: it was placed with these victims before
-                self.places = places
+                self._note_places(places)
 
     # Taking ---------------------------------------------------------------------------------
 

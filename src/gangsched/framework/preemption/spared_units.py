@@ -39,7 +39,7 @@ class SparedUnits(TakenUnits):
     def _spare(self) -> VictimPlan:
         """Put back every unit that can be spared, and return the plan."""
         if self.preemptor.budget.is_exhausted:
-            self.taken, _none = self._without_others(self.taken, [])
+            self.taken[:], _none = self._without_others(self.taken, [])
         whole = [each for each in self.taken if each[0].gangs]
         whole.sort(key=self._worth)
         kept = self._victims_of([(unit, held) for unit, held in whole])
@@ -66,7 +66,7 @@ class SparedUnits(TakenUnits):
         found = [unit for unit, _held in kept]
         found += [unit for unit, _held in kept_pieces if not unit.is_elastic]
         evicted = kept + kept_pieces
-        self.taken = evicted + [e for e in mild if self._has_ended(e[0], ended)]
+        self.taken[:] = evicted + [e for e in mild if self._has_ended(e[0], ended)]
         asked = None if self.places is not None else [h for _unit, held in self.taken for h in held]
         places, cost = self.places or [], cost_of(evicted)
         return VictimPlan(places, found, members, cost, self._violations(), held=asked)
@@ -93,7 +93,8 @@ class SparedUnits(TakenUnits):
         if places is None:
             self.view.remove(held)
             return kept, pieces
-        self.places, spared = places, {id(each) for each in others}
+        self._note_places(places)
+        spared = {id(each) for each in others}
         return (
             [each for each in kept if id(each) not in spared],
             [each for each in pieces if id(each) not in spared],

@@ -92,6 +92,14 @@ class TakenUnits:
         end = budget.total if self.ends_at is None else self.ends_at
         return self.begun_at + int((end - self.begun_at) * part)
 
+    def _note_violating(self, units: Iterable[EvictionUnit]) -> None:
+        """Note the units that violate a budget if all that were taken are evicted."""
+        self.violating = frozenset(units)
+
+    def _note_places(self, places: list[tuple[Member, int]] | None) -> None:
+        """Note the nodes on which the preemptor was placed without the units that are taken."""
+        self.places = places
+
     def _take(self, unit: EvictionUnit) -> None:
         holders = self._holders_of(unit)
         self.preemptor.budget.count(TAKE * len(holders))
