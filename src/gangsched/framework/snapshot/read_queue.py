@@ -17,7 +17,7 @@ from gangsched.errors import GangschedError
 from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.queueing import equivalence
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.snapshot.reading import Reading, each_once, require, unique
@@ -113,7 +113,8 @@ def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
     """Compare the class of a queue with what each entity asks for now.
 
     An event about an entity takes it out of its queue, so both are equal. Only a leader may have
-    changed since: it is being tried.
+    changed since: it is being tried. A group of a bundle is not compared: events about the other
+    groups change what the bundle asks for.
     """
     state = reading.state
     for seq in row.entities:
@@ -122,6 +123,7 @@ def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
         expected = f"what entity {seq} asks for, or the number of that entity"
         found = entity.equivalence_class
         is_right = found == seq or _comparable(found) == _comparable(asked)
+        is_right = is_right or bundles.is_shared(state.pods, entity)
         require(is_right, path, row.asked, expected)
     is_own = not isinstance(row.asked, int) or {row.leader, *row.entities} <= {row.asked, None}
     require(is_own, path, row.asked, "the number of the only entity of the queue")
