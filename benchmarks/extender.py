@@ -32,12 +32,13 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, cast
 
-from kubernetes_moments import _wake_up
+from kubernetes_moments import wake_up
 from kubernetes_rounds import CONTESTANTS, Cluster, Figures, Shape
 from support.control_plane import Account, ControlPlane, Process, Rule
 from support.documents import ROOT
@@ -220,8 +221,9 @@ def _wake_ups(
     """Measure one wake-up of each way."""
     for way in (*WAYS[number % 3 :], *WAYS[: number % 3]):
         process: Any = cluster.start(way)
-        _wake_up(cluster, plane, way, 0.5)  # the first decision costs more than others
-        wakes[way].append(_wake_up(cluster, plane, way, 0.5))
+        with ThreadPoolExecutor(5) as pool:
+            wake_up(cluster, plane, way, 0.5, pool)  # the first decision costs more than others
+            wakes[way].append(wake_up(cluster, plane, way, 0.5, pool).last)
         process.stop()
         print(f"{number} wake-up {way} {wakes[way][-1]:.3f}", flush=True)
 

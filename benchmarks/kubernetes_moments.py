@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from kubernetes_rounds import CONTESTANTS, Binds, Cluster
 from support.control_plane import ApiError, ControlPlane
 
-__all__ = ["add_gang", "listing", "starts", "wake_ups"]
+__all__ = ["WakeUp", "add_gang", "listing", "starts", "wake_up", "wake_ups"]
 
 _GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -30,7 +30,7 @@ _PATIENCE: Final = 120.0
 _numbers: Final = itertools.count()
 
 
-class _WakeUp(NamedTuple):
+class WakeUp(NamedTuple):
     """The seconds of one run.
 
     Attributes:
@@ -60,9 +60,9 @@ def wake_ups(cluster: Cluster, plane: ControlPlane, runs: int, delay: float) -> 
     with ThreadPoolExecutor(5) as pool:
         for contestant in CONTESTANTS:
             process = cluster.start(contestant)
-            seen: list[_WakeUp] = []
+            seen: list[WakeUp] = []
             for number in range(runs + 1):
-                run = _wake_up(cluster, plane, contestant, delay, pool)
+                run = wake_up(cluster, plane, contestant, delay, pool)
                 if number:  # the first decision costs more than others
                     seen.append(run)
                     print(
@@ -77,9 +77,9 @@ def wake_ups(cluster: Cluster, plane: ControlPlane, runs: int, delay: float) -> 
     return found
 
 
-def _wake_up(
+def wake_up(
     cluster: Cluster, plane: ControlPlane, contestant: str, delay: float, pool: ThreadPoolExecutor
-) -> _WakeUp:
+) -> WakeUp:
     namespace = f"wake-{next(_numbers)}"
     plane.admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     for node in "ab":
@@ -101,7 +101,7 @@ def _wake_up(
     plane.admin.delete(pods, {"gracePeriodSeconds": 0})
     cluster.remove_nodes()
     time.sleep(0.2)
-    return _WakeUp(last, min(binds.at.values()) - began, bare)
+    return WakeUp(last, min(binds.at.values()) - began, bare)
 
 
 def _bare_binds(plane: ControlPlane, pool: ThreadPoolExecutor, namespace: str) -> float:
