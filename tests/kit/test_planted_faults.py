@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
 from gangsched.framework.lifecycle import transition as lifecycle
-from gangsched.framework.nodes import node_class, node_info
+from gangsched.framework.nodes import node_classes, node_info
 from gangsched.testing import (
     AddNode,
     BindFails,
@@ -171,7 +171,7 @@ FAULTS = {
         ),
     ),
     "a node is given back twice in the node classes": Fault(
-        *(node_class.NodeClasses, "giving_back", "requests, -1)", "requests, -2)"),
+        *(node_classes.NodeClasses, "giving_back", "requests, -1)", "requests, -2)"),
         variant="pod",
         law=8,
         steps=(

@@ -43,6 +43,10 @@ class _Selector(selectors.SelectSelector):
         return found
 
 
+_run_once: Final[Any] = vars(asyncio.BaseEventLoop)["_run_once"]
+"""One step of a loop. It has no type, since it is no part of the interface."""
+
+
 @final
 class SteppedLoop(asyncio.SelectorEventLoop):
     """The loop.
@@ -71,7 +75,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         self.steps += 1
         self.at_step(self.steps)
-        super()._run_once()  # type: ignore[misc]
+        _run_once(self)
 
 
 def _nothing(_step: int) -> None:

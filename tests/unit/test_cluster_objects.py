@@ -121,12 +121,16 @@ def test_store_shows_what_was_put_last() -> None:
     assert store.all(Namespace) == ()
 
 
+NO_OBJECT: Any = Pod(name="p")
+NO_KEY: Any = 1
+
+
 @pytest.mark.parametrize(
     ("event", "field"),
     [
-        (ObjectChanged(Pod(name="p")), "value"),  # type: ignore[arg-type]
+        (ObjectChanged(NO_OBJECT), "value"),
         (ObjectDeleted("Pod", "default/p"), "object_kind"),
-        (ObjectDeleted("Namespace", 1), "key"),  # type: ignore[arg-type]
+        (ObjectDeleted("Namespace", NO_KEY), "key"),
     ],
 )
 def test_event_about_another_kind_is_refused(event: Event, field: str) -> None:

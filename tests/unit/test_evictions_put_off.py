@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from gangsched import Evict, NodeName, PodPhase
+from gangsched import Evict, NodeName, Pod, PodPhase
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.testing import make_pod
@@ -28,7 +28,7 @@ def test_eviction_of_a_running_pod_is_posted() -> None:
     ],
     ids=["not bound", "terminating", "finished"],
 )
-def test_pod_that_does_not_run_is_not_evicted(pod: object) -> None:
+def test_pod_that_does_not_run_is_not_evicted(pod: Pod) -> None:
     call = CurrentCall()
-    assume.post_evict(call, pod, "why")  # type: ignore[arg-type]
+    assume.post_evict(call, pod, "why")
     assert call.out == []

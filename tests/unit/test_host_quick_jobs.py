@@ -187,7 +187,9 @@ def test_question_about_a_job_that_is_over_is_refused(remove: Any) -> None:
             host.why(wrong)
 
 
-def test_question_that_a_withdrawal_overtakes_is_refused() -> None:
+def test_question_that_a_withdrawal_overtakes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Host(start=lambda _pod, _node: None) as host:
         job = host.submit(POD)
         asked = host.driver.ask
@@ -197,7 +199,7 @@ def test_question_that_a_withdrawal_overtakes_is_refused() -> None:
             host.cancel(job)
             return answer
 
-        host.driver.ask = ask  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(host.driver, "ask", ask)
         with pytest.raises(UnknownPodError):
             host.why(job)
 

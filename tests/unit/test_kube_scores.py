@@ -182,9 +182,10 @@ def test_fit_scores_as_its_strategy_says(
 
 def test_shape_is_required_exactly_for_its_strategy() -> None:
     ratio = ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
-    for bad in ((), ((0, 11),), ((50, 1), (50, 2)), ((-1, 2),), ((0,),)):
+    shapes: tuple[Any, ...] = ((), ((0, 11),), ((50, 1), (50, 2)), ((-1, 2),), ((0,),))
+    for bad in shapes:
         with pytest.raises(InvalidValueError):
-            NodeResourcesFit(scoring_strategy=ratio, shape=bad)  # type: ignore[arg-type]
+            NodeResourcesFit(scoring_strategy=ratio, shape=bad)
     with pytest.raises(InvalidValueError):
         NodeResourcesFit(shape=((0, 1),))
 

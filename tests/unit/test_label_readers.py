@@ -16,7 +16,7 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched.framework.nodes.node_class import LabelsRead
+from gangsched.framework.nodes.labels_read import LabelsRead
 from gangsched.model import Node, Pod
 from gangsched.testing import make_pod
 

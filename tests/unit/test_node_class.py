@@ -13,13 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
-from gangsched.framework.nodes.node_class import (
-    _SPARE,
-    LabelsRead,
-    NodeClass,
-    NodeClasses,
-    Snapshot,
-)
+from gangsched.framework.nodes.labels_read import LabelsRead
+from gangsched.framework.nodes.node_class import NodeClass, Snapshot
+from gangsched.framework.nodes.node_classes import _SPARE, NodeClasses
 from gangsched.model import Node, NodeName, Resources
 from gangsched.protocols import NodeView
 from support.views import FakeNode, node_view

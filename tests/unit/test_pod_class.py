@@ -11,7 +11,8 @@ from gangsched.errors import InternalError
 from gangsched.events import NodeAdded, NodeDeleted, PodAdded
 from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.judgements import Judgement
-from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.memory import InMemoryCluster

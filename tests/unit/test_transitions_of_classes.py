@@ -6,7 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Snapshot
+from gangsched.framework.nodes.node_class import NodeClass, Snapshot
+from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.model import Node, NodeName, Resources
 from gangsched.protocols import NodeView
 

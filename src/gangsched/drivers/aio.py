@@ -304,8 +304,10 @@ class Driver:
         """Start operations and take in outcomes, until neither can be done without waiting."""
         engine = self._engine
         while True:
+            # a bind that does not wait has ended after that; where outcomes are gathered, binds do
+            # wait, and to stop after each decision would only wake the loop more often
             if self._start() and not self._gather:
-                await self._let_others_run()  # a bind that does not wait has ended after that
+                await self._let_others_run()
             while self._outcomes:
                 engine.finish(*self._outcomes.popleft())
                 await self._breathe()

@@ -14,7 +14,7 @@ from attrs import evolve
 from gangsched._core import _claims
 from gangsched.configuration.scheduler import check_settings
 from gangsched.framework import Scheduler
-from gangsched.framework.nodes import node_class
+from gangsched.framework.nodes import node_classes
 from gangsched.kubernetes import _cache, _caches, _decode, _echoes, _known, _recorder, _run
 from gangsched.kubernetes._answers import Answers
 from gangsched.kubernetes._shell import Shell
@@ -81,7 +81,7 @@ async def test_memory_does_not_grow_with_pods_that_are_gone() -> None:
             (_known, "_MOST_GONE"),
             (_recorder, "_MOST_SERIES"),
             (_claims, "_SPARE"),
-            (node_class, "_SPARE"),
+            (node_classes, "_SPARE"),
         ):
             patch.setattr(module, name, _FEW)
         # for a minute, a group is remembered whose members are gone

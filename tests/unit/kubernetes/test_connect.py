@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,8 +77,9 @@ def test_fast_transport_refuses_a_proxy(tmp_path: Path) -> None:
 
 def test_unknown_transport_is_refused(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, "http://api")
+    unknown: Any = "pycurl"
     with pytest.raises(InvalidValueError, match="pycurl"):
-        run(connect(kubeconfig=path, transport="pycurl"))  # type: ignore[arg-type]
+        run(connect(kubeconfig=path, transport=unknown))
 
 
 WITHOUT = """

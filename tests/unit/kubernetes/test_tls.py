@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,8 +202,9 @@ def test_key_is_in_no_file_afterwards(
 
 @pytest.mark.parametrize("field", ["authority", "certificate"])
 def test_malformed_certificate_is_an_error_that_names_the_server(field: str) -> None:
+    malformed: dict[str, Any] = {field: "no certificate"}
     with pytest.raises(ConfigurationError, match="https://x"):
-        tls_context(Access("https://x", **{field: "no certificate"}))  # type: ignore[arg-type]
+        tls_context(Access("https://x", **malformed))
 
 
 def test_authorities_are_verified_as_go_verifies_them(authority: Authority) -> None:

@@ -351,8 +351,13 @@ def _mark_like_members(
         return
     terms = pod_readers.affected(nodes, member.pod)
     members = [pods.members[pod.uid] for pod in entity.pending]
-    alike = [each for each in members if each.pod_class is pod_class and each is not member]
-    alike = [each for each in alike if pod_readers.affected(nodes, each.pod) == terms]
+    alike = [
+        each
+        for each in members
+        if each.pod_class is pod_class
+        and each is not member
+        and pod_readers.affected(nodes, each.pod) == terms
+    ]
     for like in alike:
         entity.mark_tried(like.pod.uid)
     notices.tell_others(call, alike, reason)

@@ -33,7 +33,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, final
 from gangsched.errors import InternalError
 from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.label_values import LabelValues
-from gangsched.framework.nodes.node_class import Move, NodeClass, NodeClasses
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_classes import Move, NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.ranking import Ranking
 from gangsched.model import NodeName, Resources

@@ -4,7 +4,7 @@ Theory of operation. A node is read from the cluster state if an event concerns 
 Between events the scheduler assumes pods on nodes. An assumed pod counts on its node until the
 cluster state shows it there (``confirm``) or it is released (``forget``). If a node is read again,
 the assumed pods stay on it. Each change also moves the node to its new class; see
-``gangsched.framework.nodes.node_class``.
+``gangsched.framework.nodes.node_classes``.
 
 An event about a pod reads the whole node of the pod, so that what happened to other pods there is
 known early. On a *crowded* node that would cost more than it is worth. There only the pod is read
@@ -29,7 +29,8 @@ from gangsched._core._capacity import total_free
 from gangsched._core._pod_counts import PodCounts
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.errors import ClusterStateError, InternalError
-from gangsched.framework.nodes.node_class import NodeClass, NodeClasses, Sign, SignAfter
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_classes import NodeClasses, Sign, SignAfter
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import CapacityLedger, ReservedCapacity

@@ -16,7 +16,8 @@ from attrs import define, evolve, field
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.judgements import Judge
-from gangsched.framework.nodes.node_class import NodeClass, NodeClasses
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.packing.budget import Work

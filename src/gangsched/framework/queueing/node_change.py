@@ -39,7 +39,14 @@ class NodeChange:
     """
 
     __slots__ = (
-        *("_has_room", "_is_judged", "_names", "_nodes", "_now", "_room", "_settings", "_takes"),
+        "_has_room",
+        "_is_judged",
+        "_names",
+        "_nodes",
+        "_now",
+        "_room",
+        "_settings",
+        "_takes",
     )
 
     def __init__(

@@ -29,8 +29,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast, final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast, final
 
 from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.config.cycle_state import CycleState
@@ -41,7 +41,7 @@ from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
-from gangsched.model import NodeName, Pod
+from gangsched.model import FrozenMap, NodeName, Pod
 from gangsched.outcomes import Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 
@@ -56,6 +56,7 @@ __all__ = [
     "selected_among",
 ]
 
+_T = TypeVar("_T")
 _FILTERED: Final = (Success, Skip, Unschedulable)
 _BEST: Final = 100
 
@@ -116,16 +117,27 @@ def _affected_by_each_other(nodes: Nodes, members: Sequence[Member]) -> list[fro
         if not nodes.counts.has_terms:
             return [NO_TERMS] * len(members)
         return [_affected_by_terms(nodes, member.pod) for member in members]
-    known: dict[tuple[str, Any], frozenset[Affecting]] = {}
-    found: list[frozenset[Affecting]] = []
+
+    def about(pod: Pod) -> frozenset[Affecting]:
+        own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
+        return _affected_by_terms(nodes, pod).union(own) or NO_TERMS
+
+    return _by_labels(members, about)
+
+
+def _by_labels(
+    members: Iterable[Member], answer: Callable[[Pod], frozenset[_T]]
+) -> list[frozenset[_T]]:
+    """Return an answer for each of the members; it is asked once for all with equal labels."""
+    known: dict[tuple[str, FrozenMap[str]], frozenset[_T]] = {}
+    found: list[frozenset[_T]] = []
     for member in members:
         pod = member.pod
         place = (pod.namespace, pod.labels)
-        terms = known.get(place)
-        if terms is None:
-            own = (one for one in carried if one.may_match(pod.namespace, pod.labels))
-            terms = known[place] = _affected_by_terms(nodes, pod).union(own) or NO_TERMS
-        found.append(terms)
+        given = known.get(place)
+        if given is None:
+            given = known[place] = answer(pod)
+        found.append(given)
     return found
 
 
@@ -142,18 +154,10 @@ def selected_among(members: Sequence[Member]) -> list[frozenset[PodMatcher]]:
     }
     if not matchers:
         return [NOT_SELECTED] * len(members)
-    known: dict[tuple[str, Any], frozenset[PodMatcher]] = {}
-    found: list[frozenset[PodMatcher]] = []
-    for member in members:
-        pod = member.pod
-        place = (pod.namespace, pod.labels)
-        by = known.get(place)
-        if by is None:
-            by = known[place] = frozenset(
-                one for one in matchers if one.may_match(pod.namespace, pod.labels)
-            )
-        found.append(by)
-    return found
+    return _by_labels(
+        members,
+        lambda pod: frozenset(one for one in matchers if one.may_match(pod.namespace, pod.labels)),
+    )
 
 
 def readers(settings: Settings, pod: Pod, *, is_affected: bool = False) -> tuple[Any, ...]:
@@ -243,12 +247,15 @@ class NodeCheck:
         self._groupers = tuple(p for p in reading if callable(getattr(p, "node_group", None)))
         self._is_affected = is_affected
         self._keys = self._labels()
-        # whether a plugin is asked once for all nodes with equal labels
-        self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
-        self._wide = tuple(plugin for plugin, wide in self._filters if wide)
+        self._note_wide(filters)
         self._refused: dict[tuple[int, Hashable], tuple[str, ...]] = {}
         self._plan: PlanCheck | None = None if nodes.guard is None else nodes.guard.check(pod)
         self.named: frozenset[NodeName] | None = self._named(reading)
+
+    def _note_wide(self, filters: Iterable[Any]) -> None:
+        """Note of which filters the answers are equal for all nodes with equal labels."""
+        self._filters = tuple((plugin, self._is_wide(plugin)) for plugin in filters)
+        self._wide = tuple(plugin for plugin, wide in self._filters if wide)
 
     def _is_wide(self, plugin: Any) -> bool:
         if self._keys is None or not callable(getattr(plugin, "topology_keys", None)):
@@ -417,5 +424,4 @@ class NodeCheck:
             calls.call(plugin, point, self._pod, type(None), self._cycle, self._pod, other, node)
         if self._is_affected:
             # the sibling may carry a term about labels that the plugins did not read before
-            self._filters = tuple((p, self._is_wide(p)) for p, _wide in self._filters)
-            self._wide = tuple(plugin for plugin, wide in self._filters if wide)
+            self._note_wide(plugin for plugin, _wide in self._filters)

@@ -43,13 +43,9 @@ from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.label_values import LabelValue, LabelValues
-from gangsched.framework.nodes.node_class import (
-    LabelsRead,
-    NodeClass,
-    NodeClasses,
-    NodeShape,
-    Snapshot,
-)
+from gangsched.framework.nodes.labels_read import LabelsRead
+from gangsched.framework.nodes.node_class import NodeClass, NodeShape, Snapshot
+from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass

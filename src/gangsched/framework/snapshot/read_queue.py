@@ -122,8 +122,11 @@ def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:
         asked = equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity)
         expected = f"what entity {seq} asks for, or the number of that entity"
         found = entity.equivalence_class
-        is_right = found == seq or _comparable(found) == _comparable(asked)
-        is_right = is_right or bundles.is_shared(state.pods, entity)
+        is_right = (
+            found == seq
+            or _comparable(found) == _comparable(asked)
+            or bundles.is_shared(state.pods, entity)
+        )
         require(is_right, path, row.asked, expected)
     is_own = not isinstance(row.asked, int) or {row.leader, *row.entities} <= {row.asked, None}
     require(is_own, path, row.asked, "the number of the only entity of the queue")

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.judgements import Judgements
-from gangsched.framework.nodes.node_class import LabelsRead
+from gangsched.framework.nodes.labels_read import LabelsRead
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 
