@@ -70,6 +70,11 @@ class Said:
         """Whether the cluster has to be listed for what would help."""
         return self.page == "why" and any(row.reason for row in self.rows)
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether the scheduler says that its configuration is not the default one."""
+        return self.items[0].get("isConfigured") is True
+
     def note(self, name: str) -> str:
         """Return a further sentence of the answer about one gang; empty if there is none."""
         found = self.items[0].get(name)

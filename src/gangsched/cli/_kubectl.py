@@ -282,6 +282,12 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
         print(printable(f"what would help: {text}"))
     if said is not None and said.note("reserved"):
         print(printable(f"reserved: {said.note('reserved')}"))
+    if said is not None and said.is_configured and changes and options.config is None:
+        print(
+            "what would help is by the default configuration, and the scheduler has another one:"
+            " name its file with --config",
+            file=sys.stderr,
+        )
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
@@ -305,7 +311,14 @@ def _helps(
     texts: list[str] = []
     for change in changes:
         fits = isinstance(change, Sufficient) and not change.nodes and change.at is not None
-        if fits and (said is not None or row.message):
+        if fits and said is not None and said.note("reservedFor"):
+            theirs = said.note("reservedFor")
+            texts.append(
+                f"no more nodes: pod group {row.key} fits as things stand, on nodes that are"
+                f" reserved for pod group {theirs}; it starts when {theirs} has started, or with a"
+                " higher priority"
+            )
+        elif fits and (said is not None or row.message):
             cause = "the reason above" if said is not None else "what the scheduler says"
             texts.append(f"no more nodes: pod group {row.key} fits as things stand; see {cause}")
         else:
