@@ -1,4 +1,4 @@
-"""The sentence about nodes that are reserved for another gang, beside a reason for lack of capacity.
+"""The sentence about nodes reserved for another gang, beside a reason for lack of capacity.
 
 A filter sees a reserved node as a full one, so its reason is ``Insufficient cpu`` while ``kubectl
 describe node`` shows that the CPUs are free. The sentence says where they are.
