@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from gangsched.errors import InvalidPodGroupError
+from gangsched.kubernetes import read_notification
 from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Membership, Source, membership
 from gangsched.model import GroupKey, Pod
-from gangsched.kubernetes import read_notification
 from support.cluster_objects import NODES, PODS, node_json, pod_json
 from support.memory_api import MemoryApi
 from support.running import on_a_loop, running, until
