@@ -197,7 +197,9 @@ class NotEnoughMembers:
     def __str__(self) -> str:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.without_role:
-            members = "1 member has" if self.without_role == 1 else f"{self.without_role} members have"
+            members = (
+                "1 member has" if self.without_role == 1 else f"{self.without_role} members have"
+            )
             apart += f", {members} no role"
         if self.held:
             apart += f"; not modelled: {', '.join(self.held)}"

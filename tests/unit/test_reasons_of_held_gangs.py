@@ -84,4 +84,7 @@ spec: {containers: [{name: c}]}
     file.write_text(text, encoding="utf-8")
     assert main(["explain", "g", str(file)]) == 0
     said = capsys.readouterr().out
-    assert "1 more ps: 0 of 1 exist, 1 more gated, 1 member has no role; not modelled: spec.queue" in said
+    assert (
+        "1 more ps: 0 of 1 exist, 1 more gated, 1 member has no role; not modelled: spec.queue"
+        in said
+    )
