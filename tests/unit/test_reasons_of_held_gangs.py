@@ -1,4 +1,4 @@
-"""What an incomplete gang waits for names the constraint that holds it, and members without a role."""
+"""What an incomplete gang waits for: what holds it, and members without a role."""
 
 from __future__ import annotations
 
