@@ -50,8 +50,8 @@ def gang(api: MemoryApi, name: str, size: int, **pod: Any) -> None:
 
 
 def with_backfill() -> Settings:
-    entry = {"name": "Backfill", "args": {}}
-    profile = {"schedulerName": "gangsched", "pluginConfig": [entry]}
+    entry: dict[str, Any] = {"name": "Backfill", "args": {}}
+    profile: dict[str, Any] = {"schedulerName": "gangsched", "pluginConfig": [entry]}
     return evolve(read_settings({"profiles": [profile]}), leader_election=ALONE.leader_election)
 
 
