@@ -165,7 +165,8 @@ class Judgements:
             found: dict[NodeClass, int] = {c: len(c.nodes) for c in classes.occupied()}
         else:
             found = _net(moves)
-        self._judge(found, judge)
+        if not self._judged.keys() >= found.keys():
+            self._judge(found, judge)
         # no plugin is called from here on, so nothing raises with half of the counts updated
         if moves is None:
             self.headroom = self._nodes = 0
@@ -364,35 +365,40 @@ class Judgements:
 
     def _count_all(self, found: Mapping[NodeClass, int], classes: NodeClasses) -> None:
         """Count more nodes in classes, or fewer if a number is negative."""
+        # with each pod on nodes that are all unlike, so what is seldom there is asked about once
         judged, firsts, order, packing = self._judged, self._firsts, self._order, self._by_max_pods
-        by_label = self._by_label.values()
+        by_label, headroom = tuple(self._by_label.values()), self.headroom
         for node_class, count in found.items():
             score, max_pods, reasons = judged[node_class]
-            self._nodes += count
             if reasons:
-                for reason in reasons:
-                    self._reasons[reason] += count
-                    if not self._reasons[reason]:
-                        del self._reasons[reason]
+                self._count_reasons(reasons, count)
                 continue
-            self.headroom += max_pods * count
-            for values in by_label:
-                values.count(node_class, max_pods * count)
+            headroom += max_pods * count
             nodes = node_class.nodes
             first, before = nodes[0] if nodes else -1, firsts.get(node_class, -1)
-            if before == first:
-                continue
-            if first >= 0:
-                firsts[node_class] = first
-            else:
-                del firsts[node_class]
-            if order is not None:
-                order.move(-score, before, first, node_class)
-            if packing is not None:
-                packing.move((self._strands(node_class), max_pods), before, first, node_class)
-            for values in by_label:
-                values.move(node_class, before, first, self._ranks)
+            if before != first:
+                if first >= 0:
+                    firsts[node_class] = first
+                else:
+                    del firsts[node_class]
+                if order is not None:
+                    order.move(-score, before, first, node_class)
+                if packing is not None:
+                    packing.move((self._strands(node_class), max_pods), before, first, node_class)
+            if by_label:
+                for values in by_label:
+                    values.count(node_class, max_pods * count)
+                    if before != first:
+                        values.move(node_class, before, first, self._ranks)
+        self._nodes += sum(found.values())
+        self.headroom = headroom
         self._seen = classes.version
+
+    def _count_reasons(self, reasons: tuple[str, ...], count: int) -> None:
+        for reason in reasons:
+            self._reasons[reason] += count
+            if not self._reasons[reason]:
+                del self._reasons[reason]
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)

@@ -75,7 +75,7 @@ class LabelValues:
 
     def count(self, given: NodeClass, pods: int) -> None:
         """Count room for more pods on the nodes of a class; for fewer if it is negative. O(1)."""
-        value = given.sample.node.labels.get(self._key)
+        value = given.node.labels.get(self._key)
         if value is not None and pods:
             found = self._values.get(value)
             if found is None:
@@ -92,7 +92,7 @@ class LabelValues:
             first: Its first node from now on; negative if it leaves.
             ranks: Its ranks.
         """
-        value = given.sample.node.labels.get(self._key)
+        value = given.node.labels.get(self._key)
         if value is None:
             return
         found = self._values.get(value)
@@ -155,7 +155,7 @@ class LabelValues:
         found: dict[str, dict[NodeClass, int]] = {}
         totals: dict[str, int] = {}
         for given, first in firsts.items():
-            value = given.sample.node.labels.get(self._key)
+            value = given.node.labels.get(self._key)
             if value is not None:
                 found.setdefault(value, {})[given] = first
                 totals[value] = totals.get(value, 0) + max_pods(given) * len(given.nodes)

@@ -18,10 +18,9 @@ from gangsched.framework.nodes import in_order
 from gangsched.model import FrozenMap, Node, Pod, Resources
 from gangsched.resources import NOTHING
 
-__all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition"]
+__all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition", "scarce_in"]
 
 
-@final
 class Snapshot:
     """A real or hypothetical node, frozen; see ``gangsched.protocols.NodeView``."""
 
@@ -84,9 +83,17 @@ class NodeShape:
         self.nodes: int = 0
 
 
+def scarce_in(free: Mapping[str, int]) -> frozenset[str]:
+    """Return the extended resources of which some is free."""
+    return frozenset([name for name, amount in free.items() if "/" in name and amount > 0])
+
+
 @final
-class NodeClass:
-    """Nodes with equal signatures.
+class NodeClass(Snapshot):
+    """Nodes with equal signatures, and a view of one of them, which stands for all.
+
+    The view is not an object of its own: where no two nodes are alike, each pod that is placed
+    makes a class.
 
     Attributes:
         key: The signature: the part that each plugin reads, and last the labels. None for a node
@@ -94,7 +101,6 @@ class NodeClass:
         is_signed: Whether *key* is the signature of the nodes as they are. If not, the node is the
             only one of its shape, and the parts that pods change are those that it had before.
         number: The number of the class, ascending in the order of creation.
-        sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
         kind: The kind of the nodes; None if that is not known.
@@ -120,7 +126,6 @@ class NodeClass:
         "nodes",
         "number",
         "previous",
-        "sample",
         "scarce",
         "shape",
     )
@@ -129,21 +134,21 @@ class NodeClass:
         self,
         key: tuple[Hashable, ...] | None,
         number: int,
-        sample: Snapshot,
+        view: Snapshot,
         kind: NodeKind | None = None,
         shape: NodeShape | None = None,
         scarce: frozenset[str] | None = None,
     ) -> None:
+        self.node = view.node
+        self.free = view.free
+        self.pod_count = view.pod_count
+        self.defaulted = view.defaulted
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
-        self.sample: Snapshot = sample
         self.kind: NodeKind | None = kind
         self.shape: NodeShape | None = shape
         self.is_signed: bool = True
-        if scarce is None:
-            free = sample.free.items()
-            scarce = frozenset([name for name, amount in free if "/" in name and amount > 0])
-        self.scarce: frozenset[str] = scarce
+        self.scarce: frozenset[str] = scarce_in(view.free) if scarce is None else scarce
         self.nodes: in_order.Items = []
         self.next: Link | None = None
         self.previous: Link | None = None

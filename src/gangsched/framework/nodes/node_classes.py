@@ -36,6 +36,7 @@ from gangsched.framework.nodes.node_class import (
     NodeShape,
     Snapshot,
     Transition,
+    scarce_in,
 )
 from gangsched.model import Resources
 from gangsched.protocols import NodeView
@@ -75,8 +76,11 @@ class NodeClasses:
     """
 
     __slots__ = (
+        "_amounts",
+        "_asked",
         "_base",
         "_changing",
+        "_is_scarce",
         "_kinds",
         "_known",
         "_made",
@@ -113,6 +117,10 @@ class NodeClasses:
         self._made = 0
         self._numbers = 0
         self.epoch: int = 0
+        # the requests of the last pod, and whether they name an extended resource
+        self._asked: Resources | None = None
+        self._amounts: tuple[tuple[str, int], ...] = ()
+        self._is_scarce = False
 
     @property
     def version(self) -> int:
@@ -168,7 +176,10 @@ class NodeClasses:
         new = None if link is None else _linked(link, given.after, key)
         if new is None:
             new = self._step(given, requests, 1)
-            _lead_after(given, requests, key, new)
+            if link is None:
+                given.next = (requests, key, new)
+            else:
+                _lead_after(given, requests, key, new)
             if new.previous is None:
                 new.previous = (requests, key, given)
             elif _linked(new.previous, new.before, key) is None:
@@ -184,7 +195,10 @@ class NodeClasses:
         new = None if link is None else _linked(link, given.before, key)
         if new is None:
             new = self._step(given, requests, -1)
-            _lead_before(given, requests, key, new)
+            if link is None:
+                given.previous = (requests, key, new)
+            else:
+                _lead_before(given, requests, key, new)
             if new.next is None:
                 new.next = (requests, key, given)
             elif _linked(new.next, new.after, key) is None:
@@ -198,9 +212,8 @@ class NodeClasses:
         """
         found = None if given.endless is None else given.endless.get(resource)
         if found is None:
-            sample = given.sample
-            free = {**sample.free, resource: BOUNDLESS}
-            endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
+            free = {**given.free, resource: BOUNDLESS}
+            endless = Snapshot(given.node, free, given.pod_count, given.defaulted)
             found = self._classify(endless, given)
             for each in (given, found):
                 each.endless = {**(each.endless or {}), resource: found}
@@ -220,23 +233,26 @@ class NodeClasses:
             self._forget_empty()
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
-        before = given.sample
-        free = dict(before.free)
-        scarce: frozenset[str] | None = given.scarce
-        for name, amount in requests.items():
+        if requests is not self._asked:  # the members of a gang share theirs
+            self._asked, self._amounts = requests, tuple(requests.items())
+            self._is_scarce = any("/" in name for name in requests)
+        free = dict(given.free)
+        for name, amount in self._amounts:
             free[name] = free.get(name, 0) - sign * amount
-            if "/" in name:
-                scarce = None
-        defaulted = before.defaulted
+        defaulted = given.defaulted
         if requests.defaulted is not _NONE:
             defaulted = shifted(defaulted, requests.defaulted, sign)
-        sample = Snapshot(before.node, free, before.pod_count + sign, defaulted)
         shape = given.shape
         if shape is None or shape.nodes > 1:
-            return self._classify(sample, given)
-        self._numbers += 1
+            view = Snapshot(given.node, free, given.pod_count + sign, defaulted)
+            return self._classify(view, given)
+        self._numbers = number = self._numbers + 1
         self._made += 1
-        made = NodeClass(given.key, self._numbers, sample, given.kind, shape, scarce=scarce)
+        scarce = scarce_in(free) if self._is_scarce else given.scarce
+        made = NodeClass(given.key, number, given, given.kind, shape, scarce)
+        made.free = free
+        made.pod_count += sign
+        made.defaulted = defaulted
         made.is_signed = False
         return made
 
@@ -357,7 +373,7 @@ class NodeClasses:
         if found.key is None or self._sign is None:
             return
         # no plugin may tell the sample of a class without a signature from the node
-        wanted = found.key if found.is_signed else self._sign(found.sample)
+        wanted = found.key if found.is_signed else self._sign(found)
         if self._sign(view) != wanted:
             raise InternalError(f"node {index} is not what its class is")
 

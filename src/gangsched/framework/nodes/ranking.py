@@ -71,10 +71,9 @@ class Level:
 
     def discard(self, given: NodeClass) -> None:
         """Take a class out. O(1) amortised."""
-        del self.firsts[given]
-        line = self.line
-        if line is not None and len(line) > 2 * len(self.firsts) + _SPARE:
-            firsts = self.firsts
+        firsts, line = self.firsts, self.line
+        del firsts[given]
+        if line is not None and len(line) > 2 * len(firsts) + _SPARE:
             self.line = [entry for entry in line if firsts.get(entry[2]) == entry[0]]
             self.start = 0
 
@@ -167,7 +166,10 @@ class Ranking:
             if level is None:
                 level = self._levels[rank] = Level()
                 self._ranks = in_order.add(self._ranks, rank)
-            level.add(first, given)
+            if level.line is None:
+                level.firsts[given] = first
+            else:
+                level.add(first, given)
         elif before >= 0 and level is not None:
             level.discard(given)
             if not level.firsts:

@@ -152,7 +152,8 @@ HELD: Final[Mapping[type, Held]] = {
         anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
     ),
     NodeClasses: Held(
-        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch",
+        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked _amounts"
+        " _is_scarce",
         given="_sign _sign_after _changing _signs_allocatable",
     ),
     NodeShape: Held(anew="kind nodes"),
@@ -161,7 +162,7 @@ HELD: Final[Mapping[type, Held]] = {
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
-        anew="number sample scarce nodes key kind shape is_signed after before endless"
+        anew="number scarce nodes key kind shape is_signed after before endless"
         " next previous"
     ),
     Snapshot: Held(anew="defaulted node free pod_count"),
