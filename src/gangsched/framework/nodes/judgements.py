@@ -301,19 +301,20 @@ class Judgements:
             key, value = within
             return self.values_of(key).packing(value, self._ranks)
         if self._by_max_pods is None:
-            self._by_max_pods = Ranking(
+            ranked = (
                 ((self._strands(found), self._judged[found].max_pods), first, found)
                 for found, first in self._firsts.items()
             )
+            self._by_max_pods = Ranking(ranked, self._firsts)
         return self._by_max_pods
 
     def _in_order(self) -> Ranking:
         """Return the classes by their score, the best first."""
         if self._order is None:
             judged = self._judged
-            self._order = Ranking(
-                (-judged[found].score, first, found) for found, first in self._firsts.items()
-            )
+            firsts = self._firsts
+            ranked = ((-judged[found].score, first, found) for found, first in firsts.items())
+            self._order = Ranking(ranked, firsts)
         return self._order
 
     def _strands(self, found: NodeClass) -> bool:
@@ -417,9 +418,9 @@ class Judgements:
                 order.append((-score, found.nodes[0]))
                 headroom += max_pods * len(found.nodes)
         found_order = self._in_order()
-        found_order._check()
         if sorted(order) != [(rank, self._firsts[found]) for rank, found in found_order]:
             raise InternalError(f"class {signature}: the order of nodes is wrong")
+        found_order._check()
         for values in self._by_label.values():
             values._check(self._firsts, lambda found: self._judged[found].max_pods)
         if self.headroom != headroom:

@@ -135,20 +135,20 @@ class LabelValues:
         """Return the classes of a value, the best score first. O(log classes), except the first."""
         found = self._values.get(value)
         if found is None:
-            return Ranking(())
+            return Ranking((), {})
         if found.by_score is None:
-            firsts = found.firsts.items()
-            found.by_score = Ranking((ranks(given)[0], first, given) for given, first in firsts)
+            ranked = ((ranks(given)[0], first, given) for given, first in found.firsts.items())
+            found.by_score = Ranking(ranked, found.firsts)
         return found.by_score
 
     def packing(self, value: str, ranks: Ranks) -> Ranking:
         """Return the classes of a value in the order of packing; see ``by_score``."""
         found = self._values.get(value)
         if found is None:
-            return Ranking(())
+            return Ranking((), {})
         if found.packing is None:
-            firsts = found.firsts.items()
-            found.packing = Ranking((ranks(given)[1], first, given) for given, first in firsts)
+            ranked = ((ranks(given)[1], first, given) for given, first in found.firsts.items())
+            found.packing = Ranking(ranked, found.firsts)
         return found.packing
 
     def _check(self, firsts: Mapping[NodeClass, int], max_pods: Callable[[NodeClass], int]) -> None:
@@ -168,6 +168,6 @@ class LabelValues:
         for value, each in self._values.items():
             for ranking in (each.by_score, each.packing):
                 if ranking is not None:
-                    ranking._check()
-                    if {given: each.firsts[given] for _rank, given in ranking} != each.firsts:
+                    if {given for _rank, given in ranking} != each.firsts.keys():
                         raise InternalError(f"label {self._key}: {value} has lost an order")
+                    ranking._check()

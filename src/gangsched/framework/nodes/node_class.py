@@ -16,15 +16,33 @@ from attrs import frozen
 
 from gangsched.framework.nodes import in_order
 from gangsched.model import FrozenMap, Node, Pod, Resources
+from gangsched.protocols import NodeView
 from gangsched.resources import NOTHING
 
 __all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition", "scarce_in"]
 
 
-class Snapshot:
-    """A real or hypothetical node, frozen; see ``gangsched.protocols.NodeView``."""
+class _View:
+    """What plugins see of a node; see ``gangsched.protocols.NodeView``."""
 
     __slots__ = ("defaulted", "free", "node", "pod_count")
+
+    node: Node
+    free: Mapping[str, int]
+    pod_count: int
+    defaulted: FrozenMap[int]
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
+        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+
+
+@final
+class Snapshot(_View):
+    """A real or hypothetical node, frozen."""
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -33,20 +51,16 @@ class Snapshot:
         pod_count: int,
         defaulted: FrozenMap[int] = NOTHING.defaulted,
     ) -> None:
-        self.node: Node = node
-        self.free: Mapping[str, int] = free
-        self.pod_count: int = pod_count
-        self.defaulted: FrozenMap[int] = defaulted
-
-    @property
-    def pods(self) -> Collection[Pod]:
-        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
-        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+        self.node = node
+        self.free = free
+        self.pod_count = pod_count
+        self.defaulted = defaulted
 
 
 Transition: TypeAlias = Resources | tuple[Resources, FrozenMap[int]]
-Link: TypeAlias = "tuple[Resources, Transition, NodeClass]"
-"""The requests of a pod, the key of the transition, and the class that it leads to."""
+Link: TypeAlias = "tuple[Resources, Transition, NodeClass, NodeClass]"
+"""The requests of a pod, the key of the transition, the class without the pod and the one with it.
+"""
 
 
 @final
@@ -89,7 +103,7 @@ def scarce_in(free: Mapping[str, int]) -> frozenset[str]:
 
 
 @final
-class NodeClass(Snapshot):
+class NodeClass(_View):
     """Nodes with equal signatures, and a view of one of them, which stands for all.
 
     The view is not an object of its own: where no two nodes are alike, each pod that is placed
@@ -134,7 +148,7 @@ class NodeClass(Snapshot):
         self,
         key: tuple[Hashable, ...] | None,
         number: int,
-        view: Snapshot,
+        view: NodeView,
         kind: NodeKind | None = None,
         shape: NodeShape | None = None,
         scarce: frozenset[str] | None = None,
@@ -149,7 +163,7 @@ class NodeClass(Snapshot):
         self.shape: NodeShape | None = shape
         self.is_signed: bool = True
         self.scarce: frozenset[str] = scarce_in(view.free) if scarce is None else scarce
-        self.nodes: in_order.Items = []
+        self.nodes: in_order.Items = in_order.NONE
         self.next: Link | None = None
         self.previous: Link | None = None
         self.after: dict[Transition, NodeClass] | None = None

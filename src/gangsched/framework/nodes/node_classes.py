@@ -30,7 +30,6 @@ from typing import Final, TypeAlias, final
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
 from gangsched.framework.nodes.node_class import (
-    Link,
     NodeClass,
     NodeKind,
     NodeShape,
@@ -76,7 +75,6 @@ class NodeClasses:
     """
 
     __slots__ = (
-        "_amounts",
         "_asked",
         "_base",
         "_changing",
@@ -119,7 +117,6 @@ class NodeClasses:
         self.epoch: int = 0
         # the requests of the last pod, and whether they name an extended resource
         self._asked: Resources | None = None
-        self._amounts: tuple[tuple[str, int], ...] = ()
         self._is_scarce = False
 
     @property
@@ -171,19 +168,22 @@ class NodeClasses:
         """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
         link = given.next
         if link is not None and link[0] is requests:
-            return link[2]
+            return link[3]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = None if link is None else _linked(link, given.after, key)
-        if new is None:
-            new = self._step(given, requests, 1)
-            if link is None:
-                given.next = (requests, key, new)
-            else:
-                _lead_after(given, requests, key, new)
-            if new.previous is None:
-                new.previous = (requests, key, given)
-            elif _linked(new.previous, new.before, key) is None:
-                _lead_before(new, requests, key, given)
+        if link is not None:
+            found = link[3] if link[1] == key else _other(given.after, key)
+            if found is not None:
+                return found
+        new = self._step(given, requests, 1)
+        made = (requests, key, given, new)
+        if link is None:
+            given.next = made
+        else:
+            given.after = _with(given.after, key, new)
+        if new.previous is None:
+            new.previous = made
+        elif new.previous[1] != key:
+            new.before = _with(new.before, key, given)
         return new
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
@@ -192,17 +192,20 @@ class NodeClasses:
         if link is not None and link[0] is requests:
             return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = None if link is None else _linked(link, given.before, key)
-        if new is None:
-            new = self._step(given, requests, -1)
-            if link is None:
-                given.previous = (requests, key, new)
-            else:
-                _lead_before(given, requests, key, new)
-            if new.next is None:
-                new.next = (requests, key, given)
-            elif _linked(new.next, new.after, key) is None:
-                _lead_after(new, requests, key, given)
+        if link is not None:
+            found = link[2] if link[1] == key else _other(given.before, key)
+            if found is not None:
+                return found
+        new = self._step(given, requests, -1)
+        made = (requests, key, new, given)
+        if link is None:
+            given.previous = made
+        else:
+            given.before = _with(given.before, key, new)
+        if new.next is None:
+            new.next = made
+        elif new.next[1] != key:
+            new.after = _with(new.after, key, given)
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:
@@ -234,10 +237,10 @@ class NodeClasses:
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
         if requests is not self._asked:  # the members of a gang share theirs
-            self._asked, self._amounts = requests, tuple(requests.items())
+            self._asked = requests
             self._is_scarce = any("/" in name for name in requests)
         free = dict(given.free)
-        for name, amount in self._amounts:
+        for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
         defaulted = given.defaulted
         if requests.defaulted is not _NONE:
@@ -325,7 +328,7 @@ class NodeClasses:
         if new is None:
             del self._of[index]
         else:
-            new.nodes = in_order.add(new.nodes, index)
+            new.nodes = in_order.add(new.nodes or [], index)
             self._occupied[new] = None
             self._of[index] = new
         self._log(old, new)
@@ -382,28 +385,14 @@ def _frozen(view: NodeView) -> Snapshot:
     return Snapshot(view.node, dict(view.free), view.pod_count, view.defaulted)
 
 
-def _linked(
-    link: Link, others: Mapping[Transition, NodeClass] | None, key: Transition
-) -> NodeClass | None:
-    """Return the class to which a transition leads; None if it is not known. O(1)."""
-    if link[1] == key:
-        return link[2]
+def _other(others: Mapping[Transition, NodeClass] | None, key: Transition) -> NodeClass | None:
     return None if others is None else others.get(key)
 
 
-def _lead_after(given: NodeClass, requests: Resources, key: Transition, to: NodeClass) -> None:
-    if given.next is None:
-        given.next = (requests, key, to)
-    elif given.after is None:
-        given.after = {key: to}
-    else:
-        given.after[key] = to
-
-
-def _lead_before(given: NodeClass, requests: Resources, key: Transition, to: NodeClass) -> None:
-    if given.previous is None:
-        given.previous = (requests, key, to)
-    elif given.before is None:
-        given.before = {key: to}
-    else:
-        given.before[key] = to
+def _with(
+    others: dict[Transition, NodeClass] | None, key: Transition, to: NodeClass
+) -> dict[Transition, NodeClass]:
+    """Return the transitions with one more, which replaces none. O(1)."""
+    others = {} if others is None else others
+    others.setdefault(key, to)
+    return others

@@ -219,7 +219,7 @@ class Plan:
                 entry = (count.get(index, 0), -known.score, index, given.number, given, True)
                 heappush(heap, entry)
         ranked = self._untouched(pod_class)
-        upcoming, index = next(ranked, None), 0
+        upcoming, negative, index = next(ranked, None), 0, 0
         for number, member in enumerate(members):
             chosen: NodeClass | None = None
             # the classes come by score and first node, so only those that may go first are met
