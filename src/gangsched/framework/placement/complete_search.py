@@ -208,7 +208,7 @@ class _NodeModel:
         return self._classes.taking(node, pod.requests)
 
     def free(self, node: NodeClass) -> Mapping[str, int]:
-        return node.sample.free
+        return node.free
 
     def without(self, resource: str) -> _NodeModel:
         return _NodeModel(self._settings, self._classes, self._judges, self._within, resource)

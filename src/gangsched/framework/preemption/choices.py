@@ -155,7 +155,7 @@ def by_domain(
             holders = unit.holders(nodes, pods, is_candidate)
             budget.count(LOOK * len(holders))
             for holder in holders:
-                value = classes.of(holder.at).sample.node.labels.get(key)
+                value = classes.of(holder.at).node.labels.get(key)
                 held = values.setdefault((key, value), {})
                 held[unit] = held.get(unit, 0) + 1
     found: list[tuple[int, Domain | None, list[EvictionUnit]]] = []
