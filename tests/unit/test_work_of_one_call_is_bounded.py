@@ -40,7 +40,7 @@ from gangsched.testing import make_node, make_pod
 class Ends:
     """Each running pod ends at the instant that is its name."""
 
-    def expected_end(self, pod: Any, *, started_at: float, now: float) -> float:
+    def expected_end(self, pod: Any, *, started_at: float | None, now: float) -> float:
         return float(pod.name.partition("-")[2] or math.inf)
 
     def fork(self) -> Ends:
@@ -229,7 +229,7 @@ def test_bound_by_room_is_never_too_low(
     members: list[int], free: list[int], leaving: list[int]
 ) -> None:
     """If the bound says that there is too little room, the gang is not placed."""
-    room, state = _room(len(free), members, free)
+    room, _state = _room(len(free), members, free)
     for at in leaving:
         if at < len(free):
             room.leave(NodeName(f"n{at}"), [{"cpu": 1_000}])
