@@ -28,7 +28,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import budget_shares, gang_layout
-from gangsched.framework.placement.packing.budget import STEP, Work
+from gangsched.framework.placement.packing.budget import FREE, STEP, Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import pod_readers
@@ -38,7 +38,10 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID, Resources
 
-__all__ = ["LEAVE", "StartEstimate", "look_ahead"]
+__all__ = ["LEAVE", "LISTED", "StartEstimate", "look_ahead"]
+
+LISTED: Final = 25
+"""How many operations it is to find the end of a pod on a node, and what is free without it."""
 
 LEAVE: Final = 60
 """How many operations it is to take a pod off its node, and to restore the node in the end."""
@@ -78,13 +81,14 @@ def look_ahead(
         drains: Whether nodes may be drained for it if the run times are not enough.
     """
     exhausted_searches = state.attempts.exhausted_searches
+    look = _Look(state, entity, now)
     try:
-        look = _Look(state, entity, now)
         return _by_run_times(look, ends) or (_by_draining(look) if drains else None)
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
     finally:
         state.attempts.exhausted_searches = exhausted_searches
+        state.attempts.search_steps += look.steps
 
 
 @final
@@ -103,6 +107,9 @@ class _Look:
         self._group = entity.group
         self._work = Work()
         self._is_begun: bool = False
+        self._operations: int = LISTED * sum(
+            len(info.holders) for info in state.nodes.infos.values()
+        )
         self._left: int = budget_shares.for_views(state.settings) * STEP
         self._room: Room | None = None
         members = [
@@ -116,6 +123,11 @@ class _Look:
             and not equivalence.missing(state, entity.group)
         ):
             self._room = Room(state, entity)
+
+    @property
+    def steps(self) -> int:
+        """The steps that it took besides the placements, as questions count them; see ``Ahead``."""
+        return max(self._operations - FREE, 0) // STEP
 
     def plan_without(
         self,
@@ -176,6 +188,7 @@ class _Look:
             self._left = 0
             return False
         self._left = max(self._left - needed, 0)
+        self._operations += needed
         return True
 
 
