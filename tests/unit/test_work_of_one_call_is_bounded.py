@@ -215,7 +215,8 @@ def _room(nodes: int, members: Iterable[int], free: Iterable[int]) -> tuple[Room
     scheduler.rebuild(now=0.0)
     state = scheduler._state
     entity: QueuedEntity = state.pods.entities[group_key("default", "g")]
-    return Room(state, entity).fill(state.nodes), state
+    room = Room(state.settings, state.pods, state.call, entity)
+    return room.fill(state.nodes), state
 
 
 @given(

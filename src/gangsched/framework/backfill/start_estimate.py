@@ -83,6 +83,7 @@ def look_ahead(
     exhausted_searches = state.attempts.exhausted_searches
     look = _Look(state, entity, now)
     try:
+        look.prepare()
         return _by_run_times(look, ends) or (_by_draining(look) if drains else None)
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
@@ -112,6 +113,10 @@ class _Look:
         )
         self._left: int = budget_shares.for_views(state.settings) * STEP
         self._room: Room | None = None
+
+    def prepare(self) -> None:
+        """Find out which pods may be left on their nodes. O(members), O(members x terms)."""
+        state, entity = self.state, self.entity
         members = [
             state.pods.members[pod.uid]
             for each in bundles.pending(state.pods, entity)
@@ -120,9 +125,9 @@ class _Look:
         if (
             state.settings.profile.signed
             and not pod_readers.depends_on_pods(state.nodes, members)
-            and not equivalence.missing(state, entity.group)
+            and not equivalence.missing(state, self._group)
         ):
-            self._room = Room(state, entity)
+            self._room = Room(state.settings, state.pods, state.call, entity)
 
     @property
     def steps(self) -> int:
@@ -238,7 +243,8 @@ def _by_draining(look: _Look) -> StartEstimate | None:
         gone = {name: on_node.get(name, []) for name in drained}
         return look.plan_without(gone, [e for name in drained for e in nominated.get(name, ())])
 
-    room, least = Room(state, entity).fill(state.nodes), 0
+    least = 0
+    room = Room(state.settings, state.pods, state.call, entity).fill(state.nodes)
     while not room.is_enough:
         if least == len(in_order):
             return None
@@ -296,7 +302,10 @@ def _first_with_room(
         info = state.nodes.infos.get(entry.node)
         for name, amount in ({} if info is None else info.withheld).items():
             free[name] += amount
-    room, infos = Room(state, entity).fill(state.nodes), state.nodes.infos
+    room, infos = (
+        Room(state.settings, state.pods, state.call, entity).fill(state.nodes),
+        state.nodes.infos,
+    )
     for number, instant in enumerate(instants):
         for node, uids in leaving[instant].items():
             holders = infos[node].holders

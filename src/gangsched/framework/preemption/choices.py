@@ -169,9 +169,9 @@ def _held(
         budget.count(NODE + (LOOK if of_group else POD) * len(info.holders))
         found = [*nominated.get(index, ()), *of_pieces.get(index, ())]
         for uid in info.holders:
-            number = of_pod.get(uid)
-            if number is not None:
-                found.append(number)
+            alone = of_pod.get(uid)
+            if alone is not None:
+                found.append(alone)
                 continue
             member = pods.members.get(uid)
             if member is not None and member.group is not None and member.state in ON_NODES:
