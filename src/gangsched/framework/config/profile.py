@@ -36,6 +36,7 @@ from gangsched.protocols import (
     NodeSignature,
     NormalizeScore,
     ObjectsRead,
+    ObjectsScored,
     PermitPlugin,
     PodEnded,
     PodsAffected,
@@ -53,6 +54,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    ScoresByPods,
     SkipsPods,
     StateKey,
 )
@@ -96,6 +98,9 @@ _PAIRS: Final = (
     ("hindered_within", "filter"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
+    ("scores_by_pods", "reads_pods"),
+    ("scores_by_pods", "normalize_score"),
+    ("objects_scored", "normalize_score"),
     ("ignores", "pod_signature"),
     ("volume_choices", "reserve"),
     ("snapshot", "restore"),
@@ -149,6 +154,8 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.PodsRead``.
         pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
             one because of their names, see ``gangsched.protocols.NamesNodes``.
+        scoring_by_pods: Those of the score plugins that may read, in a cycle, the pods on nodes for
+            a pod of which ``reads_pods`` is false; see ``gangsched.protocols.ScoresByPods``.
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         affecting_scores: Whether one of these scores nodes.
@@ -157,6 +164,8 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
+        scoring_objects: The score plugins of which only the scores depend on some objects; see
+            ``gangsched.protocols.ObjectsScored``.
         end_listeners: The plugins that are notified when a bound pod ends; see
             ``gangsched.protocols.PodEnded``.
         event_driven: Those of the object readers whose refusal in ``pre_filter`` only an event can
@@ -254,6 +263,9 @@ are: 'NodeResourcesFit'
         self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
             p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
         )
+        self.scoring_by_pods: Final[tuple[ScoresByPods, ...]] = self._with(
+            at["score"], "scores_by_pods"
+        )
         self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
             self.pod_readers, "pods_affected"
         )
@@ -267,6 +279,9 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.scoring_objects: Final[tuple[ObjectsScored, ...]] = self._with(
+            at["score"], "objects_scored"
+        )
         self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
