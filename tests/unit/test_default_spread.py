@@ -23,6 +23,7 @@ from gangsched import (
     OverlayCluster,
     Pod,
     PodAdded,
+    ProfileError,
     Scheduler,
     SchedulingUnit,
     TopologySpreadConstraint,
@@ -360,6 +361,23 @@ def test_plugin_names_the_objects_that_only_its_scores_depend_on() -> None:
     assert tuple(ScoringPodTopologySpread().objects_scored()) == ()
     by_host = ScoringPodTopologySpread(SYSTEM_DEFAULT_CONSTRAINTS, lambda _pod: None)
     assert tuple(by_host.objects_scored()) == ()
+
+
+def test_plugin_that_names_no_class_of_objects_is_refused() -> None:
+    class Wrong:
+        name = "Wrong"
+
+        def score(self, state: Any, pod: Pod, node: Any) -> int:
+            return 0
+
+        def normalize_score(self, state: Any, pod: Pod, scores: Any) -> Any:
+            return scores
+
+        def objects_scored(self) -> Any:
+            return (Service, "Pod")
+
+    with pytest.raises(ProfileError, match="objects_scored: 'Wrong' returned"):
+        Profile(PrioritySort(), Wrong(), DefaultBinder())
 
 
 def test_system_defaults_are_those_of_kube_scheduler() -> None:

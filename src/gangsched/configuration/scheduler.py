@@ -208,8 +208,7 @@ def objects_scored(
         InvalidValueError: A name or an argument is unknown or malformed.
         ProfileError: The profile cannot work.
     """
-    made = _profile(settings.profile, plugins, factories)
-    return frozenset(kind for plugin in made.scoring_objects for kind in plugin.objects_scored())
+    return _profile(settings.profile, plugins, factories).objects_scored
 
 
 def releases_gangs(settings: Settings) -> bool:

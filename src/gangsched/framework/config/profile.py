@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
+from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
 from gangsched.framework.config.signing import (
@@ -164,7 +165,7 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
-        scoring_objects: The score plugins of which only the scores depend on some objects; see
+        objects_scored: The classes of objects that only scores depend on; see
             ``gangsched.protocols.ObjectsScored``.
         end_listeners: The plugins that are notified when a bound pod ends; see
             ``gangsched.protocols.PodEnded``.
@@ -279,9 +280,7 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
-        self.scoring_objects: Final[tuple[ObjectsScored, ...]] = self._with(
-            at["score"], "objects_scored"
-        )
+        self.objects_scored: Final[frozenset[type[ClusterObject]]] = self._scored(at["score"])
         self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
@@ -318,6 +317,22 @@ are: 'NodeResourcesFit'
             return None
         found: EvaluatesNodes = asked[0]
         return found
+
+    @classmethod
+    def _scored(cls, scoring: tuple[Any, ...]) -> frozenset[type[ClusterObject]]:
+        found: set[type[ClusterObject]] = set()
+        plugins: tuple[ObjectsScored, ...] = cls._with(scoring, "objects_scored")
+        for plugin in plugins:
+            given: Any = plugin.objects_scored()
+            kinds: tuple[Any, ...] = (None,)
+            with suppress(TypeError):
+                kinds = tuple(given)
+            if not all(kind in KINDS.values() for kind in kinds):
+                expected = "classes in gangsched.cluster_objects.KINDS"
+                problem = f"{cls._name(plugin)!r} returned {given!r}, expected {expected}"
+                raise ProfileError("objects_scored", problem)
+            found.update(kinds)
+        return frozenset(found)
 
     @classmethod
     def _group_wide(cls, plugin: object) -> Collection[str]:
