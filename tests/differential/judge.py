@@ -36,7 +36,8 @@ _PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _SCENE: Final = "judge.test/scene"
 _NEVER: Final = "judge.test/never"
-_NOW: Final = {"gracePeriodSeconds": 0}
+_NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+"""Without a policy, a replication controller waits for the garbage collector to orphan its pods."""
 _PATIENCE: Final = 20.0
 _CONNECTIONS: Final = 4
 _PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"

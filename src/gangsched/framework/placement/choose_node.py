@@ -74,7 +74,7 @@ def choose(
     # no call where no pod carries a term, since most decisions pass here
     may_be = nodes.counts.has_terms or (nodes.guard is not None and nodes.watches_pods)
     is_affected = may_be and bool(pod_readers.affected(nodes, member.pod))
-    if not member.pod_class.reads_pods and not is_affected:
+    if not pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
             node = pod_class.best(nodes)
