@@ -144,7 +144,10 @@ def test_policy_may_be_a_function(folder: Path, capsys: pytest.CaptureFixture[st
         ("mine:other", "--policy: mine:other: AttributeError: module 'mine' has no"),
         ("mine:number", "--policy: expected a callable, got 'mine:number'"),
         ("mine:", "--policy: expected MODULE:NAME, got 'mine:'"),
-        ("mine:wrong", "expected a function that returns a Scheduler; mine:wrong returned an object"),
+        (
+            "mine:wrong",
+            "expected a function that returns a Scheduler; mine:wrong returned an object",
+        ),
     ],
 )
 def test_function_that_makes_no_scheduler_is_refused(
