@@ -38,8 +38,7 @@ def says(*words: str) -> str:
 
 
 def data(*words: str) -> dict[str, Any]:
-    found = json.loads(says(*words, "--output", "json"))
-    assert isinstance(found, dict)
+    found: dict[str, Any] = json.loads(says(*words, "--output", "json"))
     return found
 
 
@@ -104,7 +103,7 @@ def test_added_node_that_takes_members_is_not_named(folder: Path) -> None:
     assert data("red/run", *WORKLOAD, "--add", "1x4")["what_if"]["refusals"] == []
 
 
-def test_json_says_whether_the_budget_was_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_says_whether_the_budget_was_used_up() -> None:
     words = ("blue/last", *WORKLOAD, "--most", "1", "--add", "1x4")
     found = data(*words)
     assert [each["exhausted"] for each in found["smallest_changes"]] == [False]
