@@ -7,6 +7,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
 from typing import Any, Final
 
 from attrs import evolve
@@ -158,7 +159,7 @@ def check(
     """Check a configuration; return the exit code.
 
     Raises:
-        BadInputError: The configuration is malformed.
+        BadInputError: The configuration is malformed, or names what is not installed.
     """
     from gangsched.configuration.scheduler import check_settings
     from gangsched.kubernetes._ignored import check_ignored_constraints
@@ -169,6 +170,10 @@ def check(
         check_ignored_constraints(settings.ignored)
     except (InvalidValueError, ProfileError) as error:
         raise BadInputError(f"{where}: {error}") from error
+    if settings.client.transport == "httptools" and find_spec("httptools") is None:
+        expected = "auto or aiohttp, or install: pip install 'gangsched[kubernetes-fast]'"
+        wrong = InvalidValueError("clientConnection.transport", "httptools", expected)
+        raise BadInputError(f"{where}: {wrong}")
     print(f"{where}: valid")
     return 0
 

@@ -350,7 +350,8 @@ class _Mapping:
             return []
         items = cast("list[object]", given) if isinstance(given, list) else []
         if not items or not all(isinstance(item, str) and item for item in items):
-            raise InvalidValueError(self.path(name), value, "a list of strings")
+            expected = "a list of at least one non-empty string"
+            raise InvalidValueError(self.path(name), value, expected)
         return cast("list[str]", items)
 
     def text(self, name: str, default: str) -> str:

@@ -7,7 +7,9 @@ Rules:
   R3  metrics of decisions are there once a scheduler is watched: their module imports the
       framework, which a replica does not need before it leads;
   R4  the series of a counter are there with 0 before anything happens, see ``gangsched.metrics``.
-      The codes of ``rest_client_requests_total`` are not known before, as in client-go.
+      The codes of ``rest_client_requests_total`` are not known before, as in client-go;
+  R5  without an election there is no ``leader_election_master_status``, as of kube-scheduler: 0
+      would say that nothing leads.
 """
 
 from __future__ import annotations
@@ -89,12 +91,14 @@ class Measures:
         client.GCCollector(registry=registry)
         self._requests = _Requests(client.metrics_core)
         registry.register(self._requests)
-        self._master = client.Gauge(
-            "leader_election_master_status",
-            "1 if this replica leads, 0 if it waits.",
-            labelnames=("name",),
-            registry=registry,
-        )
+        if settings.leader_election.leader_elect:
+            self._master = client.Gauge(
+                "leader_election_master_status",
+                "1 if this replica leads, 0 if it waits.",
+                labelnames=("name",),
+                registry=registry,
+            )
+            self._master.labels(self._name).set(0)
         self._ready = client.Gauge(
             "gangsched_ready",
             "1 if this replica schedules, or waits to lead; 0 if it leads and cannot schedule yet.",
@@ -124,7 +128,6 @@ class Measures:
             labelnames=("profile", "shape", "like", "group"),
             registry=registry,
         )
-        self._master.labels(self._name).set(0)
 
     def watch(self, scheduler: Scheduler) -> DrivenScheduler:
         """Return a scheduler whose calls are measured."""

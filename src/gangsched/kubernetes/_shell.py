@@ -176,6 +176,7 @@ class Shell:
             if not await tasks.until(self._all_synced.wait(), stop):
                 return
             await self._schedule(tasks, stop, requests, owner, status, events)
+            events.flush()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH):
                     while len(status) or len(events):

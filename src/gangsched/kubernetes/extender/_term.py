@@ -236,6 +236,7 @@ class ExtenderTerm:
                 driver.stop()
                 await asyncio.wait((running,), timeout=settings.drain)
             effects.close()
+            events.flush()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH):
                     while len(status) or len(events) or len(nominator):
