@@ -48,6 +48,7 @@ from gangsched.plugins import (
     ScoringPodTopologySpread,
 )
 from gangsched.plugins._default_selector import default_selector
+from gangsched.replay.recorded_reads import RecordedClusterState
 
 T = TypeVar("T")
 
@@ -203,6 +204,34 @@ def test_services_of_a_pod_are_found_by_its_labels(
         assert set(found) == expected
         assert len(found) == len(expected)
         assert set(services_of(Plain(store), namespace, labels)) == expected
+
+
+def test_service_that_is_gone_before_its_event_is_recorded() -> None:
+    known = InMemoryCluster()
+    known.apply(ObjectChanged(SERVICE))
+    recorded = RecordedClusterState(InMemoryCluster(), known)
+    assert services_of(recorded.objects, "default", WEB) == ()
+    assert recorded.take() == (ObjectDeleted("Service", SERVICE.key),)
+
+
+@given(shown=_CHANGES, logged=_CHANGES, namespace=_NAMESPACES, labels=_LABELS)
+def test_services_that_were_read_are_recorded(
+    shown: list[Event], logged: list[Event], namespace: str, labels: dict[str, str]
+) -> None:
+    cluster, known, replayed = InMemoryCluster(), InMemoryCluster(), InMemoryCluster()
+    for event in shown:
+        cluster.apply(event)
+    for event in logged:
+        known.apply(event)
+        replayed.apply(event)
+    recorded = RecordedClusterState(cluster, known)
+    read = services_of(recorded.objects, namespace, labels)
+    for event in recorded.take():
+        replayed.apply(event)
+    assert set(read) == set(services_of(cluster.objects, namespace, labels))
+    assert set(services_of(replayed.objects, namespace, labels)) == set(read)
+    services_of(recorded.objects, namespace, labels)
+    assert recorded.take() == ()
 
 
 def test_lookup_reads_no_service_that_is_filed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

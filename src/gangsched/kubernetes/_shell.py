@@ -183,6 +183,7 @@ class Shell:
                         await asyncio.sleep(0.02)
         finally:
             await tasks.cancel()
+            unreadable.close()
 
     @property
     def reads_budgets(self) -> bool:

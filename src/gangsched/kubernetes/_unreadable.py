@@ -50,6 +50,13 @@ class UnreadableObjects:
         self._events = events
         self._status = status
 
+    def close(self) -> None:
+        """Count no object any more: another replica leads, or none. O(kinds)."""
+        for kind in self._known:
+            self._count(kind, 0)
+        self._known.clear()
+        self._said.clear()
+
     def note(self, kind: str, delta: Delta[Any], dialect: str = "") -> None:
         """Note a change of an object. O(1).
 

@@ -17,7 +17,8 @@ from gangsched.kubernetes import Settings, read_settings
 from gangsched.kubernetes._decode import GroupDecoder, PodDecoder
 from gangsched.kubernetes._facts import Dialect
 from support.api_objects import pod, raw
-from support.cluster_objects import NODES, PODS, group_json, node_json, pod_json
+from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.extender_client import extending
 from support.memory_api import MemoryApi
 from support.running import ALONE, on_a_loop, running, until
 
@@ -110,3 +111,25 @@ async def test_field_that_is_honoured_is_refused_before_the_first_request() -> N
         async with running(api, evolve(ALONE, ignored=("spec.affinity",))):
             await asyncio.sleep(5.0)
     assert api.requests == []
+
+
+@on_a_loop
+async def test_gang_with_an_ignored_constraint_is_decided_by_the_extender() -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json("g", 2))
+    names = ["g-0", "g-1"]
+    for name in names:
+        api.put(PODS, pod_json(name, group="g", **CLAIMING))
+    async with asyncio.timeout(20), extending(api, evolve(ALONE, ignored=(CLAIMS,))) as asking:
+        nodes = [await asking.decided(name, ["n"]) for name in names]
+        said = await asyncio.gather(*map(asking.bind, names, nodes))
+    assert said == ["", ""]
+    assert set(api.pods().values()) == {"n"}
+
+
+@on_a_loop
+async def test_extender_refuses_a_field_that_is_honoured() -> None:
+    with pytest.raises(InvalidValueError, match="ignoredConstraints"):
+        async with extending(MemoryApi(), evolve(ALONE, ignored=("spec.affinity",))):
+            pass

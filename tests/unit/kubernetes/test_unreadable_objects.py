@@ -109,6 +109,8 @@ async def test_each_kind_is_counted_from_its_listing_on(counts: Counts) -> None:
         assert {"Namespace", "PodDisruptionBudget", "PriorityClass"} <= set(counts)
         api.remove(NODES, "n")
         await until(lambda: counts["Node"] == 0)
+        assert counts["PodGroup"] == 1
+    assert not any(counts.values())  # this replica does not lead any more
 
 
 @on_a_loop

@@ -138,6 +138,7 @@ class ExtenderTerm:
         finally:
             self.desk = None
             await tasks.cancel()
+            unreadable.close()
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
