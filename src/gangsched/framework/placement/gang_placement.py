@@ -87,13 +87,18 @@ def place(
         by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
     selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
+    signed = state.settings.profile.signed
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
-            state.settings.profile.signed
-            and before is not None
-            and _is_like(member, before)
+            # like the member before, without comparing the requests
+            before is not None
+            and member.pod_class is before.pod_class
+            and member.requests is before.requests
+            and member.group is before.group
+            and member.role == before.role
             and affected == terms
             and selected == selecting
+            and signed
         ):
             alike.append(member)
             continue
@@ -102,7 +107,7 @@ def place(
         kind = Kind(
             member.pod_class, member.requests, member.group.key, member.role, affected, selected
         )
-        if state.settings.profile.signed and kinds and kind in kinds:
+        if signed and kinds and kind in kinds:
             before, alike = member, kinds[kind]
             alike.append(member)
             continue
@@ -180,16 +185,6 @@ def _least(task: Task, plan: Plan) -> Plan:
         missing = ask.count - sum(seq in kept for seq in able)
         kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
     return plan if len(kept) == len(plan.placed) else plan.only(kept)
-
-
-def _is_like(member: Member, other: Member) -> bool:
-    """Return whether members are known to be of one kind without comparing their requests."""
-    return (
-        member.pod_class is other.pod_class
-        and member.requests is other.requests
-        and member.group is other.group
-        and member.role == other.role
-    )
 
 
 def _empty(task: Task) -> Plan:
