@@ -79,6 +79,7 @@ __all__ = [
     "SkipsPods",
     "ShowsObjects",
     "SignsAllocatable",
+    "SignatureInCycle",
     "SignsAttributes",
     "SignsNodeAlone",
     "StateKey",
@@ -542,6 +543,19 @@ class PodSignature(Protocol):
     """
 
     def pod_signature(self, pod: Pod) -> Hashable:
+        """Return the part of *pod* that this plugin reads."""
+        ...
+
+
+class SignatureInCycle(Protocol):
+    """Optional for a plugin without ``pod_signature``: which part of a pod it reads in one cycle.
+
+    It is for a plugin whose answer depends on all nodes, too. While the nodes stay as they are,
+    pods with equal signatures get equal answers. So like members of a gang are evaluated once for
+    each placement of the gang, if every filter and score plugin has one of the two methods.
+    """
+
+    def signature_in_cycle(self, pod: Pod) -> Hashable:
         """Return the part of *pod* that this plugin reads."""
         ...
 

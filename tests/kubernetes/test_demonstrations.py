@@ -11,12 +11,14 @@ from support.on_a_cluster import DEMONSTRATIONS, OnACluster
 
 pytestmark = pytest.mark.once("the gangs are those of job controllers")
 
-OPERATED = ("tfjob", "pytorchjob", "mpijob", "extender", "stock", "stock-pytorchjob")
+STOCK = {"stock": 3, "stock-pytorchjob": 2, "stock-mpijob": 3, "stock-job": 2, "stock-volcano": 2}
+"""By the name of a demonstration of the stock scheduler, how many pods of the job it starts."""
+PLAIN = ("job", "volcano", "stock-job", "stock-volcano")
 
 
 @pytest.mark.parametrize("job", sorted(DEMONSTRATIONS))
 def test_demonstration_shows_what_it_says(job: str, tmp_path: Path) -> None:
-    operator = ["training-operator.v1"] if job in OPERATED else []
+    operator = [] if job in PLAIN else ["training-operator.v1"]
     need_control_plane("kube-controller-manager", "kwok", "kubectl", "helm", *operator)
     said: list[str] = []
     with OnACluster(tmp_path, say=said.append) as cluster:
@@ -24,9 +26,9 @@ def test_demonstration_shows_what_it_says(job: str, tmp_path: Path) -> None:
         for process in cluster.installed.started:
             assert "forbidden" not in process.log.read_text(encoding="utf-8")
     text = "\n".join(said)
-    if job.startswith("stock"):
+    if job in STOCK:
         assert text.count("Pending ") == 2
-        assert text.count("Running ") == (3 if job == "stock" else 2)
+        assert text.count("Running ") == STOCK[job]
         assert "holds all four GPUs" in text
     else:
         pending, _, running = text.partition("gpu-node-2, gpu-node-3")

@@ -348,14 +348,18 @@ def _extender(cluster: OnACluster) -> None:
 
 
 def _stock(
-    manifest: str, running: int, waiting: int, delete: str, *, operated: bool = True
+    manifest: str,
+    running: int,
+    waiting: int,
+    delete: str,
+    *,
+    prepare: Callable[[OnACluster], None] = OnACluster.operator,
 ) -> Callable[[OnACluster], None]:
-    """Show the stock scheduler, which starts a part of the job."""
+    """Show the stock scheduler, which starts a part of the job; *prepare* adds what it needs."""
 
     def show(cluster: OnACluster) -> None:
         cluster.install()
-        if operated:
-            cluster.operator()
+        prepare(cluster)
         cluster.plane.start_scheduler(features={})
         cluster.comment("kube-scheduler runs, without gangs")
         cluster.add_nodes("gpu-node-0", "gpu-node-1")
@@ -380,6 +384,10 @@ DEMONSTRATIONS: Final[Mapping[str, Callable[[OnACluster], None]]] = {
     "extender": _extender,
     "stock": _stock("tfjob-stock.yaml", 3, 2, "tfjob mnist-stock"),
     "stock-pytorchjob": _stock("pytorchjob-stock.yaml", 2, 2, "pytorchjob bert-stock"),
-    "stock-job": _stock("job-stock.yaml", 2, 2, "-f job-stock.yaml", operated=False),
+    "stock-mpijob": _stock("mpijob-stock.yaml", 3, 2, "mpijob pi-stock"),
+    "stock-job": _stock("job-stock.yaml", 2, 2, "-f job-stock.yaml", prepare=lambda _cluster: None),
+    "stock-volcano": _stock(
+        "volcano-stock.yaml", 2, 2, "-f volcano-stock.yaml", prepare=OnACluster.serve_volcano
+    ),
 }
 """By the name of the job, what is shown."""

@@ -19,7 +19,7 @@ OF_BLOCKS: Final = ("tfjob", "stock", "extender")
 ROWS: Final = re.findall(r"^\| `(\w+)` \|.*\| (\d+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
 DEMONSTRATIONS: Final = {
     *("tfjob", "pytorchjob", "mpijob", "job", "volcano", "extender"),
-    *("stock", "stock-pytorchjob", "stock-job"),
+    *("stock", "stock-pytorchjob", "stock-mpijob", "stock-job", "stock-volcano"),
 }
 _LEFT_OUT: Final = re.compile(r"|\s+(NOMINATED NODE\s+READINESS GATES|<none>\s+<none>)")
 

@@ -21,6 +21,7 @@ from gangsched.framework.config.signing import (
     evaluates_nodes,
     signers_of_capacity,
     signs_allocatable,
+    signs_in_cycle,
 )
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
@@ -133,6 +134,8 @@ are: 'NodeResourcesFit'
         normalizers: The score plugins that normalize their scores, by identity.
         signed: Whether like pods are evaluated once: every filter and score plugin gives a pod
             signature, and no plugin prepares or normalizes scores in each cycle.
+        signs_in_cycle: What signs a pod within one cycle, for each plugin that filters or scores;
+            empty if one of them has no such method.
         signers: The filter and score plugins that give a pod signature.
         signing: The same, with those that need not be asked about most pods.
         node_signers: The filter and score plugins that give a node signature; empty if one of them
@@ -227,6 +230,7 @@ are: 'NodeResourcesFit'
         }
         evaluates_per_cycle = bool(self.pre_score or self.normalizers)
         self.signed: Final = len(signers) == len(judging) and not evaluates_per_cycle
+        self.signs_in_cycle: Final = signs_in_cycle((*judging, *at["pre_score"]))
         self.signers: Final[tuple[PodSignature, ...]] = signers
         self.signing: Final = Signing(signers)
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")

@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -40,7 +40,7 @@ from gangsched.framework.placement.complete_search import Kind, Kinds, Task, car
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.runtime import filter_and_score, pod_readers
+from gangsched.framework.runtime import filter_and_score, pod_readers, signatures
 from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
@@ -80,6 +80,8 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
+    of_kind: dict[Hashable, list[Member]] = {}
+    signed = state.settings.profile.signed
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
     by_siblings: Sequence[frozenset[PodMatcher]] = [pod_readers.NOT_SELECTED] * len(members)
     if state.nodes.watches_pods:
@@ -87,18 +89,17 @@ def place(
         by_siblings = pod_readers.selected_among(members)
     terms: frozenset[Affecting] = pod_readers.NO_TERMS
     selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
-    signed = state.settings.profile.signed
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
+            signed
             # like the member before, without comparing the requests
-            before is not None
+            and before is not None
             and member.pod_class is before.pod_class
             and member.requests is before.requests
             and member.group is before.group
             and member.role == before.role
             and affected == terms
             and selected == selecting
-            and signed
         ):
             alike.append(member)
             continue
@@ -107,8 +108,11 @@ def place(
         kind = Kind(
             member.pod_class, member.requests, member.group.key, member.role, affected, selected
         )
-        if signed and kinds and kind in kinds:
-            before, alike = member, kinds[kind]
+        key: Hashable = kind
+        if not signed:  # a class is of this decision alone; members that are alike share it
+            key = (signatures.within_cycle(state.settings, member.pod), *kind[1:])
+        if key in of_kind:
+            before, alike = member, of_kind[key]
             alike.append(member)
             continue
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
@@ -118,11 +122,13 @@ def place(
             refused = refused or UnschedulableMember(
                 member.pod.uid, member.pod.key, outcome.reason, None
             )
+            of_kind[key] = []  # those that are like it are refused, too
             continue
         before, alike = member, [member]
         if pod_class is not kind.pod_class:
             kind = kind._replace(pod_class=pod_class)
         kinds[kind], cycle_of[kind] = alike, member
+        of_kind[key] = alike
         judges[pod_class] = judge
     checks: dict[Kind, NodeCheck] = {}
     if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):

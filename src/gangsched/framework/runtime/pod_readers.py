@@ -52,6 +52,7 @@ __all__ = [
     "NodeCheck",
     "affected",
     "affected_among",
+    "depends_on_pods",
     "readers",
     "selected_among",
 ]
@@ -105,6 +106,18 @@ def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Af
         terms if concern is None else terms | {concern}
         for terms, concern in zip(found, concerns, strict=True)
     ]
+
+
+def depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:
+    """Return whether a plugin reads pods for a member, or a carried term is about it.
+
+    See ``affected_among`` for the cost.
+    """
+    if not nodes.watches_pods:
+        return False
+    return any(member.pod_class.reads_pods for member in members) or any(
+        affected_among(nodes, members)
+    )
 
 
 def _affected_by_each_other(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Affecting]]:
