@@ -30,6 +30,7 @@ from gangsched.framework import (
 )
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
+    SYSTEM_DEFAULT_CONSTRAINTS,
     CountingTaintToleration,
     DefaultBinder,
     ImageLocality,
@@ -110,6 +111,9 @@ def kube_default_profile(
 ) -> Profile:
     """Return the filters, scores and weights of kube-scheduler's default profile.
 
+    Pods of one service or controller that state no spread constraint are spread, if the cluster
+    state shows services and controllers in its ``objects``.
+
     The scores of a node depend on the other nodes, so a scheduling cycle costs O(nodes). The other
     presets have the same filters, and scores that do not.
 
@@ -136,7 +140,7 @@ def kube_default_profile(
         NodeVolumeLimits(),
         VolumeBinding(),
         VolumeZone(),
-        ScoringPodTopologySpread(),
+        ScoringPodTopologySpread(SYSTEM_DEFAULT_CONSTRAINTS),
         PreferredInterPodAffinity(),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),

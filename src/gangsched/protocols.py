@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from gangsched.cluster_objects import ClusterObject
+from gangsched.cluster_objects import ClusterObject, Service
 from gangsched.constraints.matchers import CarriedTerm, NodeMatcher, PodMatcher
 from gangsched.events import Bind, Effect, Event, VolumeChoice
 from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, PodGroup, PodUID, Resources
@@ -52,6 +52,7 @@ __all__ = [
     "NodeView",
     "NormalizeScore",
     "ObjectsRead",
+    "ObjectsScored",
     "PodEnded",
     "ObjectsView",
     "Observer",
@@ -76,8 +77,10 @@ __all__ = [
     "RoleRule",
     "RoleView",
     "ScorePlugin",
+    "ScoresByPods",
     "SkipsPods",
     "ShowsObjects",
+    "ShowsServices",
     "SignsAllocatable",
     "SignatureInCycle",
     "SignsAttributes",
@@ -140,6 +143,20 @@ class ObjectsView(Protocol):
 
     def all(self, kind: type[T], /) -> Iterable[T]:
         """Return every object of a class. O(objects of the class)."""
+        ...
+
+
+class ShowsServices(Protocol):
+    """Optional for ``ObjectsView``: the services that select a pod, found without reading each.
+
+    Without this method each lookup reads every service of the cluster.
+    """
+
+    def services_of(self, namespace: str, labels: Mapping[str, str], /) -> Iterable[Service]:
+        """Return the services of a namespace that select pods with these labels.
+
+        Runtime complexity: O(labels + services that select one of them).
+        """
         ...
 
 
@@ -672,6 +689,38 @@ class PodsRead(Protocol):
         ...
 
 
+class ScoresByPods(Protocol):
+    """Optional for a plugin with ``normalize_score`` and ``reads_pods``: scores by pods in a cycle.
+
+    ``reads_pods`` sees the pod alone. Whether the scores for a pod depend on other pods may depend
+    on objects of the cluster too, such as the services that select the pod. This is asked in each
+    cycle of a pod for which ``reads_pods`` returns False. ``filter`` must then accept every node.
+    Nodes are scored one by one if it returns True, so ``node_signature`` and ``labels_read`` need
+    not cover what is read of them.
+
+    Source: ``PreScore`` of ``PodTopologySpread`` in kube-scheduler, which returns ``Skip``.
+    """
+
+    def scores_by_pods(self, state: CycleView, pod: Pod) -> bool:
+        """Return whether ``score`` and ``normalize_score`` read pods on nodes in this cycle.
+
+        If False, they give all nodes one score.
+        """
+        ...
+
+
+class ObjectsScored(Protocol):
+    """Optional for a plugin with ``normalize_score``: the objects that only scores depend on.
+
+    Such scores are computed in each cycle, so nothing is dropped or requeued when one of these
+    objects changes. A scheduler on Kubernetes watches some kinds only if a plugin names them.
+    """
+
+    def objects_scored(self) -> Iterable[type[ClusterObject]]:
+        """Return the classes of these objects. Pure."""
+        ...
+
+
 class IgnoresPods(Protocol):
     """Optional for a plugin with ``pod_signature``: with which pods it has nothing to do.
 
@@ -836,7 +885,7 @@ class ObjectsRead(Protocol):
     """Optional for plugins with ``pre_filter``, ``filter`` or ``score``: which objects they read.
 
     These are the objects in ``state.objects``. Without this method the answers for a pod must not
-    depend on any of them.
+    depend on any of them; see ``ObjectsScored`` for an exception.
 
     When an object of a named class changes, the kept answers for the pods that read the class are
     dropped, and these pods are requeued. In return, a pod that ``pre_filter`` of such a plugin

@@ -87,7 +87,14 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("outcomes"),
         _one("explain"),
         _one("_forms"),
-        Room((("cluster_objects.*",), ("cluster_objects",))),
+        Room(
+            (
+                ("cluster_objects.sets_of_pods",),
+                ("cluster_objects.service_files",),
+                ("cluster_objects.*",),
+                ("cluster_objects",),
+            )
+        ),
     ),
     (_one("events"),),
     (_one("_checks"),),
@@ -99,7 +106,13 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_CORE, _one("overlay")),
     (
         _one("coscheduling"),
-        Room((("plugins._terms", "plugins._scores"), ("plugins.*",), ("plugins",))),
+        Room(
+            (
+                ("plugins._terms", "plugins._scores", "plugins._default_selector"),
+                ("plugins.*",),
+                ("plugins",),
+            )
+        ),
         _FRAMEWORK,
     ),
     (_one("presets"),),

@@ -156,7 +156,10 @@ def _job_rows(word: str, counts: list[Counts]) -> Iterator[tuple[str, ...]]:
     yield (f"{word} started", *started)
     if word == "gangs":
         yield ("  partial", *(str(each.partial) for each in counts))
-    yield from _figures("waited", [each.waiting for each in counts], format_span)
+    waited = [each.waiting for each in counts]
+    yield from _figures("waited", waited, format_span)
+    # one job decides it, so only where a policy is meant to shorten it
+    yield ("  waited, max", *_cells([each.max for each in waited], format_span))
     yield from _figures("took", [each.completion for each in counts], format_span)
     yield from _figures("slowdown", [each.slowdown for each in counts], "{:.2f}".format)
 
@@ -168,8 +171,11 @@ def _figures(
         ("median", [each.median for each in found]),
         ("p95", [each.p95 for each in found]),
     ):
-        cells = ("-" if value is None else text(value) for value in values)
-        yield (f"  {title}, {word}", *cells)
+        yield (f"  {title}, {word}", *_cells(values, text))
+
+
+def _cells(values: list[float | None], text: Callable[[float], str]) -> Iterator[str]:
+    return ("-" if value is None else text(value) for value in values)
 
 
 def _share(name: str, result: Report) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._imports import factories
+from gangsched.cli._strict_yaml import NotStrictError, read_strictly
 from gangsched.configuration import Settings, read_settings
 from gangsched.errors import InvalidValueError
 
@@ -21,14 +22,12 @@ def read_configuration(file: str) -> Settings:
     """Return the settings of a file.
 
     Raises:
-        BadInputError: The file cannot be read, is not YAML, or has a field that is malformed.
+        BadInputError: The file cannot be read, is not YAML, or has a key twice or a field that
+            is malformed.
     """
-    import yaml
-
-    text = read(file)
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        document = read_strictly(read(file))
+    except NotStrictError as error:
         raise BadInputError(f"{file}: expected YAML: {error}") from error
     try:
         return read_settings(document)

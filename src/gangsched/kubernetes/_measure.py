@@ -7,7 +7,9 @@ Rules:
   R3  metrics of decisions are there once a scheduler is watched: their module imports the
       framework, which a replica does not need before it leads;
   R4  the series of a counter are there with 0 before anything happens, see ``gangsched.metrics``.
-      The codes of ``rest_client_requests_total`` are not known before, as in client-go.
+      The codes of ``rest_client_requests_total`` are not known before, as in client-go;
+  R5  without an election there is no ``leader_election_master_status``, as of kube-scheduler: 0
+      would say that nothing leads.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ class Measures:
         self._requests: _Requests | None = None
         self._master: Any = None
         self._dropped: Any = None
+        self._unreadable: Any = None
         self._demand: Any = None
         self._demand_of: Any = None
         self._verbs: Any = None
@@ -88,12 +91,14 @@ class Measures:
         client.GCCollector(registry=registry)
         self._requests = _Requests(client.metrics_core)
         registry.register(self._requests)
-        self._master = client.Gauge(
-            "leader_election_master_status",
-            "1 if this replica leads, 0 if it waits.",
-            labelnames=("name",),
-            registry=registry,
-        )
+        if settings.leader_election.leader_elect:
+            self._master = client.Gauge(
+                "leader_election_master_status",
+                "1 if this replica leads, 0 if it waits.",
+                labelnames=("name",),
+                registry=registry,
+            )
+            self._master.labels(self._name).set(0)
         self._ready = client.Gauge(
             "gangsched_ready",
             "1 if this replica schedules, or waits to lead; 0 if it leads and cannot schedule yet.",
@@ -102,6 +107,12 @@ class Measures:
         self._dropped = client.Gauge(
             "gangsched_kubernetes_events_dropped",
             "Number of events that were not recorded since this replica leads.",
+            registry=registry,
+        )
+        self._unreadable = client.Gauge(
+            "gangsched_kubernetes_unreadable_objects",
+            "Number of objects that exist and cannot be read, by kind.",
+            labelnames=("kind",),
             registry=registry,
         )
         self._profile = settings.profile.scheduler_names[0]
@@ -117,7 +128,6 @@ class Measures:
             labelnames=("profile", "shape", "like", "group"),
             registry=registry,
         )
-        self._master.labels(self._name).set(0)
 
     def watch(self, scheduler: Scheduler) -> DrivenScheduler:
         """Return a scheduler whose calls are measured."""
@@ -157,6 +167,11 @@ class Measures:
         """Read from now on how many events were dropped."""
         if self._dropped is not None:
             self._dropped.set_function(read)
+
+    def unreadable(self, kind: str, count: int) -> None:
+        """Show how many objects of a kind cannot be read."""
+        if self._unreadable is not None:
+            self._unreadable.labels(kind).set(count)
 
     def serves_verbs(self) -> None:
         """Show the requests to the extender, each series from 0 on."""

@@ -2,7 +2,9 @@
 
 Rules:
   R1  the same event about the same object within 6 minutes is one Event with a series. Its count is
-      patched after the first repeat, and then at most once a minute;
+      patched after the first repeat. Then a pause comes before each patch: 5 s, doubled up to a
+      minute, so a count is written although no further repeat comes, and often repeated events
+      cost little. At the end, ``flush`` queues the counts that still pause;
   R2  at most *limit* events wait. Then the oldest is dropped, and counted;
   R3  an event never delays a bind: it has connections of its own, and gives way, see ``_give_way``;
   R4  an event that the API server refuses is dropped. Events inform; nothing depends on them.
@@ -34,7 +36,8 @@ __all__ = ["EventRecorder", "Regarding"]
 _LANE: Final = "events"
 _LONGEST_NOTE: Final = 1024
 _SERIES_ENDS: Final = 360.0
-_SERIES_WRITTEN: Final = 60.0
+_FIRST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 60.0
 _MOST_SERIES: Final = 4096
 _PATIENCE: Final = 30.0
 
@@ -75,6 +78,8 @@ class _Series:
     count: int = 1
     written_at: float | None = None  # None: the Event itself is still to be created
     waits: bool = True
+    is_written: bool = False  # a request is under way
+    pause: float = 0.0
 
 
 @final
@@ -112,6 +117,9 @@ class EventRecorder:
         self._workers = workers
         self._waiting: deque[_Series] = deque()
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._pausing: dict[_Series, asyncio.TimerHandle] = {}
+        self._under_way = 0
+        self._ends = False
         self._queued = asyncio.Semaphore(0)
         self._turn = asyncio.Lock()
         self._number = 0
@@ -134,11 +142,8 @@ class EventRecorder:
             series.count += 1
             series.last_at = now
             self._series.move_to_end(key)
-            due = series.written_at is not None and (
-                series.count == 2 or now - series.written_at >= _SERIES_WRITTEN
-            )
-            if not series.waits and due:
-                self._put(series)
+            if not series.waits:
+                self._put_after_pause(series)
             return
         self._number += 1
         namespace = regarding.namespace or "default"
@@ -162,6 +167,33 @@ class EventRecorder:
             self._series.popitem(last=False)
         self._put(series)
 
+    def flush(self) -> None:
+        """Queue the counts that would be written after a pause; called at the end."""
+        self._ends = True
+        for series in list(self._pausing):
+            self._put_now(series)
+
+    def _put_after_pause(self, series: _Series) -> None:
+        """Queue a series as soon as its pause since the last writing is over."""
+        if series.is_written:
+            return  # queued when that has ended: a patch must not overtake the creation
+        left = 0.0
+        if series.written_at is not None and not self._ends:
+            left = series.written_at + series.pause - self._clock()
+        timer = self._pausing.get(series)
+        if left <= 0:
+            if timer is not None:
+                timer.cancel()
+                del self._pausing[series]
+            self._put(series)
+        elif timer is None:
+            loop = asyncio.get_running_loop()
+            self._pausing[series] = loop.call_later(left, self._put_now, series)
+
+    def _put_now(self, series: _Series) -> None:
+        self._pausing.pop(series).cancel()
+        self._put(series)
+
     def _put(self, series: _Series) -> None:
         series.waits = True
         series.queued_at = time.monotonic()
@@ -172,8 +204,8 @@ class EventRecorder:
         self._queued.release()  # wakes one worker, not all
 
     def __len__(self) -> int:
-        """Return how many events wait."""
-        return len(self._waiting)
+        """Return how many events wait or are being written, without those that pause."""
+        return len(self._waiting) + self._under_way
 
     async def run(self) -> None:
         """Create Events until cancelled."""
@@ -188,12 +220,18 @@ class EventRecorder:
             if not self._waiting:
                 continue  # it was dropped
             series = self._waiting.popleft()
-            series.waits = False
+            series.waits, series.is_written, count = False, True, series.count
+            self._under_way += 1
             try:
                 await self._write(series)
             except GangschedError as error:
                 self.dropped += 1
                 _log.warning("event not recorded: %s", error)
+            finally:
+                series.is_written = False
+                self._under_way -= 1
+            if series.count > count:
+                self._put_after_pause(series)
 
     async def _write(self, series: _Series) -> None:
         now = self._clock()
@@ -203,6 +241,8 @@ class EventRecorder:
                 series.body["series"] = seen
             else:
                 series.written_at = now
+                pause = 2 * series.pause or _FIRST_PAUSE
+                series.pause = min(pause, _LONGEST_PAUSE)
                 path = f"{series.path}/{quote(series.body['metadata']['name'], safe='')}"
                 if await self._send("PATCH", path, {"series": seen}, MERGE_PATCH) != 404:
                     return

@@ -207,23 +207,25 @@ def _gantt(
 
 def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
     """Draw the distribution of waits: by the size of a job, or by policy if there are several."""
-    series: list[tuple[str, list[float]]] = []
+    series: list[tuple[str, list[float], int]] = []
     if len(runs) > 1:
         for run in runs:
             waits = [job.wait for job in run.result.jobs if job.wait is not None]
             left = len(run.result.jobs) - len(waits)
             more = f", {left} did not start" if left else ""
-            series.append((f"{printable(run.name)}{more}", waits))
+            series.append((f"{printable(run.name)}{more}", waits, len(run.result.jobs)))
     else:
         for name, least, most in (("1 pod", 1, 1), ("2 to 8", 2, 8), ("9 and more", 9, 10**9)):
             jobs = [job for job in runs[0].result.jobs if least <= job.size <= most]
             waits = [job.wait for job in jobs if job.wait is not None]
             if jobs:
-                series.append((f"{name}: {len(waits)} of {len(jobs)} started", waits))
-    longest = max((max(waits, default=0.0) for _name, waits in series), default=0.0)
+                started = f"{name}: {len(waits)} of {len(jobs)} started"
+                series.append((started, waits, len(jobs)))
+    longest = max((max(waits, default=0.0) for _name, waits, _of in series), default=0.0)
     scale, unit = _unit(longest)
-    for number, (name, waits) in enumerate(series):
-        points = _thinned([(0.0, 0.0), *steps(waits)])
+    for number, (name, waits, of) in enumerate(series):
+        points = [(0.0, 0.0), *_thinned(steps(waits, of=of))]
+        points.append((longest, points[-1][1]))
         xs, ys = [x / scale for x, _y in points], [y for _x, y in points]
         style = _STYLES[number % len(_STYLES)]
         axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)

@@ -90,7 +90,14 @@ def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
     return found
 
 
-def steps(values: Iterable[float]) -> list[tuple[float, float]]:
-    """Return the points of an empirical distribution: value, and the share at or below it."""
+def steps(values: Iterable[float], *, of: int | None = None) -> list[tuple[float, float]]:
+    """Return the points of an empirical distribution: value, and the share at or below it.
+
+    Args:
+        values: The values that are known.
+        of: The number of all members, also of those without a value, such as the wait of a job
+            that did not start; None if each has a value.
+    """
     ordered = sorted(values)
-    return [(value, (place + 1) / len(ordered)) for place, value in enumerate(ordered)]
+    whole = len(ordered) if of is None else of
+    return [(value, (place + 1) / whole) for place, value in enumerate(ordered)]

@@ -160,7 +160,7 @@ def test_check_accepts_what_would_run_without_a_cluster(
         ),
         (
             {"quotas": [{"name": "q", "hard": {"cpu": 1}}]},
-            "quotas[0].namespaces must be a list of strings, got None",
+            "quotas[0].namespaces must be a list of at least one non-empty string, got None",
         ),
         (
             {"profiles": [{"pluginConfig": [{"nam": "Backfill"}]}]},

@@ -24,9 +24,10 @@ from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import gang_layout
 from gangsched.framework.queueing import bundles
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.current_call import CurrentCall
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.role_count import RoleCount
-from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Resources
 
 __all__ = ["Room"]
@@ -47,19 +48,21 @@ class Room:
     leaves.
 
     Args:
-        state: The scheduler's state.
+        settings: What the caller set.
+        pods: The known pods and groups.
+        call: What the current call has read.
         entity: The gang.
     """
 
     __slots__ = ("_asks", "_free", "_kinds", "_most", "_on_node", "_total")
 
-    def __init__(self, state: State, entity: QueuedEntity) -> None:
+    def __init__(
+        self, settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity
+    ) -> None:
         members = [
-            state.pods.members[pod.uid]
-            for each in bundles.pending(state.pods, entity)
-            for pod in each.pending
+            pods.members[pod.uid] for each in bundles.pending(pods, entity) for pod in each.pending
         ]
-        asks = gang_layout.asks(state.settings, state.pods, state.call, entity)
+        asks = gang_layout.asks(settings, pods, call, entity)
         self._kinds: tuple[_Needs, ...] = _kinds(members)
         self._most: int = len(members)
         self._asks: list[tuple[int, dict[int, int]]] = [

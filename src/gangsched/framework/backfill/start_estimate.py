@@ -28,7 +28,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import budget_shares, gang_layout
-from gangsched.framework.placement.packing.budget import STEP, Work
+from gangsched.framework.placement.packing.budget import FREE, STEP, Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import pod_readers
@@ -38,7 +38,10 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID, Resources
 
-__all__ = ["LEAVE", "StartEstimate", "look_ahead"]
+__all__ = ["LEAVE", "LISTED", "StartEstimate", "look_ahead"]
+
+LISTED: Final = 25
+"""How many operations it is to find the end of a pod on a node, and what is free without it."""
 
 LEAVE: Final = 60
 """How many operations it is to take a pod off its node, and to restore the node in the end."""
@@ -78,13 +81,15 @@ def look_ahead(
         drains: Whether nodes may be drained for it if the run times are not enough.
     """
     exhausted_searches = state.attempts.exhausted_searches
+    look = _Look(state, entity, now)
     try:
-        look = _Look(state, entity, now)
+        look.prepare()
         return _by_run_times(look, ends) or (_by_draining(look) if drains else None)
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
     finally:
         state.attempts.exhausted_searches = exhausted_searches
+        state.attempts.search_steps += look.steps
 
 
 @final
@@ -103,8 +108,15 @@ class _Look:
         self._group = entity.group
         self._work = Work()
         self._is_begun: bool = False
+        self._operations: int = LISTED * sum(
+            len(info.holders) for info in state.nodes.infos.values()
+        )
         self._left: int = budget_shares.for_views(state.settings) * STEP
         self._room: Room | None = None
+
+    def prepare(self) -> None:
+        """Find out which pods may be left on their nodes. O(members), O(members x terms)."""
+        state, entity = self.state, self.entity
         members = [
             state.pods.members[pod.uid]
             for each in bundles.pending(state.pods, entity)
@@ -113,9 +125,14 @@ class _Look:
         if (
             state.settings.profile.signed
             and not pod_readers.depends_on_pods(state.nodes, members)
-            and not equivalence.missing(state, entity.group)
+            and not equivalence.missing(state, self._group)
         ):
-            self._room = Room(state, entity)
+            self._room = Room(state.settings, state.pods, state.call, entity)
+
+    @property
+    def steps(self) -> int:
+        """The steps that it took besides the placements, as questions count them; see ``Ahead``."""
+        return max(self._operations - FREE, 0) // STEP
 
     def plan_without(
         self,
@@ -176,6 +193,7 @@ class _Look:
             self._left = 0
             return False
         self._left = max(self._left - needed, 0)
+        self._operations += needed
         return True
 
 
@@ -225,7 +243,8 @@ def _by_draining(look: _Look) -> StartEstimate | None:
         gone = {name: on_node.get(name, []) for name in drained}
         return look.plan_without(gone, [e for name in drained for e in nominated.get(name, ())])
 
-    room, least = Room(state, entity).fill(state.nodes), 0
+    least = 0
+    room = Room(state.settings, state.pods, state.call, entity).fill(state.nodes)
     while not room.is_enough:
         if least == len(in_order):
             return None
@@ -283,7 +302,10 @@ def _first_with_room(
         info = state.nodes.infos.get(entry.node)
         for name, amount in ({} if info is None else info.withheld).items():
             free[name] += amount
-    room, infos = Room(state, entity).fill(state.nodes), state.nodes.infos
+    room, infos = (
+        Room(state.settings, state.pods, state.call, entity).fill(state.nodes),
+        state.nodes.infos,
+    )
     for number, instant in enumerate(instants):
         for node, uids in leaving[instant].items():
             holders = infos[node].holders

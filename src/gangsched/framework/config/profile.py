@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
+from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
 from gangsched.framework.config.signing import (
@@ -37,6 +38,7 @@ from gangsched.protocols import (
     NodeSignature,
     NormalizeScore,
     ObjectsRead,
+    ObjectsScored,
     PermitPlugin,
     PodEnded,
     PodsAffected,
@@ -54,6 +56,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    ScoresByPods,
     SkipsPods,
     StateKey,
 )
@@ -97,6 +100,9 @@ _PAIRS: Final = (
     ("hindered_within", "filter"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
+    ("scores_by_pods", "reads_pods"),
+    ("scores_by_pods", "normalize_score"),
+    ("objects_scored", "normalize_score"),
     ("ignores", "pod_signature"),
     ("volume_choices", "reserve"),
     ("snapshot", "restore"),
@@ -152,6 +158,8 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.PodsRead``.
         pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
             one because of their names, see ``gangsched.protocols.NamesNodes``.
+        scoring_by_pods: Those of the score plugins that may read, in a cycle, the pods on nodes for
+            a pod of which ``reads_pods`` is false; see ``gangsched.protocols.ScoresByPods``.
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         affecting_scores: Whether one of these scores nodes.
@@ -160,6 +168,8 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
+        objects_scored: The classes of objects that only scores depend on; see
+            ``gangsched.protocols.ObjectsScored``.
         end_listeners: The plugins that are notified when a bound pod ends; see
             ``gangsched.protocols.PodEnded``.
         event_driven: Those of the object readers whose refusal in ``pre_filter`` only an event can
@@ -258,6 +268,9 @@ are: 'NodeResourcesFit'
         self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
             p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
         )
+        self.scoring_by_pods: Final[tuple[ScoresByPods, ...]] = self._with(
+            at["score"], "scores_by_pods"
+        )
         self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
             self.pod_readers, "pods_affected"
         )
@@ -271,6 +284,7 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.objects_scored: Final[frozenset[type[ClusterObject]]] = self._scored(at["score"])
         self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
@@ -307,6 +321,22 @@ are: 'NodeResourcesFit'
             return None
         found: EvaluatesNodes = asked[0]
         return found
+
+    @classmethod
+    def _scored(cls, scoring: tuple[Any, ...]) -> frozenset[type[ClusterObject]]:
+        found: set[type[ClusterObject]] = set()
+        plugins: tuple[ObjectsScored, ...] = cls._with(scoring, "objects_scored")
+        for plugin in plugins:
+            given: Any = plugin.objects_scored()
+            kinds: tuple[Any, ...] = (None,)
+            with suppress(TypeError):
+                kinds = tuple(given)
+            if not all(kind in KINDS.values() for kind in kinds):
+                expected = "classes in gangsched.cluster_objects.KINDS"
+                problem = f"{cls._name(plugin)!r} returned {given!r}, expected {expected}"
+                raise ProfileError("objects_scored", problem)
+            found.update(kinds)
+        return frozenset(found)
 
     @classmethod
     def _group_wide(cls, plugin: object) -> Collection[str]:

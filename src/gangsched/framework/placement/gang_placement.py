@@ -440,7 +440,9 @@ def _needed_and_nowhere(task: Task) -> tuple[Kind, Member] | None:
 
 def _diagnosis(task: Task, kind: Kind) -> Diagnosis:
     """Return why no node takes the members of a kind, as the nodes are now. O(nodes)."""
-    check = task.checks.get(kind)
+    check, known = task.checks.get(kind), task.diagnoses.get(kind)
+    if known is not None:
+        return known
     if check is None:
         return kind.pod_class.diagnosis()
     return choose_node.diagnosis(task.nodes, kind.pod_class, check)

@@ -165,7 +165,14 @@ class SinglePod:
         )
         (domain,) = self.domains
         node = choose_node.choose(
-            settings, nodes, cycle, member, pod_class, domain, barred=self._barred
+            settings,
+            nodes,
+            cycle,
+            member,
+            pod_class,
+            domain,
+            barred=self._barred,
+            explains=False,
         )
         return (None if isinstance(node, Diagnosis) else node), outcome
 

@@ -61,6 +61,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "pod_ended": "True or False",
     "objects_read": "an iterable of classes in gangsched.cluster_objects.KINDS",
     "reads_pods": "True or False",
+    "scores_by_pods": "True or False",
     "ignores": "True or False",
     "volume_choices": "an iterable of VolumeChoice",
     "skips": "True or False",

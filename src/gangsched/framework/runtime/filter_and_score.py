@@ -86,7 +86,8 @@ class _Judge:
             # these are asked about single nodes; see pod_readers. A plugin with carried terms gives
             # all nodes one score if no term is about the pod
             apart = pod_readers.readers(settings, pod, is_affected=True)
-            reading = {id(plugin) for plugin in apart}
+            in_cycle = pod_readers.scoring_by_pods(settings, cycle, pod)
+            reading = {id(plugin) for plugin in (*apart, *in_cycle)}
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
             self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
@@ -373,9 +374,10 @@ def evaluate_nodes(
     pod_class = member.pod_class
     if not settings.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(
-            pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
+        reads = pod_class.reads_pods or bool(
+            pod_readers.scoring_by_pods(settings, cycle, member.pod)
         )
+        pod_class = PodClass(pod_class.signature, member.pod, reads_pods=reads)
     judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
     pod_class.refresh(nodes, judge)
     return pod_class, judge, judge.outcome

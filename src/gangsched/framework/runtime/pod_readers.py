@@ -13,6 +13,9 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 A pod on a node may also affect pods for which no plugin reads pods (``pods_affected``). A pod that
 a carried term is about is treated in the same way, by the plugins with such terms (``affected``).
 
+Whether scores depend on other pods may depend on objects of the cluster (``scores_by_pods``). That
+is asked in each cycle, and the scores of all accepted nodes are computed here then.
+
 Some of these plugins read no more of a node than a few labels (``topology_keys``). If these labels
 tell classes of nodes apart, the plugin is asked once for all nodes with equal labels. When a member
 is placed or taken back, it is asked again.
@@ -54,6 +57,7 @@ __all__ = [
     "affected_among",
     "depends_on_pods",
     "readers",
+    "scoring_by_pods",
     "selected_among",
 ]
 
@@ -186,6 +190,18 @@ def readers(settings: Settings, pod: Pod, *, is_affected: bool = False) -> tuple
         plugin
         for plugin in settings.profile.pod_readers
         if id(plugin) in affecting or calls.call(plugin, "reads_pods", pod, bool, pod)
+    )
+
+
+def scoring_by_pods(settings: Settings, cycle: CycleState, pod: Pod) -> tuple[Any, ...]:
+    """Return the plugins whose scores read, in this cycle, which pods are on nodes.
+
+    Asked for a pod for which no plugin reads pods otherwise. O(plugins with ``scores_by_pods``).
+    """
+    return tuple(
+        plugin
+        for plugin in settings.profile.scoring_by_pods
+        if calls.call(plugin, "scores_by_pods", pod, bool, cycle, pod)
     )
 
 

@@ -6,7 +6,8 @@ drives the fork as a driver would, and records the effects.
 Rules:
   R1  the fork decides by the same four calls as the scheduler; this module decides nothing;
   R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
-      the cluster does not allow it. An evicted pod is deleted and not recreated;
+      the cluster does not allow it; the volumes that it chose are written before. An evicted pod is
+      deleted and not recreated;
   R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for;
   R4  a question has a budget in all: a fork that has spent it decides nothing more, and the answer
       says so.
@@ -19,10 +20,20 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, final
 
+from gangsched import _volumes
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InvalidValueError
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    ObjectChanged,
+    PodDeleted,
+)
 from gangsched.explain import Why
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import copying
@@ -168,9 +179,22 @@ class Ahead:
             if effect is None:
                 todo.pop()
             elif isinstance(effect, Bind | Evict):
-                self._spending.spend(_EVENT)
-                report = self._bound(effect) if isinstance(effect, Bind) else self._gone(effect)
-                todo.append(self._recorded(self._calls.handle(report, now=self.now)))
+                todo.append(self._following(effect))
+
+    def _following(self, effect: Bind | Evict) -> Iterator[Effect]:
+        """Report an effect as performed; yield what follows from each report before the next."""
+        for report in self._reports(effect):
+            self._spending.spend(_EVENT)
+            yield from self._recorded(self._calls.handle(report, now=self.now))
+
+    def _reports(self, effect: Bind | Evict) -> Iterator[Event]:
+        if isinstance(effect, Evict):
+            yield self._gone(effect)
+            return
+        for choice in effect.volumes if self._refusal(effect) is None else ():
+            for written in _volumes.written(self.cluster.objects, choice):
+                yield self.cluster.apply(ObjectChanged(written))
+        yield self._bound(effect)
 
     def _recorded(self, effects: tuple[Effect, ...]) -> Iterator[Effect]:
         self.timed += [(self.now, effect) for effect in effects]
@@ -178,12 +202,17 @@ class Ahead:
 
     def _bound(self, bind: Bind) -> Bound | BindFailed:
         """Perform a bind as an API server does, which refuses a bind that contradicts its state."""
+        refusal = self._refusal(bind)
+        if refusal is not None:
+            return BindFailed(bind.uid, bind.attempt, refusal)
+        return self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+
+    def _refusal(self, bind: Bind) -> str | None:
+        """Return why the cluster refuses a bind; None if it does not."""
         pod, node = self.cluster.pod(bind.uid), self.cluster.node(bind.node)
         if pod is None or node is None or pod.is_finished or pod.deleted_at is not None:
-            return BindFailed(bind.uid, bind.attempt, "the pod or the node is gone")
-        if pod.node_name is not None:
-            return BindFailed(bind.uid, bind.attempt, f"the pod is bound to {pod.node_name}")
-        return self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+            return "the pod or the node is gone"
+        return None if pod.node_name is None else f"the pod is bound to {pod.node_name}"
 
     def _gone(self, evict: Evict) -> PodDeleted:
         """Delete an evicted pod; no controller recreates it."""

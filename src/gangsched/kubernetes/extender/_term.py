@@ -45,6 +45,7 @@ from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._shell import Shell
 from gangsched.kubernetes._tasks import Tasks, end
+from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes.extender._answers import Extender
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._nominator import Nominator
@@ -118,7 +119,8 @@ class ExtenderTerm:
         """
         settings = self.settings
         cache = Cache(settings.profile.scheduler_names, API_GROUPS, gangs_only=True)
-        owner = Owner(cache, self.clock)
+        unreadable = UnreadableObjects(cache.names, self.measures.unreadable)
+        owner = Owner(cache, self.clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
         watches = Shell(
             self.api,
@@ -132,7 +134,7 @@ class ExtenderTerm:
         tasks = Tasks()
         try:
             if await watches.list_all(tasks, owner, stop):
-                await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
+                await self._decide(tasks, stop, owner, unreadable, watches.reads_budgets)
         finally:
             self.desk = None
             await tasks.cancel()
@@ -148,7 +150,12 @@ class ExtenderTerm:
         )
 
     async def _decide(
-        self, tasks: Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
+        self,
+        tasks: Tasks,
+        stop: asyncio.Event,
+        owner: Owner,
+        unreadable: UnreadableObjects,
+        reads_budgets: bool,
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
@@ -163,6 +170,7 @@ class ExtenderTerm:
             workers=connections,
         )
         self.measures.dropped(lambda: events.dropped)
+        unreadable.report_to(events)  # the conditions of pods are kube-scheduler's
         scheduler = self._scheduler(cache, preempts=reads_budgets)
 
         async def release(evict: Evict) -> None:
@@ -228,6 +236,7 @@ class ExtenderTerm:
                 driver.stop()
                 await asyncio.wait((running,), timeout=settings.drain)
             effects.close()
+            events.flush()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH):
                     while len(status) or len(events) or len(nominator):
@@ -254,7 +263,7 @@ class ExtenderTerm:
         binder = Binder(
             requests,
             cache,
-            PodDecoder(),
+            PodDecoder(self.settings.ignored),
             owner.tell,
             self.may_write,
             repeated=effects.bind_is_repeated,
@@ -270,4 +279,5 @@ class ExtenderTerm:
             self.clock,
             max_binds=self.settings.client.bind_connections,
             grace=self.holding.grace,
+            ignored=self.settings.ignored,
         )
