@@ -175,3 +175,47 @@ def test_class_that_comes_back_is_read_once() -> None:
         ranking._check()
         assert ranking.first() is classes[n]
     assert [given for _rank, given in ranking] == classes
+
+
+def test_entries_of_classes_that_left_are_passed_over_once_by_readers_of_a_part() -> None:
+    """A gang that is packed reads the best nodes of a level, and never the first alone."""
+    classes = [NodeClass(None, n, SAMPLE) for n in range(300)]
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
+    for n, given in enumerate(classes[:60]):
+        assert next(ranking.since(0)) == next(ranking.before(1)) == (0, given)
+        assert ranking._levels[0].start == n
+        del firsts[given]
+        ranking.move(0, n, -1, given)
+    assert len(ranking._levels[0].line) == 300
+    assert next(ranking.since(0)) == (0, classes[60])
+    assert ranking._levels[0].start == 60
+    ranking._check()
+
+
+def test_class_that_left_and_came_back_before_there_was_a_reader_is_read_once() -> None:
+    classes = [NodeClass(None, n, SAMPLE) for n in range(3)]
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
+    for given in (classes[1], classes[0]):
+        n = firsts.pop(given)
+        ranking.move(0, n, -1, given)
+        firsts[given] = n
+        ranking.move(0, -1, n, given)
+        ranking._check()
+    assert len(ranking._levels[0].line) == 5
+    assert list(ranking) == [(0, given) for given in classes]
+    assert len(ranking._levels[0].line) == 3
+    ranking._check()
+
+
+def test_level_that_no_reader_reads_drops_what_has_left() -> None:
+    given = NodeClass(None, 0, SAMPLE)
+    firsts = {given: 0}
+    ranking = Ranking([(0, 0, given)], firsts)
+    for n in range(500):
+        firsts[given] = n + 1
+        ranking.move(0, n, n + 1, given)
+        assert len(ranking._levels[0].line) <= 2 + 64
+    assert list(ranking) == [(0, given)]
+    assert ranking._levels[0].line == [(500, 0, given)]

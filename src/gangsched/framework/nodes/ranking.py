@@ -76,20 +76,16 @@ class Level:
 
     def first(self, firsts: Mapping[NodeClass, int]) -> NodeClass:
         """Return the class with the first node. O(1) amortised, and O(n log n) the first time."""
-        line, n = self._read(firsts), self.start
-        entry = line[n]
-        while firsts.get(entry[2]) != entry[0]:
-            n += 1
-            entry = line[n]
-        self.start = n
-        return entry[2]
+        line = self._read(firsts)
+        return line[self.start][2]
 
     def entries(self, firsts: Mapping[NodeClass, int]) -> Iterator[_Entry]:
         """Iterate over the entries in order, with those of classes that have left.
 
         Runtime complexity: O(1) for each, and O(n log n) the first time.
         """
-        return islice(self._read(firsts), self.start, None)
+        line = self._read(firsts)
+        return islice(line, self.start, None)
 
     def _read(self, firsts: Mapping[NodeClass, int]) -> list[_Entry]:
         if not self.is_read:
@@ -97,7 +93,14 @@ class Level:
                 self.tidy(firsts)
             self.line.sort()
             self.is_read = True
-        return self.line
+        # those that have left are passed over once, and not by each reader again
+        line, n = self.line, self.start
+        entry = line[n]
+        while firsts.get(entry[2]) != entry[0]:
+            n += 1
+            entry = line[n]
+        self.start = n
+        return line
 
 
 @final

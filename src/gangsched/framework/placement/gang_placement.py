@@ -92,8 +92,12 @@ def place(
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
             signed
+            # like the member before, without comparing the requests
             and before is not None
-            and _is_like(member, before)
+            and member.pod_class is before.pod_class
+            and member.requests is before.requests
+            and member.group is before.group
+            and member.role == before.role
             and affected == terms
             and selected == selecting
         ):
@@ -187,16 +191,6 @@ def _least(task: Task, plan: Plan) -> Plan:
         missing = ask.count - sum(seq in kept for seq in able)
         kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
     return plan if len(kept) == len(plan.placed) else plan.only(kept)
-
-
-def _is_like(member: Member, other: Member) -> bool:
-    """Return whether members are known to be of one kind without comparing their requests."""
-    return (
-        member.pod_class is other.pod_class
-        and member.requests is other.requests
-        and member.group is other.group
-        and member.role == other.role
-    )
 
 
 def _empty(task: Task) -> Plan:
