@@ -82,6 +82,18 @@ def leaves_none_waiting(player: Player) -> None:
             assert _is_undecided(player, job), f"{job.pods} could start at {player.now}"
 
 
+@given(worlds())
+def test_restored_scheduler_reserves_and_backfills_alike(world: World) -> None:
+    restored_decides_alike(world)
+
+
+def restored_decides_alike(world: World) -> None:
+    one, other = Player(world), Player(world, restores=True)
+    one.play()
+    other.play()
+    assert (other.log, other.promised) == (one.log, one.promised)
+
+
 def _is_undecided(player: Player, job: Job) -> bool:
     found = player.scheduler.why(job.group or job.pods[0].uid)
     proof = getattr(getattr(found, "unschedulable_member", None), "proof", None)

@@ -48,6 +48,7 @@ from gangsched.events import ObjectChanged
 from gangsched.model import group_key
 from support import kube_rules
 from support.constrained_worlds import HOST, NAMESPACES, ZONE
+from support.restored import posted
 
 __all__ = ["Job", "Placed", "Player", "World", "backfilling", "worlds"]
 
@@ -233,7 +234,10 @@ class Player:
         make: Makes the scheduler.
         settled: Called at each instant when there is nothing left to decide.
         reserved: Called when a reservation was made or moved, and nothing was bound since.
+        restores: Whether the scheduler is replaced by one that is restored from its snapshot, at
+            each instant and after each decision.
         now: The current instant.
+        log: What was bound: when, which pod, and where.
         placed: The pods on nodes, by UID, each with its node and its end.
         waiting: The jobs that have arrived and not started.
         promised: The first expected start of each gang that had the reservation.
@@ -244,7 +248,11 @@ class Player:
     make: Callable[[ClusterState], Scheduler] = backfilling
     settled: Callable[[Player], None] | None = None
     reserved: Callable[[Player], None] | None = None
+    restores: bool = False
     now: float = 0.0
+    log: list[tuple[float, PodUID, NodeName]] = field(
+        factory=list[tuple[float, PodUID, NodeName]], init=False
+    )
     placed: dict[PodUID, tuple[Pod, Node, float]] = field(
         factory=dict[PodUID, tuple[Pod, Node, float]], init=False
     )
@@ -285,6 +293,7 @@ class Player:
             if not times or (not ends and not left and not self.waiting):
                 return
             self.now = max(self.now, min(times))
+            self._restore()
             self._took(self.scheduler.advance(now=self.now))
             for uid in [u for u, (_p, _n, end) in self.placed.items() if end <= self.now]:
                 del self.placed[uid]
@@ -297,12 +306,20 @@ class Player:
             self._settle()
         raise AssertionError("it goes on for ever")
 
+    def _restore(self) -> None:
+        if self.restores:
+            data = posted(self.scheduler.snapshot())
+            self.scheduler = self.make(self.cluster)
+            self.scheduler.restore(data)
+            self.scheduler._check()
+
     def _tell(self, event: Any) -> None:
         self._took(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
     def _settle(self) -> None:
         held = self.scheduler.reservation
         for _ in range(200):
+            self._restore()
             effects = self.scheduler.schedule_one(now=self.now)
             self.scheduler._check()
             if effects is None:
@@ -346,6 +363,7 @@ class Player:
         held = self.scheduler.reservation
         self.backfilled += held is not None and held.group != job.group
         self.placed[pod.uid] = (pod, node, self.now + job.seconds)
+        self.log.append((self.now, pod.uid, node.name))
         if job in self.waiting:
             self.waiting.remove(job)
         if job.group is not None:
