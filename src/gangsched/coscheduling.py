@@ -283,8 +283,10 @@ class Coscheduling:
         needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
+        scheduled = minimum - needed
         roles: list[tuple[str, int, int, int]] = []
         if group.roles:
+            scheduled = _quorum.counted(group, self.match_policy, minimum)
             shares = _quorum.shares(group, self.match_policy)
             roles = [(each.role, each.least, each.scheduled, each.unscheduled) for each in shares]
         own = group.schedule_timeout
@@ -293,7 +295,7 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy, minimum),
+            scheduled=scheduled,
             remaining=group.unscheduled,
             roles=roles,
             timeout=timeout,

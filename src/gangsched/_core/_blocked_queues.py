@@ -99,8 +99,9 @@ class BlockedQueues:
     def add(self, queue: EquivalenceQueue, *, step: int) -> None:
         """Block a queue, as of *step*; if it is blocked already, only the step changes."""
         if queue.proof is not None:
-            self._proofs.leave(queue.proof)
-            queue.proof = self._proofs.join(step)
+            if queue.blocked_at != step:  # parking an entity that failed blocks its class again
+                self._proofs.leave(queue.proof)
+                queue.proof = self._proofs.join(step)
             return
         queue.blocked = True
         queue.proof = self._proofs.join(step)
