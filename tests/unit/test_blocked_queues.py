@@ -98,10 +98,16 @@ def test_queue_that_is_filed_by_another_number_of_pods_is_found_by_the_check() -
 
 
 amounts = st.integers(0, 4)
+
+
+def filing(section: str, needs: list[int], pods: str | None, least: int) -> Filing:
+    return Filing(section, tuple((("cpu", n),) for n in needs), pods, least if pods else 0)
+
+
 filings = st.builds(
-    lambda section, needs, pods, least: Filing(section, needs, pods, least if pods else 0),
+    filing,
     st.sampled_from(["a", "b"]),
-    st.lists(st.tuples(st.tuples(st.just("cpu"), amounts)), min_size=1, max_size=2).map(tuple),
+    st.lists(amounts, min_size=1, max_size=2),
     st.sampled_from([None, "small", "large"]),
     st.integers(1, 5),
 )
