@@ -38,7 +38,7 @@ from sphinx.util.docutils import SphinxDirective
 import gangsched
 from gangsched import cli
 from gangsched.cli._kubectl import main as kubectl_gang
-from gangsched.membership import ROLE_SPELLINGS, SPELLINGS
+from gangsched.membership import ADMISSION_SPELLINGS, ROLE_SPELLINGS, SPELLINGS
 from pictures import moves
 
 project = "gangsched"
@@ -143,9 +143,10 @@ class GroupSpellings(SphinxDirective):
         """Return the table."""
         self.env.note_dependency(inspect.getfile(gangsched.membership))
         rows = ["| | written in | the group's name | its minimum |", "|---|---|---|---|"]
-        for number, spelling in enumerate(SPELLINGS, 1):
+        for number, spelling in enumerate((*SPELLINGS, *ADMISSION_SPELLINGS), 1):
             where = spelling.source.value
-            minimum = f"{where} `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
+            beside = (spelling.minimum_source or spelling.source).value
+            minimum = f"{beside} `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
             rows.append(f"| {number} | {where} | `{spelling.name}` | {minimum} |")
         return self.parse_text_to_nodes("\n".join(rows))
 

@@ -171,6 +171,9 @@ class NotEnoughMembers:
         apart: The number of members that do not count, by state: ``gated``, ``terminating`` …
         roles: The roles with too few members: the role, its minimum, the number that count.
         refused: The members that contradict the group or themselves, in the order of arrival.
+        held: What holds members without a scheduling gate: constraints that are not modelled, of
+            the group or of its first member that has some.
+        without_role: If a role has too few members, the number of members that name no role.
     """
 
     group: GroupKey
@@ -179,6 +182,8 @@ class NotEnoughMembers:
     apart: tuple[tuple[str, int], ...] = ()
     roles: tuple[tuple[str, int, int], ...] = ()
     refused: tuple[Refused, ...] = ()
+    held: tuple[str, ...] = ()
+    without_role: int = 0
 
     @property
     def missing(self) -> int | None:
@@ -191,6 +196,13 @@ class NotEnoughMembers:
 
     def __str__(self) -> str:
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
+        if self.without_role:
+            members = (
+                "1 member has" if self.without_role == 1 else f"{self.without_role} members have"
+            )
+            apart += f", {members} no role"
+        if self.held:
+            apart += f"; not modelled: {', '.join(self.held)}"
         if self.min_available is None:
             return f"waiting for pod group {self.group}: its minimum is unknown{self._blame}"
         members = "member" if self.min_available - self.present == 1 else "members"

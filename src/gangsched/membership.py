@@ -1,6 +1,6 @@
 """Read the group and the role of a pod from its labels, annotations and fields.
 
-Several projects have a spelling of their own for "this pod is a member of that group". Two tables
+Several projects have a spelling of their own for "this pod is a member of that group". Three tables
 list all spellings that are supported.
 
 Rules:
@@ -8,7 +8,11 @@ Rules:
   R2  two spellings on one pod must agree on group, minimum and role; otherwise it is an error;
   R3  these are errors that are reported for the pod: a minimum that is not a positive integer, a
       minimum without a group name, an empty name. The pod is never taken for a regular pod;
-  R4  the role of a pod without a group is ignored.
+  R4  the role of a pod without a group is ignored;
+  R5  Kueue's spelling says which pods are admitted together, which is not always what starts
+      together. It is read only if no other spelling names a group, and the total is the minimum.
+      A group that Kueue admits from its first pod on, or that serves, starts pod by pod: its later
+      pods may not exist before the first ones are ready. It is read as nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import FrozenMap, GroupKey, Pod, group_key
 
 __all__ = [
+    "ADMISSION_SPELLINGS",
     "ROLE_SPELLINGS",
     "SPELLINGS",
     "Membership",
@@ -51,13 +56,15 @@ class Spelling:
     Attributes:
         source: The part of the pod.
         name: The key whose value is the name of the group or the role.
-        minimum: The label, annotation or field, as *source*, whose value is the minimum of the
-            group; None if the spelling has none.
+        minimum: The label, annotation or field whose value is the minimum of the group; None if
+            the spelling has none.
+        minimum_source: The part of the pod that *minimum* is read from; None for *source*.
     """
 
     source: Source
     name: str
     minimum: str | None = None
+    minimum_source: Source | None = None
 
 
 _GROUP_FIELD: Final = Spelling(
@@ -83,6 +90,18 @@ SPELLINGS: Final = (
         "gang.scheduling.koordinator.sh/min-available",
     ),
 )
+
+_KUEUE: Final = Spelling(
+    Source.LABEL,
+    "kueue.x-k8s.io/pod-group-name",
+    "kueue.x-k8s.io/pod-group-total-count",
+    Source.ANNOTATION,
+)
+ADMISSION_SPELLINGS: Final = (_KUEUE,)
+_POD_BY_POD: Final = frozenset(
+    {"kueue.x-k8s.io/pod-group-fast-admission", "kueue.x-k8s.io/pod-group-serving"}
+)
+"""Annotations of groups that Kueue does not admit as a whole; see R5."""
 
 ROLE_SPELLINGS: Final = (
     _ROLE_FIELD,
@@ -112,6 +131,8 @@ _LABEL_ROWS: Final = _rows(Source.LABEL)
 _ANNOTATION_ROWS: Final = _rows(Source.ANNOTATION)
 _LABELS: Final = frozenset(_LABEL_ROWS)
 _ANNOTATIONS: Final = frozenset(_ANNOTATION_ROWS)
+_CLAIMING_LABELS: Final = _LABELS | {_KUEUE.name}
+_CLAIMING_ANNOTATIONS: Final = _ANNOTATIONS | {str(_KUEUE.minimum)}
 _ROLE_LABELS: Final = frozenset(s.name for s in ROLE_SPELLINGS if s.source is Source.LABEL)
 _ROLE_ANNOTATIONS: Final = frozenset(
     s.name for s in ROLE_SPELLINGS if s.source is Source.ANNOTATION
@@ -150,8 +171,8 @@ def membership(pod: Pod) -> Membership | None:
     if (
         pod.pod_group is None
         and pod.min_available is None
-        and _LABELS.isdisjoint(pod.labels.keys())
-        and _ANNOTATIONS.isdisjoint(pod.annotations.keys())
+        and _CLAIMING_LABELS.isdisjoint(pod.labels.keys())
+        and _CLAIMING_ANNOTATIONS.isdisjoint(pod.annotations.keys())
     ):
         return None
     try:
@@ -204,6 +225,8 @@ def _claim(parts: tuple[Any, ...]) -> Membership | None:
         elif found.min_available not in (None, claim.min_available):
             expected = f"{claim.min_available}, the value of {claim.spelling.minimum}"
             raise InvalidValueError(str(found.spelling.minimum), found.min_available, expected)
+    if not rows and not any(said.annotations.get(key) == "true" for key in _POD_BY_POD):
+        claim = _read(said, _KUEUE)
     role = None if claim is None else _read_role(said)
     return claim if claim is None or role is None else evolve(claim, role=role)
 
@@ -223,7 +246,8 @@ def _written(said: _Said, spelling: Spelling) -> str | None:
 def _written_minimum(said: _Said, spelling: Spelling) -> str | int | None:
     if spelling.minimum is None:
         return None
-    match spelling.source:
+    source = spelling.minimum_source or spelling.source
+    match source:
         case Source.FIELD:
             return said.min_available
         case Source.LABEL:
@@ -231,7 +255,7 @@ def _written_minimum(said: _Said, spelling: Spelling) -> str | int | None:
         case Source.ANNOTATION:
             return said.annotations.get(spelling.minimum)
         case _:
-            assert_never(spelling.source)
+            assert_never(source)
 
 
 def _read_role(said: _Said) -> str | None:

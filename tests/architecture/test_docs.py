@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import gangsched
-from gangsched.membership import ROLE_SPELLINGS, SPELLINGS
+from gangsched.membership import ADMISSION_SPELLINGS, ROLE_SPELLINGS, SPELLINGS
 from support.documents import ROOT, run_command
 
 _REFERENCE = ROOT / "docs" / "reference"
@@ -134,7 +134,7 @@ def test_no_name_is_documented_twice() -> None:
 
 
 def test_every_spelling_of_a_group_on_a_page_is_read() -> None:
-    known = {spelling.name for spelling in (*SPELLINGS, *ROLE_SPELLINGS)}
+    known = {spelling.name for spelling in (*SPELLINGS, *ADMISSION_SPELLINGS, *ROLE_SPELLINGS)}
     known |= {spelling.minimum for spelling in SPELLINGS if spelling.minimum}
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for found in re.findall(r'"(pod-group[\w.]*/[\w-]+)"', page.read_text(encoding="utf-8")):

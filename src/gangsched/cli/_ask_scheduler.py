@@ -5,7 +5,9 @@ Rules:
       listed, which needs nothing of the scheduler;
   R2  a line on standard error says where an answer came from, or why the scheduler was not asked.
       Standard output is the answer alone, for programs that read it;
-  R3  what a scheduler answers is read as untrusted input.
+  R3  what a scheduler answers is read as untrusted input;
+  R4  if the replica at ``--scheduler-url`` does not lead, the leader is asked in its pod. Its
+      address is not known from outside, but the Lease names the pod.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from gangsched.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from gangsched.kubernetes._api import Api
-    from gangsched.kubernetes._ask import Document, RunningScheduler
+    from gangsched.kubernetes._ask import Document, NotAnsweredError, RunningScheduler
     from gangsched.kubernetes._gang_rows import GangRow
 
 __all__ = ["Said", "Show", "add_ask_options", "scheduler_says"]
@@ -69,6 +71,11 @@ class Said:
     def is_lacking(self) -> bool:
         """Whether the cluster has to be listed for what would help."""
         return self.page == "why" and any(row.reason for row in self.rows)
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether the scheduler says that its configuration is not the default one."""
+        return self.items[0].get("isConfigured") is True
 
     def note(self, name: str) -> str:
         """Return a further sentence of the answer about one gang; empty if there is none."""
@@ -147,7 +154,13 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
     patience = options.request_timeout if must else min(options.request_timeout, _PATIENCE)
     try:
         async with asyncio.timeout(patience):
-            document = await scheduler.ask(options.page, _query(options))
+            try:
+                document = await scheduler.ask(options.page, _query(options))
+            except NotAnsweredError as error:
+                if not error.leader or options.scheduler_url is None:
+                    raise
+                scheduler = _in_pod(api, settings, options)
+                document = await _ask_leader(scheduler, options, error)
         said = _read(document, scheduler.where, options)
     except (NotAnsweredError, TimeoutError) as error:
         problem = error
@@ -155,7 +168,10 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
             problem = NotAnsweredError(f"no answer within {patience:.0f} s")
         if must:
             raise problem from error
-        print(printable(f"by listing; {problem}"), file=sys.stderr)
+        how = "by listing"
+        if isinstance(problem, NotAnsweredError) and problem.leader and options.config is None:
+            how += " and the default configuration, which may not be the scheduler's"
+        print(printable(f"{how}; {problem}"), file=sys.stderr)
         return None
     at = printable(str(document.get("at")))
     print(f"by the scheduler at {printable(scheduler.where)}, {at}", file=sys.stderr)
@@ -165,15 +181,37 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
     return said
 
 
+async def _ask_leader(
+    leader: RunningScheduler, options: argparse.Namespace, follower: NotAnsweredError
+) -> Document:
+    """Return the answer of the leader, after that of another replica.
+
+    Raises:
+        NotAnsweredError: It does not answer either; the error has both reasons.
+    """
+    from gangsched.kubernetes._ask import NotAnsweredError
+
+    try:
+        return await leader.ask(options.page, _query(options))
+    except NotAnsweredError as error:
+        problem = f"{follower.problem}; and of the leader: {error.problem}"
+        raise NotAnsweredError(problem, follower.leader) from error
+
+
 def _scheduler(api: Api, settings: Settings, options: argparse.Namespace) -> RunningScheduler:
-    from gangsched.kubernetes._ask import AtUrl, InPod, is_url
+    from gangsched.kubernetes._ask import AtUrl, is_url
 
     url: str | None = options.scheduler_url
-    timeout: float = options.request_timeout
     if url is not None:
         if not is_url(url):
             raise BadInputError(f"--scheduler-url: expected http://HOST:PORT, got {url!r}")
-        return AtUrl(url, timeout)
+        return AtUrl(url, options.request_timeout)
+    return _in_pod(api, settings, options)
+
+
+def _in_pod(api: Api, settings: Settings, options: argparse.Namespace) -> RunningScheduler:
+    from gangsched.kubernetes._ask import InPod
+
     if not 0 < options.scheduler_port <= _MOST_PORTS:
         raise BadInputError(
             f"--scheduler-port: expected 1 to {_MOST_PORTS}, got {options.scheduler_port}"
@@ -187,7 +225,7 @@ def _scheduler(api: Api, settings: Settings, options: argparse.Namespace) -> Run
     elif options.config is not None:
         election = settings.leader_election
         lease = (election.resource_namespace, election.resource_name)
-    return InPod(api, lease, options.scheduler_port, timeout)
+    return InPod(api, lease, options.scheduler_port, options.request_timeout)
 
 
 def _query(options: argparse.Namespace) -> dict[str, str]:

@@ -71,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gangsched {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     get = _command(commands, "get", _get, "list the gangs: what each needs, has and lacks")
+    get.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="the gangs, as NAME or NAMESPACE/NAME; default: all",
+    )
     get.add_argument("-w", "--watch", action="store_true", help="print gangs again as they change")
     why = _command(commands, "why", _why, "say why a gang does not run, and what would start it")
     why.add_argument("group", metavar="NAME", help="the gang, as NAME or NAMESPACE/NAME")
@@ -96,7 +102,7 @@ def _command(commands: Any, name: str, answer: _Answer, what: str) -> argparse.A
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=what, description=what[0].upper() + what[1:] + "."
     )
-    parser.set_defaults(run=_run, answer=answer, watch=False, page=None)
+    parser.set_defaults(run=_run, answer=answer, watch=False, page=None, names=(), keys=())
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: the context's")
     scope.add_argument("-A", "--all-namespaces", action="store_true")
@@ -137,6 +143,7 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             options.namespace = None
         elif options.namespace is None:
             options.namespace = client.namespace
+        _name_gangs(options)
         said = await scheduler_says(client, settings, options)
         if said is not None and not said.is_lacking:
             said.show(options)
@@ -174,10 +181,26 @@ async def _answer(now: Callable[[], Survey], options: argparse.Namespace) -> Non
 # get --------------------------------------------------------------------------------------------
 
 
+def _name_gangs(options: argparse.Namespace) -> None:
+    """Set the keys of the gangs that are named, and the namespace that has them all.
+
+    Raises:
+        BadInputError: A name does not say in which namespace the gang is.
+    """
+    for name in options.names:
+        if "/" not in name and options.all_namespaces:
+            raise BadInputError(f"{name}: expected NAMESPACE/NAME with --all-namespaces")
+    here = options.namespace or "default"
+    options.keys = tuple(each if "/" in each else f"{here}/{each}" for each in options.names)
+    if any(key.partition("/")[0] != here for key in options.keys):
+        options.namespace = None
+
+
 def _rows(survey: Survey, options: argparse.Namespace) -> list[GangRow]:
     from gangsched.kubernetes._gang_rows import gang_rows
 
-    return gang_rows(survey, options.namespace)
+    rows = gang_rows(survey, options.namespace)
+    return [row for row in rows if not options.keys or row.key in options.keys]
 
 
 def _get(survey: Survey, options: argparse.Namespace) -> None:
@@ -185,10 +208,24 @@ def _get(survey: Survey, options: argparse.Namespace) -> None:
 
 
 def _show_gangs(said: Said, options: argparse.Namespace) -> None:
-    _print_gangs(said.rows, options)
+    _print_gangs([row for row in said.rows if not options.keys or row.key in options.keys], options)
 
 
 def _print_gangs(rows: Sequence[GangRow], options: argparse.Namespace) -> None:
+    """Print the gangs, as ``kubectl get`` does.
+
+    Raises:
+        BadInputError: One that was named is not there; the others are printed.
+    """
+    found = {row.key for row in rows}
+    missing = [key for key in options.keys if key not in found]
+    if rows or not missing:
+        _print_rows(rows, options)
+    if missing:
+        raise BadInputError(f"no pod group {', '.join(missing)}")
+
+
+def _print_rows(rows: Sequence[GangRow], options: argparse.Namespace) -> None:
     if options.output in ("json", "yaml"):
         print_documents("GangList", [row.to_dict() for row in rows], options.output)
     elif not rows:
@@ -282,6 +319,12 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
         print(printable(f"what would help: {text}"))
     if said is not None and said.note("reserved"):
         print(printable(f"reserved: {said.note('reserved')}"))
+    if said is not None and said.is_configured and changes and options.config is None:
+        print(
+            "what would help is by the default configuration, and the scheduler has another one:"
+            " name its file with --config",
+            file=sys.stderr,
+        )
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
@@ -305,7 +348,14 @@ def _helps(
     texts: list[str] = []
     for change in changes:
         fits = isinstance(change, Sufficient) and not change.nodes and change.at is not None
-        if fits and (said is not None or row.message):
+        if fits and said is not None and said.note("reservedFor"):
+            theirs = said.note("reservedFor")
+            texts.append(
+                f"no more nodes: pod group {row.key} fits as things stand, on nodes that are"
+                f" reserved for pod group {theirs}; it starts when {theirs} has started, or with a"
+                " higher priority"
+            )
+        elif fits and (said is not None or row.message):
             cause = "the reason above" if said is not None else "what the scheduler says"
             texts.append(f"no more nodes: pod group {row.key} fits as things stand; see {cause}")
         else:
@@ -349,7 +399,7 @@ def _key(survey: Survey, options: argparse.Namespace) -> GroupKey:
 
 
 def _everywhere(options: argparse.Namespace) -> argparse.Namespace:
-    return argparse.Namespace(**{**vars(options), "namespace": None})
+    return argparse.Namespace(**{**vars(options), "namespace": None, "keys": ()})
 
 
 # what-if ----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 from attrs import define, field, frozen
 
 from gangsched._version import __version__
-from gangsched.configuration import Settings
+from gangsched.configuration import ProfileSettings, Settings
 from gangsched.errors import UnknownPodError
 from gangsched.explain import in_utc
 from gangsched.framework import Scheduler
@@ -218,6 +218,7 @@ class Answers:
             names = ", ".join(self.settings.profile.scheduler_names)
             item["reason"] = f"it has no pods with the schedulerName {names}"
         item |= {"why": in_utc(why), **running.notes_of(key, why)}
+        item["isConfigured"] = _is_configured(self.settings)
         return self._document("GangList", now, [item], 1)
 
     def _list(
@@ -247,6 +248,12 @@ class Answers:
             "total": total,
             "items": items,
         }
+
+
+def _is_configured(settings: Settings) -> bool:
+    """Return whether decisions follow from more than the defaults of a configuration."""
+    names = settings.profile.scheduler_names
+    return bool(settings.quotas) or settings.profile != ProfileSettings(scheduler_names=names)
 
 
 def _is_in(name: str, query: Mapping[str, str]) -> bool:

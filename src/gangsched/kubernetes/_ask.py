@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -48,6 +49,10 @@ API_VERSION: Final = "gangsched.kubectl/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1"
 _MOST_BYTES: Final = 32 * 1024 * 1024
 
+_UNAVAILABLE: Final = 503
+_LEADS: Final = re.compile(r"(\S+) leads")
+"""What a replica that does not lead answers; see ``Answers``."""
+
 Document: TypeAlias = dict[str, Any]
 
 
@@ -57,11 +62,13 @@ class NotAnsweredError(GangschedError):
 
     Attributes:
         problem: Why there is no answer.
+        leader: The identity of the replica that leads, if another one was asked; else empty.
     """
 
-    def __init__(self, problem: str) -> None:
+    def __init__(self, problem: str, leader: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
+        self.leader = leader
 
     def __str__(self) -> str:
         return f"the running scheduler was not asked: {self.problem}"
@@ -250,7 +257,8 @@ def _document(where: str, response: Response) -> Document:
         NotAnsweredError: It has not answered.
     """
     if not response.is_success:
-        raise NotAnsweredError(f"{where}: status {response.status}: {printable(said(response))}")
+        problem = f"{where}: status {response.status}: {printable(said(response))}"
+        raise NotAnsweredError(problem, _leader(response))
     try:
         document = json.loads(response.body)
     except (ValueError, RecursionError) as error:
@@ -258,6 +266,12 @@ def _document(where: str, response: Response) -> Document:
     if not isinstance(document, dict):
         raise NotAnsweredError(f"{where}: expected a JSON object")
     return cast("Document", document)
+
+
+def _leader(response: Response) -> str:
+    """Return the replica that leads, as another replica says; empty if it does not."""
+    found = _LEADS.fullmatch(said(response)) if response.status == _UNAVAILABLE else None
+    return "" if found is None else found[1]
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:

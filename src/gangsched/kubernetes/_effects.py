@@ -68,6 +68,7 @@ from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
+from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
@@ -218,12 +219,18 @@ class Effects:
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
         if pod is not None and pod.node_name is None and self._of_pods:
+            claim = self._cache.membership(pod)
+            reason = self._with_reservation(reason, None if claim is None else claim.group, pod)
             self._failed(_regarding(pod), reason)
-            self._say(uid, reason)
+            self._status.unschedulable(uid, reason)
 
     def _say(self, uid: PodUID, reason: str) -> None:
         if self._of_pods:
-            self._status.unschedulable(uid, reason)
+            self._status.unschedulable(uid, self._with_reservation(reason, self._key_of(uid)))
+
+    def _with_reservation(self, reason: str, key: GroupKey | None, pod: Pod | None = None) -> str:
+        priority = pod.priority if pod is not None and key is None else None
+        return with_reservation(reason, self._scheduler, key, priority)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
@@ -312,10 +319,11 @@ class Effects:
             self._events.record(regarding, "Warning", reason, "Restarting", note)
 
     def _group_rejected(self, rejected: GroupRejected) -> None:
-        self._status.group(rejected.group, scheduled=False, message=rejected.reason)
+        reason = self._with_reservation(rejected.reason, rejected.group)
+        self._status.group(rejected.group, scheduled=False, message=reason)
         regarding = self._regarding_group(rejected.group)
         if regarding is not None:
-            self._failed(regarding, rejected.reason)
+            self._failed(regarding, reason)
 
     def _group_incomplete(self, key: GroupKey) -> None:
         if key not in self._incomplete:

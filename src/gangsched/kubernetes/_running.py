@@ -17,6 +17,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import NotAdmitted, Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._reserved import with_reservation
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
 
@@ -47,7 +48,10 @@ class ObservedScheduler:
     def reason(self, why: Why, pods: Collection[Pod]) -> str:
         """Return why a group does not run; its pods may be released and not bound yet."""
         if not isinstance(why, Running):
-            return in_utc(why)
+            claim = next(map(self.cache.membership, pods), None)
+            return with_reservation(
+                in_utc(why), self.scheduler, None if claim is None else claim.group
+            )
         awaited = [pod for pod in pods if pod.node_name is None and not pod.is_finished]
         count = "1 member is" if len(awaited) == 1 else f"{len(awaited)} members are"
         problems = self.cache.bind_problems
@@ -72,6 +76,8 @@ class ObservedScheduler:
         reserved = self.scheduler.reservation
         if reserved is not None and not isinstance(why, Running):
             found["reserved"] = reserved.in_utc()
+            if reserved.group != key:
+                found["reservedFor"] = reserved.group
         return found
 
     def age_of(self, row: PendingRow) -> float:

@@ -120,13 +120,16 @@ class Shell:
         self.troubles: dict[str, GangschedError] = {}
 
     def problems(self) -> list[str]:
-        """Return why it is not ready: the resources that are not listed yet, and why."""
+        """Return why it is not ready: the resources that are not listed yet, and why.
+
+        Resources with the same cause, such as an API server that does not answer, are one entry.
+        """
         if self.owner is not None and self.owner.driver is not None:
             return []
-        found: list[str] = []
+        kinds: dict[str, list[str]] = {}
         for kind in self.waiting():
-            trouble = self.troubles.get(kind)
-            found.append(f"{kind} are not listed yet" + (f": {trouble}" if trouble else ""))
+            kinds.setdefault(_cause(self.troubles.get(kind)), []).append(kind)
+        found = [f"{', '.join(named)} are not listed yet{why}" for why, named in kinds.items()]
         return found or ["not scheduling yet"]
 
     def waiting(self) -> list[str]:
@@ -434,3 +437,12 @@ class Shell:
 
 def _not_looked(error: GangschedError) -> None:
     _log.warning("which APIs are served is not known: %s", error)
+
+
+def _cause(trouble: GangschedError | None) -> str:
+    """Return why a kind is not listed, after a colon; without the path of its watch."""
+    if trouble is None:
+        return ""
+    if isinstance(trouble, ConnectionLost):
+        return f": no answer: {trouble.problem}"
+    return f": {trouble}"

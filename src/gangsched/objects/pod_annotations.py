@@ -1,12 +1,13 @@
-"""Gang annotations that ask for more than is modelled: Koordinator's and YuniKorn's.
+"""Gang annotations that ask for more than is modelled: Koordinator's, YuniKorn's and Kueue's.
 
-``gangsched.membership`` reads the name and the minimum of a Koordinator gang. The other annotations
-change what the gang means.
+``gangsched.membership`` reads the name and the minimum of a Koordinator gang and of a group of
+Kueue. The other annotations change what the gang means.
 
 Rules:
   R1  an annotation that asks for what the library does is honoured. One that only describes the
       gang is read as nothing. Any other holds the pod, or the pods of the group;
-  R2  on a group, the annotation of groups is the bundle: see ``podgroups``.
+  R2  on a group, the annotation of groups is the bundle: see ``podgroups``;
+  R3  a pod of a group that Kueue does not admit as a whole is no member of a gang; a note says so.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
     "waiting-time": None,
 }
 _BUNDLE: Final = f"{_KOORDINATOR}groups"
+_POD_BY_POD: Final = (
+    "kueue.x-k8s.io/pod-group-fast-admission",
+    "kueue.x-k8s.io/pod-group-serving",
+)
 _YUNIKORN: Final = (
     "yunikorn.apache.org/task-groups",
     "yunikorn.apache.org/task-group-name",
@@ -58,6 +63,8 @@ def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]
                 names[key] = field.text()
         elif key in _YUNIKORN and field.text():
             names[key] = field.text()
+        elif key in _POD_BY_POD and field.text() == "true" and not of_group:
+            manifest.note(f"metadata.annotations.{key}: the pods of its group start one by one")
     for key in names:
         path = f"metadata.annotations.{key}"
         if key in manifest.ignore or path in manifest.ignore:

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from attrs import evolve
 
 from gangsched.events import PodAdded, PodGroupAdded
-from gangsched.membership import SPELLINGS
+from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS
 from gangsched.model import FrozenMap, Pod, PodGroup, PodUID
 from gangsched.objects.fields import MOST_PODS, Field
 from gangsched.objects.manifest import Manifest
@@ -35,7 +35,7 @@ _GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _KUBEFLOW: Final = "training.kubeflow.org/"
 _BATCH: Final = "batch.kubernetes.io/"
 _SUSPENDED: Final = "the job is suspended and has no pods"
-_GROUP_NAMES: Final = frozenset(spelling.name for spelling in SPELLINGS)
+_GROUP_NAMES: Final = frozenset(spelling.name for spelling in (*SPELLINGS, *ADMISSION_SPELLINGS))
 
 _Replicas: TypeAlias = dict[str, tuple[Pod, int]]
 

@@ -150,7 +150,14 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
     present, absent = equivalence.presence(state.settings, state.call, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
         return NotEnoughMembers(
-            info.key, present, info.min_available, _apart(info), absent, _refused(state.pods, info)
+            info.key,
+            present,
+            info.min_available,
+            _apart(info),
+            absent,
+            _refused(state.pods, info),
+            _held(state.pods, info),
+            _without_role(state.pods, info) if absent else 0,
         )
     is_pending = entity is not None and len(entity) > 0
     rest: Why | None = None
@@ -190,6 +197,21 @@ def _refused(pods: Pods, info: PodGroupInfo) -> tuple[Refused, ...]:
         for member in pods.of_group(info)
         if member.state is MemberState.REFUSED
     )
+
+
+def _held(pods: Pods, info: PodGroupInfo) -> tuple[str, ...]:
+    """Return the constraints that are not modelled of a group or of its first such member."""
+    of_group = () if info.spec is None else info.spec.unmodelled
+    if of_group or not info.members.count(MemberState.GATED):
+        return of_group
+    held = (m.pod.unmodelled for m in pods.of_group(info) if m.state is MemberState.GATED)
+    return next(filter(None, held), ())
+
+
+def _without_role(pods: Pods, info: PodGroupInfo) -> int:
+    refused = MemberState.REFUSED
+    members = (m for m in pods.of_group(info) if m.state is not refused)
+    return sum(member.role is None for member in members)
 
 
 def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | None = None) -> Why:
