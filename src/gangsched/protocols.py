@@ -1035,7 +1035,8 @@ class Forkable(Protocol):
 
     ``Scheduler.what_if`` runs with ``fork()`` in the place of the plugin. Without this method, a
     plugin takes part itself if it visibly keeps no state: it has no attributes, or it is a frozen
-    ``attrs`` class or dataclass of immutable values. Any other plugin is refused.
+    ``attrs`` class or dataclass of immutable values. Any other plugin is refused. For a mapping,
+    use ``types.MappingProxyType`` over a dict that is not changed any more.
 
     The same holds for the ``RunTimes`` of backfill, and for the values that a plugin writes into
     cycle state; there, lists, dicts and sets of such values are copied. A ``ClusterState`` may have

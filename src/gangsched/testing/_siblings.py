@@ -2,7 +2,7 @@
 
 Rules:
   R1  for a pod for which ``reads_pods`` is False or missing, the answers are the same whichever
-      pods are on the nodes;
+      pods are on the nodes, also where ``pre_filter`` counts them for ``filter``;
   R2  a count that is kept by ``add_pod`` and ``remove_pod`` gives the answers that ``pre_filter``
       gives on the same nodes.
 """
@@ -81,12 +81,18 @@ class Siblings:
                 after = self._on(point, pod, view, shown)
                 details = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
                 on = f"pod {other.uid} on node {where.node.name}"
-                why = "reads_pods returned False"
+                why = (
+                    f"reads_pods {'returned False' * self.asked.has('reads_pods') or 'is missing'}"
+                )
                 self.asked.expect(point, before == after, f"{details} {on}: {why}")
 
     def _on(self, point: str, pod: Pod, view: FakeNode, views: Sequence[FakeNode]) -> Any:
         given = _Unshown(view.node, view.free, view.pod_count, view.defaulted)
-        return self.asked.ask(point, cycle(self.group, *views), pod, given)
+        state = cycle(self.group, *views)
+        # as in a scheduling cycle, what it writes is what filter and score read
+        if self.asked.has("pre_filter"):
+            self.asked.ask("pre_filter", state, pod, now=NOW)
+        return self.asked.ask(point, state, pod, given)
 
     def _keeps_counts(self, pod: Pod) -> None:
         if not self.asked.has("pre_filter", "add_pod", "remove_pod", "filter"):
