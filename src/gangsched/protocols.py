@@ -39,6 +39,7 @@ __all__ = [
     "GroupRequests",
     "GroupView",
     "GroupWide",
+    "ClusterHeadroom",
     "Headroom",
     "HinderedBy",
     "IgnoresPods",
@@ -900,6 +901,29 @@ class Headroom(Protocol):
 
     def headroom(self, pod: Pod, node: NodeView) -> int:
         """Return an upper bound, >= 0, on the number of pods like *pod* that *node* can take."""
+        ...
+
+
+class ClusterHeadroom(Protocol):
+    """Optional for a plugin with ``filter`` and ``reads_pods``: how many pods all nodes take.
+
+    With this method a gang that exceeds the bound is refused without a search, and is not tried
+    again before it may fit. Without it, only the search of all placements can find that, and any
+    pod that is bound or ends is a reason to try again.
+
+    In kube-scheduler, the queueing hints of a plugin do the second.
+    """
+
+    def cluster_headroom(self, state: CycleView, pod: Pod) -> int | None:
+        """Return an upper bound, >= 0, on the number of further pods like *pod*; None for none.
+
+        Pure. It must not depend on the nodes without pods, nor on ``state.group``.
+
+        Args:
+            state: A cycle in which ``pre_filter`` was called for *pod*, and ``add_pod`` for each
+                sibling that is placed.
+            pod: The pod. Pods with equal ``pod_signature`` get equal answers.
+        """
         ...
 
 

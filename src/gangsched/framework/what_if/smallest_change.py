@@ -95,15 +95,19 @@ def search(
         if number == most:
             break
         number += 1
+    is_cut_short = ahead.is_cut_short
     why = answers.why(ahead.state, key, now=ahead.now)
+    if why == before and not is_cut_short and ahead.state.settings.profile.cluster_headrooms:
+        _try_anew(ahead, key, until)
+        why = answers.why(ahead.state, key, now=ahead.now)
     return Insufficient(
         key,
         shape,
-        max(number - ahead.is_cut_short, 0),
+        max(number - is_cut_short, 0),
         until,
         why,
         _refusal(ahead.state.settings, ahead.state.nodes, ahead.state.pods, key, shape, until),
-        ahead.is_cut_short,
+        is_cut_short,
         _others_started(ahead, key),
         # A failed attempt is counted in the answer. An answer that is the same as before the trial
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
@@ -117,6 +121,21 @@ def _before(ahead: Ahead, key: GroupKey) -> Why | None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
     return answers.why(ahead.state, key, now=ahead.now) if known else None
+
+
+def _try_anew(ahead: Ahead, key: GroupKey, until: float) -> None:
+    """Try a group that a plugin keeps from being tried, for its reason with the nodes added.
+
+    The bound of a quota says that the group cannot fit, and not why; see ``ClusterHeadroom``.
+    """
+    entity, queue = ahead.state.pods.entities.get(key), ahead.state.queue
+    if entity is None:
+        return
+    entity.refused_at = -1  # otherwise it is left out, since it cannot fit
+    for line in queue.blocked_queues():
+        if line.equivalence_class == entity.equivalence_class:
+            queue.open(line, step=ahead.state.attempts.tick(), now=ahead.now, helps=True)
+    ahead.run(until)
 
 
 def _others_started(ahead: Ahead, key: GroupKey) -> int:
