@@ -42,7 +42,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch, restart
+from gangsched.framework.events import dispatch, prefetch, refusals, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -110,7 +110,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_state")
+    __slots__ = ("_call", "_host_decides", "_is_restored", "_listed", "_now", "_state")
 
     def __init__(
         self,
@@ -168,6 +168,7 @@ class Scheduler:
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
+        self._is_restored = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
@@ -277,6 +278,9 @@ class Scheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again, as after a restart or a lost watch.
 
+        The first call after ``restore`` also tries again what plugins and quotas had refused: they
+        may have other arguments than before the restart.
+
         Runtime complexity: O(nodes + pods log pods).
 
         Args:
@@ -289,6 +293,10 @@ class Scheduler:
         """
         with self._call("rebuild"):
             self._begin(now, listing=True)
+            if self._is_restored:
+                refusals.ask_plugins(self._state, now=now)
+                refusals.ask_quotas(self._state, now=now)
+                self._is_restored = False
             return self._end()
 
     def allow_evictions(self) -> None:
@@ -321,7 +329,8 @@ class Scheduler:
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, call ``rebuild`` next.
+        same clock. If the cluster has changed since then, or a plugin or quota has other arguments,
+        call ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
@@ -339,6 +348,7 @@ class Scheduler:
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
+            self._is_restored = True
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state

@@ -16,8 +16,7 @@ from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched.errors import GangschedError
-from gangsched.framework.events import move_entity
-from gangsched.framework.queueing import requeue
+from gangsched.framework.events import refusals
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.scheduler_state import State
@@ -68,11 +67,5 @@ def notify(state: State, before: OnItsNode, *, now: float) -> None:
             wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
         except GangschedError as error:
             state.call.deferred.append(error)
-    if not wakes:
-        return
-    for pod_class in state.pod_classes.by_signature.values():
-        pod_class.judgements.forget()
-    requeue.objects_changed(state, None, now=now)
-    for entity in state.queue.unschedulable:
-        if state.queue.is_gated(entity):
-            move_entity.move_if_needed(state, entity, now=now)
+    if wakes:
+        refusals.ask_plugins(state, now=now)
