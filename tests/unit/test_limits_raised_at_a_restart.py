@@ -1,4 +1,4 @@
-"""A restored scheduler tries again what its plugins and quotas refused: they may allow more now.
+"""A restored scheduler tries again what its quotas refused, and what its plugins did if told to.
 
 The cluster has not changed, so no event says that anything may fit now.
 """
@@ -127,7 +127,7 @@ def test_gang_starts_when_the_limit_is_raised_at_a_restart(
 ) -> None:
     cluster, data = refused(make)
     scheduler = make(cluster, 3)
-    scheduler.restore(data)
+    scheduler.restore(data, retry_refused=make is not with_quota)
     assert scheduler.snapshot() == data
     scheduler.rebuild(now=50.0)
     binds = [each for each in decided(scheduler, cluster, 50.0) if isinstance(each, Bind)]
@@ -140,7 +140,7 @@ def test_gang_still_waits_when_the_limit_is_the_same(
 ) -> None:
     cluster, data = refused(make)
     scheduler = make(cluster, 2)
-    scheduler.restore(data)
+    scheduler.restore(data, retry_refused=True)
     scheduler.rebuild(now=50.0)
     found = list(decided(scheduler, cluster, 50.0))
     assert not [each for each in found if isinstance(each, Bind)]
@@ -159,7 +159,7 @@ def test_gang_that_lacks_capacity_is_not_tried_again_at_a_restart() -> None:
     first = [each for each in decided(scheduler, cluster, 0.0) if isinstance(each, GroupRejected)]
     assert len(first) == 1
     again = with_plugin(Signed)(cluster, 9)
-    again.restore(scheduler.snapshot())
+    again.restore(scheduler.snapshot(), retry_refused=True)
     again.rebuild(now=50.0)
     assert list(decided(again, cluster, 50.0)) == []
     assert isinstance(again.why("default/g"), NoNodeFits)
@@ -173,3 +173,14 @@ def test_quota_that_is_raised_too_little_names_the_new_limit() -> None:
     why = scheduler.why("default/g")
     assert isinstance(why, NotAdmitted)
     assert "limited cpu=1" in str(why)
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=NAMES)
+def test_restored_scheduler_decides_as_the_original_unless_told_to_retry(
+    make: Callable[[InMemoryCluster, int], Scheduler],
+) -> None:
+    cluster, data = refused(make)
+    scheduler = make(cluster, 2)
+    scheduler.restore(data)
+    scheduler.rebuild(now=0.5)
+    assert list(decided(scheduler, cluster, 0.5)) == []

@@ -110,7 +110,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_host_decides", "_is_restored", "_listed", "_now", "_state")
+    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_retries_refused", "_state")
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Scheduler:
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
-        self._is_restored = False
+        self._retries_refused = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
@@ -278,8 +278,8 @@ class Scheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again, as after a restart or a lost watch.
 
-        The first call after ``restore`` also tries again what plugins and quotas had refused: they
-        may have other arguments than before the restart.
+        Groups that wait for a quota are asked again: it may have another limit than before a
+        restart.
 
         Runtime complexity: O(nodes + pods log pods).
 
@@ -293,10 +293,6 @@ class Scheduler:
         """
         with self._call("rebuild"):
             self._begin(now, listing=True)
-            if self._is_restored:
-                refusals.ask_plugins(self._state, now=now)
-                refusals.ask_quotas(self._state, now=now)
-                self._is_restored = False
             return self._end()
 
     def allow_evictions(self) -> None:
@@ -325,18 +321,20 @@ class Scheduler:
         with self._call("snapshot"):
             return document.to_data(self._state, now=self._now, listed=self._listed)
 
-    def restore(self, data: object) -> None:
+    def restore(self, data: object, *, retry_refused: bool = False) -> None:
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, or a plugin or quota has other arguments,
-        call ``rebuild`` next.
+        same clock. If the cluster has changed since then, or a quota has another limit, call
+        ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
         Args:
             data: The return value of ``snapshot``, before or after it was written as JSON. The keys
                 of JSON objects may be in any order.
+            retry_refused: Whether the next call tries again what plugins had refused; true if a
+                plugin has other arguments than before. What only lacks capacity is not tried.
 
         Raises:
             InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
@@ -348,7 +346,7 @@ class Scheduler:
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
-            self._is_restored = True
+            self._retries_refused = retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
@@ -577,7 +575,11 @@ class Scheduler:
             reserving.expire(state, reservation, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
+            refusals.ask_quotas(self._state, now=now)
             self._listed = True
+        if self._retries_refused:
+            refusals.ask_plugins(self._state, now=now)
+            self._retries_refused = False
         if state.call.touched:
             restart.settle(state, now=now)
 

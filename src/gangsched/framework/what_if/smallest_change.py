@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from gangsched.errors import UnknownPodError
+from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
 from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
 from gangsched.framework.config.cycle_state import CycleState
@@ -29,7 +29,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import why as answers
 from gangsched.framework.what_if.simulate import Ahead, Spending
-from gangsched.model import GroupKey, Node, NodeName
+from gangsched.model import GroupKey, Node, NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
@@ -63,6 +63,7 @@ def search(
 
     Raises:
         UnknownPodError: The group is not known.
+        InvalidValueError: The key is that of a pod.
     """
     known, entity = state.pods.registry.get(key), state.pods.entities.get(key)
     if known is not None and known.was_scheduled:
@@ -83,7 +84,7 @@ def search(
         ahead.run(until)
         info = ahead.state.pods.registry.get(key)
         if info is None:
-            raise UnknownPodError(str(key))
+            raise _unknown(ahead, key)
         if info.was_scheduled:
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
         if ahead.is_cut_short:
@@ -121,6 +122,15 @@ def _before(ahead: Ahead, key: GroupKey) -> Why | None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
     return answers.why(ahead.state, key, now=ahead.now) if known else None
+
+
+def _unknown(ahead: Ahead, key: GroupKey) -> GangschedError:
+    member = ahead.state.pods.members.get(PodUID(key))
+    if member is None:
+        return UnknownPodError(str(key))
+    own = "which has no group" if member.group is None else f"of pod group {member.group.key}"
+    expected = f"the key of a pod group; this is a pod, {own}: ask what_if about a pod"
+    return InvalidValueError("group", str(key), expected)
 
 
 def _try_anew(ahead: Ahead, key: GroupKey, until: float) -> None:
