@@ -42,7 +42,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch, refusals, restart
+from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -575,10 +575,9 @@ class Scheduler:
             reserving.expire(state, reservation, now=now)
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
-            refusals.ask_quotas(self._state, now=now)
             self._listed = True
         if self._retries_refused:
-            refusals.ask_plugins(self._state, now=now)
+            pod_ends.notify(self._state, None, now=now)
             self._retries_refused = False
         if state.call.touched:
             restart.settle(state, now=now)

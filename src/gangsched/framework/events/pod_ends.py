@@ -16,7 +16,8 @@ from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched.errors import GangschedError
-from gangsched.framework.events import refusals
+from gangsched.framework.events import move_entity
+from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.scheduler_state import State
@@ -52,20 +53,30 @@ def on_its_node(settings: Settings, pods: Pods, uid: PodUID) -> OnItsNode | None
     return OnItsNode(member.pod, member.pod.node_name)
 
 
-def notify(state: State, before: OnItsNode, *, now: float) -> None:
+def notify(state: State, before: OnItsNode | None, *, now: float) -> None:
     """Notify the plugins if a pod has ended; wake what they may accept now.
+
+    With None for *before*, plugins may accept more for another reason, such as other arguments
+    after a restart. What only lacks capacity is tried if it may fit the nodes now.
 
     Runtime complexity: O(plugins); if one wakes others, O(classes of pods), and O(gated entities).
     """
-    pod = before.pod
-    member = state.pods.members.get(pod.uid)
-    if member is not None and member.state not in _OVER:
+    wakes = before is None
+    if before is not None:
+        pod = before.pod
+        member = state.pods.members.get(pod.uid)
+        if member is not None and member.state not in _OVER:
+            return
+        for plugin in state.settings.profile.end_listeners:
+            try:
+                wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
+            except GangschedError as error:
+                state.call.deferred.append(error)
+    if not wakes:
         return
-    wakes = False
-    for plugin in state.settings.profile.end_listeners:
-        try:
-            wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
-        except GangschedError as error:
-            state.call.deferred.append(error)
-    if wakes:
-        refusals.ask_plugins(state, now=now)
+    for pod_class in state.pod_classes.by_signature.values():
+        pod_class.judgements.forget()
+    requeue.objects_changed(state, None, now=now)
+    for entity in state.queue.unschedulable:
+        if state.queue.is_gated(entity):
+            move_entity.move_if_needed(state, entity, now=now)

@@ -19,7 +19,7 @@ from gangsched.events import (
     GroupRestarted,
     RestartLimitReached,
 )
-from gangsched.framework.events import move_entity, refusals
+from gangsched.framework.events import move_entity
 from gangsched.framework.lifecycle import group_life
 from gangsched.framework.lifecycle.transition import apply_verdict
 from gangsched.framework.queueing import quotas
@@ -63,7 +63,9 @@ def settle(state: State, *, now: float) -> None:
             returned |= quotas.give_back(pods, info)
         if returned and not call.touched:
             returned = False
-            refusals.ask_quotas(state, now=now)
+            for waiting in quotas.that_fit(pods):
+                # the first of them may leave too little for the next, which is then refused
+                move_entity.move(state, waiting, now=now)
 
 
 def _judge(
