@@ -29,7 +29,7 @@ Rules:
   R1  a position is which kinds are on which nodes; each is looked at once;
   R2  of empty nodes of one class only the first is tried at a position;
   R3  a position is given up when the members that are left cannot meet what is asked for, each
-      kind counted as if it were alone on the nodes, up to what the plugins accept of it anywhere.
+      kind counted as if it were alone on the nodes. What the plugins accept anywhere is a bound.
 """
 
 from __future__ import annotations
