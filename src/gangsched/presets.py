@@ -254,7 +254,9 @@ def coscheduling(
     Args:
         cluster: The cluster state.
         permit_timeout: The longest wait on permit, in seconds, of members with a node.
-        order: Which of the two published queue orders.
+        order: Which of the two published queue orders; both put a higher priority first. Among
+            equals, one that failed goes behind the others by default; with ``Order.CREATION`` the
+            oldest goes first.
         when_blocked: What waiting members do while the group cannot be completed.
         reject_percentage: See ``Coscheduling``.
         match_policy: Which members count for the quorum.
@@ -323,7 +325,9 @@ def gang(
     Args:
         cluster: The cluster state.
         placement: Which of the feasible nodes the members of a gang are placed on.
-        order: Which of the two published queue orders.
+        order: Which of the two published queue orders; both put a higher priority first. Among
+            equals, one that failed goes behind the others by default; with ``Order.CREATION`` the
+            oldest goes first.
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
         bind_retries: How often a bind is retried before the rest of its group is evicted; see

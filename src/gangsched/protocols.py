@@ -39,6 +39,7 @@ __all__ = [
     "GroupRequests",
     "GroupView",
     "GroupWide",
+    "ClusterHeadroom",
     "Headroom",
     "HinderedBy",
     "IgnoresPods",
@@ -966,6 +967,29 @@ class Headroom(Protocol):
         ...
 
 
+class ClusterHeadroom(Protocol):
+    """Optional for a plugin with ``filter`` and ``reads_pods``: how many pods all nodes take.
+
+    With this method a gang that exceeds the bound is refused without a search, and is not tried
+    again before it may fit. Without it, only the search of all placements can find that, and any
+    pod that is bound or ends is a reason to try again.
+
+    In kube-scheduler, the queueing hints of a plugin do the second.
+    """
+
+    def cluster_headroom(self, state: CycleView, pod: Pod) -> int | None:
+        """Return an upper bound, >= 0, on the number of further pods like *pod*; None for none.
+
+        Pure. It must not depend on the nodes without pods, nor on ``state.group``.
+
+        Args:
+            state: A cycle in which ``pre_filter`` was called for *pod*, and ``add_pod`` for each
+                sibling that is placed.
+            pod: The pod. Pods with equal ``pod_signature`` get equal answers.
+        """
+        ...
+
+
 class NormalizeScore(Protocol):
     """Optional for a plugin with ``score``: turn raw scores into scores from 0 to 100.
 
@@ -1098,7 +1122,8 @@ class Forkable(Protocol):
 
     ``Scheduler.what_if`` runs with ``fork()`` in the place of the plugin. Without this method, a
     plugin takes part itself if it visibly keeps no state: it has no attributes, or it is a frozen
-    ``attrs`` class or dataclass of immutable values. Any other plugin is refused.
+    ``attrs`` class or dataclass of immutable values. Any other plugin is refused. For a mapping,
+    use ``types.MappingProxyType`` over a dict that is not changed any more.
 
     The same holds for the ``RunTimes`` of backfill, and for the values that a plugin writes into
     cycle state; there, lists, dicts and sets of such values are copied. A ``ClusterState`` may have

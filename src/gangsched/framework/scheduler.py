@@ -42,7 +42,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch, restart
+from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -110,7 +110,10 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_passed", "_state")
+    __slots__ = (
+        *("_call", "_host_decides", "_listed", "_now", "_passed", "_retries_refused"),
+        "_state",
+    )
 
     def __init__(
         self,
@@ -168,6 +171,7 @@ class Scheduler:
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = self._passed = -math.inf
         self._listed = False
+        self._retries_refused = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
@@ -277,6 +281,9 @@ class Scheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again, as after a restart or a lost watch.
 
+        Groups that wait for a quota are asked again: it may have another limit than before a
+        restart.
+
         Runtime complexity: O(nodes + pods log pods).
 
         Args:
@@ -317,17 +324,20 @@ class Scheduler:
         with self._call("snapshot"):
             return document.to_data(self._state, now=self._now, listed=self._listed)
 
-    def restore(self, data: object) -> None:
+    def restore(self, data: object, *, retry_refused: bool = False) -> None:
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, call ``rebuild`` next.
+        same clock. If the cluster has changed since then, or a quota has another limit, call
+        ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
         Args:
             data: The return value of ``snapshot``, before or after it was written as JSON. The keys
                 of JSON objects may be in any order.
+            retry_refused: Whether the next call tries again what plugins had refused; true if a
+                plugin has other arguments than before. What only lacks capacity is not tried.
 
         Raises:
             InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
@@ -340,6 +350,7 @@ class Scheduler:
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
             self._passed = -math.inf
+            self._retries_refused = retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
@@ -561,6 +572,9 @@ class Scheduler:
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if self._retries_refused:
+            pod_ends.notify(self._state, None, now=now)
+            self._retries_refused = False
         if state.call.touched:
             restart.settle(state, now=now)
 

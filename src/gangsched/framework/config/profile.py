@@ -28,6 +28,7 @@ from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     ChoosesVolumes,
+    ClusterHeadroom,
     EvaluatesNodes,
     FilterPlugin,
     Fitting,
@@ -91,6 +92,7 @@ _PAIRS: Final = (
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
     ("pods_affected", "reads_pods"),
+    ("cluster_headroom", "reads_pods"),
     ("pods_selected", "reads_pods"),
     ("nodes_named", "reads_pods"),
     ("topology_keys", "reads_pods"),
@@ -181,6 +183,7 @@ are: 'NodeResourcesFit'
         volume_choosers: The reserve plugins that choose volumes; see
             ``gangsched.protocols.ChoosesVolumes``.
         headrooms: The filter plugins that bound how many pods a node can take.
+        cluster_headrooms: The pod readers that bound how many pods the cluster can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
         roles: The same plugin, if it has a rule for roles; else None.
@@ -292,6 +295,9 @@ are: 'NodeResourcesFit'
         )
         self.ignoring: Final = bool(self._with(signers, "ignores"))
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
+        self.cluster_headrooms: Final[tuple[ClusterHeadroom, ...]] = self._with(
+            self.pod_readers, "cluster_headroom"
+        )
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
         self.quorum: Final[QuorumRule | None] = next(iter(rules), None)

@@ -263,6 +263,8 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
         answer = sibling_search.place(task, domains, left)
         if answer is None or isinstance(answer, Plan):
             return answer
+        for pod_class, judge in task.judges.items():
+            pod_class.refresh(task.nodes, judge)  # without the members that were tried
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
         domain = domains[answer.kind.group]
@@ -416,7 +418,7 @@ def _unschedulable(
     if nowhere is not None or (domain is None and not fits_alone):
         reason = str(diagnosis)
     elif isinstance(proof, SearchBudgetExhausted):
-        reason = str(proof)
+        reason = str(proof) if after_siblings is None else f"{proof}: {after_siblings}"
     elif after_siblings is not None and proof.resource is None:
         reason = f"{proof}: {after_siblings}"
     else:

@@ -57,6 +57,7 @@ EXPECTED: Final[Mapping[str, str]] = {
     "labels_read": "an iterable of strings",
     "fitted": "an iterable of strings",
     "headroom": "an int >= 0",
+    "cluster_headroom": "an int >= 0, or None",
     "node_evaluator": "a function that returns two ints >= 0, or None",
     "pod_ended": "True or False",
     "objects_read": "an iterable of classes in gangsched.cluster_objects.KINDS",

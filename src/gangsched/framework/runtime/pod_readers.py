@@ -41,7 +41,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
-from gangsched.framework.runtime import calls
+from gangsched.framework.runtime import calls, cluster_headroom
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import FrozenMap, NodeName, Pod
@@ -225,6 +225,7 @@ class NodeCheck:
     """
 
     __slots__ = (
+        "_bounds",
         "_cycle",
         "_every",
         "_extensions",
@@ -269,6 +270,7 @@ class NodeCheck:
             each for each in profile.weighted if self.ranks_alone or id(each[0]) in numbers
         )
         self._normalizers = profile.normalizers
+        self._bounds = tuple(p for p in reading if callable(getattr(p, "cluster_headroom", None)))
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self.asked: int = 0
@@ -385,6 +387,14 @@ class NodeCheck:
             if reasons:
                 return reasons
         return () if self._plan is None else self._breaks_plan(self._plan, node)
+
+    def bound(self) -> int:
+        """Return how many further pods like the pod the plugins accept at most. O(plugins)."""
+        return (
+            cluster_headroom.bound(self._bounds, self._cycle, self._pod)
+            if self._bounds
+            else (cluster_headroom.UNBOUNDED)
+        )
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""

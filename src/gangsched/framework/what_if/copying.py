@@ -46,7 +46,7 @@ from gangsched.framework.what_if.lazy_dict import LazyDict
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
-__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile"]
+__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile", "is_forkable"]
 
 T = TypeVar("T")
 
@@ -113,10 +113,19 @@ def forked_policy(policy: Backfill | None) -> Backfill | None:
     return policy if run_times is policy.run_times else evolve(policy, run_times=run_times)
 
 
+def is_forkable(plugin: object) -> bool:
+    """Return whether a plugin has ``fork`` or visibly keeps no state; see ``Forkable``."""
+    return _has_fork(plugin) or _is_shared(plugin)
+
+
+def _is_shared(plugin: object) -> bool:
+    return _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin))
+
+
 def _plugin(plugin: Any, name: str) -> Any:
     if _has_fork(plugin):
         return _forked(plugin, name)
-    if _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin)):
+    if _is_shared(plugin):
         return plugin
     raise ProfileError("what_if", f"plugin {name!r} has state and no fork method; {_HINT}")
 
@@ -305,7 +314,8 @@ def _is_value(thing: Any) -> bool:
         return True
     if isinstance(thing, types.FunctionType):
         parts = (cell.cell_contents for cell in thing.__closure__ or ())
-    elif isinstance(thing, FrozenMap):
+    elif isinstance(thing, FrozenMap | types.MappingProxyType):
+        # a view of a dict: whatever else holds the dict must not change it
         parts = tuple(cast("Any", thing).values())
     elif isinstance(thing, tuple | frozenset):
         parts = cast("Iterable[Any]", thing)
