@@ -120,10 +120,11 @@ class Ahead:
         while self._spending.left:
             before = attempts.search_steps
             effects = self._calls.schedule_one(now=self.now)
+            self._spending.spend(attempts.search_steps - before)  # it may have looked ahead
+            self._count_copies()
             if effects is None:
                 return
-            self._spending.spend(_DECISION + attempts.search_steps - before)
-            self._count_copies()
+            self._spending.spend(_DECISION)
             self._perform(effects)
         self.is_cut_short = self.state.queue.head() is not None
 
@@ -139,8 +140,11 @@ class Ahead:
                 self.is_cut_short = True
                 return
             self.now = max(self.now, due)
-            self._spending.spend(_EVENT)
-            self._perform(self._calls.advance(now=self.now))
+            before = self.state.attempts.search_steps
+            effects = self._calls.advance(now=self.now)
+            self._spending.spend(_EVENT + self.state.attempts.search_steps - before)
+            self._count_copies()
+            self._perform(effects)
             self.settle()
 
     def _count_copies(self) -> None:
