@@ -90,7 +90,8 @@ def _reads_of_units(monkeypatch: pytest.MonkeyPatch, racks: int) -> int:
         def __getitem__(self, number: Any) -> Any:
             nonlocal reads
             reads += 1
-            return super().__getitem__(number)
+            found: EvictionUnit = super().__getitem__(int(number))
+            return found
 
     original = choices.by_domain
 

@@ -74,7 +74,18 @@ def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
         ProfileError: A plugin wrote a mutable value without ``fork`` into a cycle.
         PluginError: The ``fork`` of a value that a plugin wrote raised.
     """
-    return cast("T", _Fork(instead).copied(thing))
+    return fork_counted(thing, instead=instead)[0]
+
+
+def fork_counted(
+    thing: T, *, instead: tuple[tuple[object, object], ...] = ()
+) -> tuple[T, Callable[[], int]]:
+    """Return the same, and a function that returns how many objects were copied so far. O(1).
+
+    Objects in dicts are copied when they are first read, so the number grows.
+    """
+    made = _Fork(instead)
+    return cast("T", made.copied(thing)), made.count
 
 
 def forked_profile(profile: Profile) -> Profile:
@@ -156,6 +167,10 @@ class _Fork:
         self._made: dict[int, Any] = {id(one): other for one, other in instead}
         self._how: dict[type, Callable[[Any], Any] | None] = {}
         self._names: dict[type, tuple[str, ...]] = {}
+
+    def count(self) -> int:
+        """Return how many objects were copied. O(1)."""
+        return len(self._made)
 
     def copied(self, thing: object) -> Any:
         """Return the copy of an object; the object itself if it is immutable."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
 from gangsched import _volumes
@@ -53,6 +53,10 @@ _FORK: Final = 100
 _UNBOUNDED: Final = 1 << 60
 _COPIED: Final = 100
 """How many pods or nodes a fork copies in one step."""
+_READ: Final = 2
+"""How many objects are copied in one step, when the fork first reads them."""
+_FREE: Final = 5_000
+"""How many objects of each fork may be copied that are not counted."""
 
 
 @final
@@ -83,6 +87,7 @@ class Ahead:
         cluster: The cluster state that the fork reads.
         now: The first instant.
         spending: The budget of the question.
+        copied: Returns how many objects the fork has copied.
 
     Attributes:
         state: The state of the fork.
@@ -99,7 +104,10 @@ class Ahead:
         cluster: OverlayCluster,
         now: float,
         spending: Spending,
+        copied: Callable[[], int],
     ) -> None:
+        self._copied = copied
+        self._counted: int = _FREE
         self._calls = calls
         self._spending = spending
         self.is_cut_short: bool = False
@@ -123,9 +131,11 @@ class Ahead:
         while self._spending.left:
             before = attempts.search_steps
             effects = self._calls.schedule_one(now=self.now)
+            self._spending.spend(attempts.search_steps - before)  # it may have looked ahead
+            self._count_copies()
             if effects is None:
                 return
-            self._spending.spend(_DECISION + attempts.search_steps - before)
+            self._spending.spend(_DECISION)
             self._perform(effects)
         self.is_cut_short = self.state.queue.head() is not None
 
@@ -141,9 +151,19 @@ class Ahead:
                 self.is_cut_short = True
                 return
             self.now = max(self.now, due)
-            self._spending.spend(_EVENT)
-            self._perform(self._calls.advance(now=self.now))
+            before = self.state.attempts.search_steps
+            effects = self._calls.advance(now=self.now)
+            self._spending.spend(_EVENT + self.state.attempts.search_steps - before)
+            self._count_copies()
+            self._perform(effects)
             self.settle()
+
+    def _count_copies(self) -> None:
+        """Count the objects that were copied since the last time. O(1)."""
+        more = self._copied() - self._counted
+        if more >= _READ:
+            self._spending.spend(more // _READ)
+            self._counted += more
 
     def answer(self) -> WhatIf:
         """Return the recorded effects, with the reasons at the end.
@@ -244,10 +264,10 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         # classes of pods keep the plugins that are asked about them
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
-    twin, memory = copying.fork((calls, state), instead=instead)
+    (twin, memory), copied = copying.fork_counted((calls, state), instead=instead)
     spending = Spending(_UNBOUNDED) if spending is None else spending
     spending.spend(_FORK + (len(state.pods.members) + len(state.nodes.infos)) // _COPIED)
-    return Ahead(twin, memory, cluster, now, spending)
+    return Ahead(twin, memory, cluster, now, spending, copied)
 
 
 def check_budget(budget: object) -> None:
