@@ -75,8 +75,13 @@ def test_line_of_a_policy_ends_at_the_share_of_jobs_that_it_started() -> None:
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[-1].get_lines()}
     ends = {label: float(ys[-1]) for label, ys in lines.items()}
     assert ends == {"pod_by_pod, 2 did not start": 0.5, "gang, 1 did not start": 0.75}
-    lasts = [float(line.get_xdata()[-1]) for line in figure.axes[-1].get_lines()]
-    assert lasts == [figure.axes[-1].get_xlim()[1]] * 2  # each to the longest wait
+
+
+def test_each_line_of_the_waits_goes_on_to_the_longest_wait() -> None:
+    at_once = evolve(drawn("gang", "a,0,1,1,10,1\n"), name="at once")
+    axis = _figure(at_once, drawn()).axes[-1]
+    lasts = [float(line.get_xdata()[-1]) for line in axis.get_lines()]
+    assert lasts == [axis.get_xlim()[1]] * 2
 
 
 def test_chart_of_waits_is_drawn_where_no_job_waited() -> None:
