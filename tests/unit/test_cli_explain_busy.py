@@ -83,6 +83,20 @@ def test_group_that_lacks_members_is_not_tried_before_others(folder: Path) -> No
     assert data("half", *words[1:])["ahead"] is None
 
 
+def test_members_that_have_nodes_request_nothing_more(folder: Path) -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: most-{}\n  labels:\n"
+        "    pod-group.scheduling.sigs.k8s.io/name: most\n"
+        '    pod-group.scheduling.sigs.k8s.io/min-available: "1"\n'
+        'spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "5"}}}}}}]}}\n'
+    )
+    (folder / "most.yaml").write_text("---\n".join(pod.format(n) for n in range(2)))
+    words = ("red/pair", "most.yaml", *WORKLOAD, "--most", "0", "--order", "creation")
+    # one member runs and one is pending, before `wide`, which requests 3 CPUs in all
+    assert data(*words)["ahead"]["count"] == 2
+    assert data(*words)["ahead"]["requests"]["cpu"] == "8"
+
+
 def test_added_node_that_takes_no_member_is_named_with_the_reason() -> None:
     words = ("red/wide", *WORKLOAD, "--add", "2x4")
     assert "  a node of nvidia.com/gpu=4 takes none of its members: Insufficient cpu" in says(
@@ -137,6 +151,13 @@ def test_group_of_a_manifest_that_has_not_arrived_is_named(
     (folder / "g.yaml").write_text(group + "spec: {minMember: 2}\n")
     error = fails(capsys, "explain", "train", "--at", "90", "g.yaml", *WORKLOAD)
     assert "NAME: default/train arrives at t=90s, and" in error
+
+
+def test_job_that_was_deleted_before_it_started_does_not_arrive_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = fails(capsys, "explain", "blue/one", *WORKLOAD, "--delete", "50", "blue/one")
+    assert "no pod or pod group 'blue/one' is known" in error
 
 
 def test_name_that_never_arrives_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
