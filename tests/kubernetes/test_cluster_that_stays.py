@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -110,7 +110,7 @@ class Shell:
         return found
 
     @contextmanager
-    def scheduling(self) -> Iterator[None]:
+    def scheduling(self) -> Generator[None]:
         scheduler = self.popen("exec gangsched run --no-leader-elect")
         try:
             yield

@@ -80,7 +80,11 @@ def test_transport_that_is_not_installed_is_refused_with_its_extra(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "clientConnection: {transport: httptools}"
-    monkeypatch.setattr(_cluster, "find_spec", lambda _name: None)
+
+    def absent(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr(_cluster, "find_spec", absent)
     code, said = checked(tmp_path, capsys, text)
     assert code == 2
     assert said.startswith("gangsched: FILE: clientConnection.transport must be auto or aiohttp")
@@ -108,7 +112,8 @@ def schema(path: str) -> dict[str, Any]:
     found: dict[str, Any] = SCHEMA["definitions"]["configuration"]
     for name in filter(None, path.split(".")):
         found = found["properties"][name]
-    return found.get("items", found)
+    items: dict[str, Any] = found.get("items", found)
+    return items
 
 
 def test_configuration_of_the_chart_has_its_schema() -> None:

@@ -28,11 +28,11 @@ def claim(labels: dict[str, str], annotations: dict[str, str]) -> Membership | N
     return membership(Pod(name="p", namespace="ns", labels=labels, annotations=annotations))
 
 
-def member(name: str, total: int, *, gated: bool = False, **annotations: str) -> dict[str, Any]:
+def member(name: str, total: int, *, gated: bool = False) -> dict[str, Any]:
     """Return a pod as Kueue's webhook leaves it."""
     pod = pod_json(name)
     pod["metadata"]["labels"] = {NAME: "g", "kueue.x-k8s.io/managed": "true"}
-    pod["metadata"]["annotations"] = {TOTAL: str(total), **annotations}
+    pod["metadata"]["annotations"] = {TOTAL: str(total)}
     if gated:
         pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
     return pod
@@ -73,7 +73,9 @@ def test_minimum_of_another_spelling_is_not_contradicted_by_the_total() -> None:
 def test_group_that_kueue_does_not_admit_as_a_whole_is_no_gang_and_a_note_says_so(key: str) -> None:
     assert claim({NAME: "g"}, {TOTAL: "3", key: "true"}) is None
     assert claim({NAME: "g"}, {TOTAL: "3", key: "false"}) is not None
-    found = read_notification({"type": "ADDED", "object": member("g-0", 3, **{key: "true"})})
+    pod = member("g-0", 3)
+    pod["metadata"]["annotations"][key] = "true"
+    found = read_notification({"type": "ADDED", "object": pod})
     assert [note for note in found.notes if key in str(note) and "one by one" in str(note)]
 
 

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 KEY: Final = GroupKey("default/g")
 
 
-def why(group: PodGroup, *pods: Pod) -> explain.NotEnoughMembers:
+def why(group: PodGroup, *pods: Pod, **policy: Any) -> explain.NotEnoughMembers:
     cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster)
+    scheduler = presets.gang(cluster, **policy)
     cluster.apply(PodGroupAdded(group))
     scheduler.handle(PodGroupAdded(group), now=0.0)
     for pod in pods:
@@ -60,6 +60,14 @@ def test_members_without_a_role_are_counted_if_a_role_lacks_members() -> None:
     found = why(group, member("a"), member("b"), member("c", role="worker"))
     assert found.without_role == 2
     assert str(found) == "waiting for 1 more ps: 0 of 1 exist, 2 members have no role"
+
+
+def test_refused_member_is_not_counted_as_one_without_a_role() -> None:
+    group = PodGroup(name="g", min_available=3, roles={"ps": 1}, priority=0)
+    pods = (member("a"), member("b", role="worker"), member("odd", priority=5))
+    found = why(group, *pods, strict_priorities=True)
+    assert [pod.uid for pod in found.refused] == [pods[2].uid]
+    assert found.without_role == 1
 
 
 def test_role_as_a_label_of_volcano_is_reported_as_no_role(

@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["NotStrictError", "read_strictly"]
 
@@ -25,11 +25,11 @@ def read_strictly(text: str) -> object:
     """
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    untyped: Any = yaml  # the stubs of PyYAML do not type what is composed
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        root = yaml.compose(text, Loader=loader)
-        _check_keys(root)
-        document: object = yaml.load(text, Loader=loader)
+        _check_keys(untyped.compose(text, Loader=loader))
+        document: object = untyped.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotStrictError(f"{_at(mark)}: {error.problem or error.context}") from error
@@ -41,25 +41,28 @@ def read_strictly(text: str) -> object:
 
 def _check_keys(root: Any) -> None:
     """Check that no mapping has a key twice. An alias leads to a node that was seen."""
-    seen, left = set[int](), [root]
+    seen = set[int]()
+    left: list[Any] = [root]
     while left:
-        node = left.pop()
+        node: Any = left.pop()
         if id(node) in seen or not isinstance(getattr(node, "value", None), list):
             continue
         seen.add(id(node))
         keys = set[tuple[str, str]]()
-        for each in node.value:
-            if not isinstance(each, tuple):
+        children: list[Any] = node.value
+        for each in children:
+            if not isinstance(each, tuple):  # an item of a sequence
                 left.append(each)
                 continue
-            key, value = each
+            key, value = cast("tuple[Any, Any]", each)
             left += (key, value)
             if not isinstance(key.value, str):
                 continue
-            if (key.tag, key.value) in keys:
+            named = (str(key.tag), key.value)
+            if named in keys:
                 problem = f"the key {key.value!r} is given twice in one mapping"
                 raise NotStrictError(f"{_at(key.start_mark)}: {problem}")
-            keys.add((key.tag, key.value))
+            keys.add(named)
 
 
 def _at(mark: Any) -> str:

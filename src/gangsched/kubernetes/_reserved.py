@@ -4,8 +4,8 @@ A filter sees a reserved node as a full one, so its reason is ``Insufficient cpu
 describe node`` shows that the CPUs are free. The sentence says where they are.
 
 Rules:
-  R1  only a reason for lack of capacity gets it, and not that of the gang itself, nor that of a pod
-      or gang with a higher priority, which may use the nodes;
+  R1  only a reason for lack of capacity gets it. That of the gang with the reservation does not,
+      and neither does that of a higher priority, which may use the nodes;
   R2  the count is that of the reserved nodes; whether all of them would suit the pod is not known.
 """
 

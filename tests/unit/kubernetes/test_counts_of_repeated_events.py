@@ -22,6 +22,14 @@ EVENTS = "/apis/events.k8s.io/v1/events"
 POD = Regarding("v1", "Pod", "default", "p", "uid-p")
 
 
+class SlowToCreate(MemoryApi):
+    """An API server whose creations take longer than its patches."""
+
+    async def request(self, method: str, path: str, **named: Any) -> Response:
+        self.delay = 0.2 if method == "POST" else 0.0
+        return await super().request(method, path, **named)
+
+
 def counts(api: MemoryApi, reason: str) -> list[int]:
     """Return how often each Event of a reason happened, as the API server has it."""
     found = [each for each in api.objects.get(EVENTS, {}).values() if each["reason"] == reason]
@@ -96,8 +104,7 @@ async def test_series_that_repeats_for_ever_is_written_ever_more_rarely() -> Non
 
 @on_a_loop
 async def test_repeat_during_the_creation_of_its_event_is_patched_after_it() -> None:
-    api = MemoryApi()
-    api.delay = 0.1
+    api = SlowToCreate()
     events = recorder(api)
     work = asyncio.create_task(events.run())
     record(events)

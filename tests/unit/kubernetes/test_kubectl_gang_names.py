@@ -43,7 +43,7 @@ def get(capsys: pytest.CaptureFixture[str], *names: str) -> tuple[int, list[str]
     """Return the exit code, the keys of the gangs that are shown, and what is said beside."""
     code = _kubectl.main(["get", *names, "-o", "json", "--request-timeout", "5s"])
     printed = capsys.readouterr()
-    items = json.loads(printed.out)["items"] if printed.out else []
+    items: list[dict[str, str]] = json.loads(printed.out)["items"] if printed.out else []
     return code, [f"{each['namespace']}/{each['name']}" for each in items], printed.err
 
 

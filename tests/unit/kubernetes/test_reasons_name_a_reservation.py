@@ -50,8 +50,8 @@ def gang(api: MemoryApi, name: str, size: int, **pod: Any) -> None:
 
 
 def with_backfill() -> Settings:
-    entry = {"name": "Backfill", "args": {}}
-    profile = {"schedulerName": "gangsched", "pluginConfig": [entry]}
+    entry: dict[str, Any] = {"name": "Backfill", "args": {}}
+    profile: dict[str, Any] = {"schedulerName": "gangsched", "pluginConfig": [entry]}
     return evolve(read_settings({"profiles": [profile]}), leader_election=ALONE.leader_election)
 
 
@@ -132,8 +132,12 @@ def test_gang_that_has_the_reservation_and_other_reasons_do_not_name_it(
             choosy["spec"]["nodeSelector"] = {"zone": "z"}
             api.put(PODS, choosy)
             await until(lambda: notes(api, "choosy"))
+            api.put(PODS, pod_json("urgent", gpu=9, priority=5))  # the nodes are not kept from it
+            await until(lambda: notes(api, "urgent"))
             said, _beside = await why(port, capsys, "large")
         assert RESERVED not in notes(api, "choosy")[0]
+        assert "Insufficient" in notes(api, "urgent")[0]
+        assert RESERVED not in notes(api, "urgent")[0]
         assert RESERVED not in said
         assert "reserved: 1 node is drained for pod group default/large" in said
 
