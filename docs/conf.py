@@ -212,8 +212,9 @@ def _entry(name: str) -> str:
     if inspect.ismodule(value):
         return value.__name__
     home = _HOMES.get(name) or getattr(value, "__module__", "")
-    public = home.startswith("gangsched") and "._" not in home
-    return f"{home if public else 'gangsched'}.{name}"
+    public = home.startswith("gangsched")
+    # what a private module defines is documented in the package that offers it
+    return f"{home.partition('._')[0] if public else 'gangsched'}.{name}"
 
 
 _HOMES = {
@@ -248,7 +249,7 @@ def _summary(name: str) -> str:
 def _before_napoleon(
     app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]
 ) -> None:
-    if _is_of_a_builtin(lines):
+    if not any(lines) or _is_of_a_builtin(lines):
         lines[:] = _of_a_constant(name, obj)
     if not any(lines) or _is_of_a_builtin(lines):
         _log.warning("%s %s has no docstring of its own", what, name)

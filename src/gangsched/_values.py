@@ -35,7 +35,11 @@ from gangsched.cluster_objects import (
     PersistentVolumeClaim,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
+    ReplicationController,
     RuntimeClass,
+    Service,
+    StatefulSet,
     StorageClass,
     VolumeAttachment,
     VolumeSource,
@@ -186,6 +190,7 @@ POD: Final = Record(
     role=optional(STR),
     scheduling_gates=many(STR),
     owners=many(STR),
+    controller=STR,
     node_name=optional(STR),
     phase=choice(PodPhase),
     deleted_at=optional(SECONDS),
@@ -314,6 +319,10 @@ OBJECTS: Final[tuple[Record[Any], ...]] = (
         node_selector=STRS_BY_NAME,
         tolerations=many(_TOLERATION.form),
     ),
+    Record(Service, name=STR, namespace=STR, selector=STRS_BY_NAME),
+    Record(ReplicationController, name=STR, namespace=STR, selector=STRS_BY_NAME),
+    Record(ReplicaSet, name=STR, namespace=STR, selector=optional(_SELECTOR.form)),
+    Record(StatefulSet, name=STR, namespace=STR, selector=optional(_SELECTOR.form)),
 )
 """The other objects of a cluster."""
 

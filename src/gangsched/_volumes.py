@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gangsched.cluster_objects import (
+    ClusterObject,
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,
@@ -21,6 +22,7 @@ from gangsched.cluster_objects import (
     StorageClass,
 )
 from gangsched.constraints import VolumeClaim
+from gangsched.events import VolumeChoice
 from gangsched.model import Node, Pod
 from gangsched.protocols import ObjectsView
 
@@ -35,6 +37,7 @@ __all__ = [
     "pod_part",
     "problem_with",
     "volumes_by_class",
+    "written",
 ]
 
 CLAIM_KINDS: Final = (PersistentVolumeClaim, PersistentVolume, StorageClass)
@@ -221,3 +224,20 @@ def volumes_by_class(objects: ObjectsView, classes: Iterable[str]) -> Iterator[P
     wanted = frozenset(classes)
     found = [each for each in objects.all(PersistentVolume) if each.storage_class in wanted]
     yield from sorted(found, key=lambda volume: volume.name)
+
+
+def written(objects: ObjectsView, choice: VolumeChoice) -> Iterator[ClusterObject]:
+    """Yield the objects that a choice changes, as they are when the pod is bound. O(1).
+
+    A claim for which a volume is to be provisioned keeps its selected node: which other nodes
+    reach that volume is not known before.
+    """
+    claim = objects.get(PersistentVolumeClaim, choice.claim)
+    if claim is None or claim.volume:
+        return
+    volume = objects.get(PersistentVolume, choice.volume) if choice.volume else None
+    if volume is not None:
+        yield evolve(volume, claim=claim.key, claim_uid=claim.uid, available=False)
+        yield evolve(claim, volume=volume.name, bound=True)
+    elif not choice.volume:
+        yield evolve(claim, selected_node=choice.node)

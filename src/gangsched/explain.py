@@ -96,11 +96,17 @@ class Shortage:
     group: GroupKey | None = None
 
     def __str__(self) -> str:
-        """``at most 5 of 8 members fit: nvidia.com/gpu is short``"""
+        """``at most 5 of 8 members fit: nvidia.com/gpu is short``
+
+        A bound that is not exact is not written as a count: fewer may fit.
+        """
         whose = f" of role {self.role}" if self.role else ""
         whose += f" of pod group {self.group}" if self.group else ""
         where = f" within {self.within}" if self.within else ""
-        what = f"at most {self.fits} of {self.needed} members{whose} fit{where}"
+        bound = f"at most {self.fits}"
+        if not self.exact:
+            bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
+        what = f"{bound} of {self.needed} members{whose} fit{where}"
         if self.resource is None:
             return f"{what} at once"
         return (

@@ -287,6 +287,8 @@ class Pod:
         scheduling_gates: The scheduling gates. A pod with a gate is not scheduled, and does not
             count for the quorum of its group.
         owners: The names of the pod's owners.
+        controller: Which of the owners is the pod's controller, with API version, kind and name:
+            ``apps/v1/ReplicaSet/web-5d4``. Empty for none.
         node_name: The node that the pod is assigned to; None if it is not assigned. A pod that is
             created with a node is not scheduled, as in Kubernetes: it holds that node.
         phase: The phase.
@@ -330,6 +332,7 @@ class Pod:
     owners: tuple[str, ...] = field(
         default=(), converter=_names, validator=check_each(str, "a string")
     )
+    controller: str = field(default="", validator=check_string)
     node_name: NodeName | None = field(
         default=None, converter=_as_node_name, validator=optional(check_text)
     )

@@ -30,6 +30,7 @@ from gangsched.framework import (
 )
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
+    SYSTEM_DEFAULT_CONSTRAINTS,
     CountingTaintToleration,
     DefaultBinder,
     ImageLocality,
@@ -110,6 +111,9 @@ def kube_default_profile(
 ) -> Profile:
     """Return the filters, scores and weights of kube-scheduler's default profile.
 
+    Pods of one service or controller that state no spread constraint are spread, if the cluster
+    state shows services and controllers in its ``objects``.
+
     The scores of a node depend on the other nodes, so a scheduling cycle costs O(nodes). The other
     presets have the same filters, and scores that do not.
 
@@ -136,7 +140,7 @@ def kube_default_profile(
         NodeVolumeLimits(),
         VolumeBinding(),
         VolumeZone(),
-        ScoringPodTopologySpread(),
+        ScoringPodTopologySpread(SYSTEM_DEFAULT_CONSTRAINTS),
         PreferredInterPodAffinity(),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
@@ -250,7 +254,9 @@ def coscheduling(
     Args:
         cluster: The cluster state.
         permit_timeout: The longest wait on permit, in seconds, of members with a node.
-        order: Which of the two published queue orders.
+        order: Which of the two published queue orders; both put a higher priority first. Among
+            equals, one that failed goes behind the others by default; with ``Order.CREATION`` the
+            oldest goes first.
         when_blocked: What waiting members do while the group cannot be completed.
         reject_percentage: See ``Coscheduling``.
         match_policy: Which members count for the quorum.
@@ -319,7 +325,9 @@ def gang(
     Args:
         cluster: The cluster state.
         placement: Which of the feasible nodes the members of a gang are placed on.
-        order: Which of the two published queue orders.
+        order: Which of the two published queue orders; both put a higher priority first. Among
+            equals, one that failed goes behind the others by default; with ``Order.CREATION`` the
+            oldest goes first.
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
         bind_retries: How often a bind is retried before the rest of its group is evicted; see

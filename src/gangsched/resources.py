@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
 from gangsched.errors import InvalidValueError
@@ -22,7 +22,7 @@ from gangsched.quantity import (
     parse_quantity,
 )
 
-__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources", "shifted"]
+__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources", "amounts_of", "shifted"]
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -243,6 +243,11 @@ def _made(amounts: Mapping[str, int], defaulted: FrozenMap[int] | None = None) -
 
 def _restored(amounts: Mapping[str, int], defaulted: Mapping[str, int]) -> Resources:
     return Resources.from_milli(amounts).with_defaulted(defaulted)
+
+
+def amounts_of(found: Resources) -> Callable[[str], int | None]:
+    """Return what ``found.get`` does, in a third of the time of a call of a method in Python."""
+    return found._data.get
 
 
 def shifted(amounts: FrozenMap[int], change: FrozenMap[int], times: int) -> FrozenMap[int]:

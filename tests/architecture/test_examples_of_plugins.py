@@ -52,10 +52,11 @@ def _parameters(function: ast.FunctionDef) -> dict[str, str]:
     return {each.arg: ast.unparse(each.annotation) for each in every if each.annotation is not None}
 
 
-_PORTS = Path(gangsched.protocols.__file__).read_text(encoding="utf-8")
+_PORTS = sorted(Path(gangsched.protocols.__file__).parent.glob("*.py"))
 _PASSED = {
     method.name: _parameters(method)
-    for method in _methods(_PORTS, of_plugins=False)
+    for file in _PORTS
+    for method in _methods(file.read_text(encoding="utf-8"), of_plugins=False)
     if not method.name.startswith("_") and method.name not in ("node", "pod", "pods", "nodes")
 }
 """By method: the parameters of a plugin, with the type of what is passed."""

@@ -22,7 +22,7 @@ REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "charts").rglob("*.txt")))
 METRIC = re.compile(
     r"\b(?:gangsched|scheduler|leader_election|rest_client)_[a-z_]*(?:total|seconds|pods|groups"
-    r"|status|demand|dropped|group|binds|ready)\b"
+    r"|status|demand|dropped|group|binds|objects|ready)\b"
 )
 SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? [\d.e+-]+$")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
@@ -48,6 +48,7 @@ class Exported:
         measures.request("GET", 200)
         measures.serves_verbs()
         measures.held(lambda: 0.0)
+        measures.unreadable("Pod", 1)
         measures.demand([Demand(Node(name="n", allocatable={}), ((GroupKey("a/b"), 1),))])
         lines = measures.pages(list)["/metrics"]().body.decode().splitlines()
         assert watched is not None

@@ -473,13 +473,24 @@ def _pods(draw: st.DrawFn, name: str, kinds: frozenset[str]) -> Object:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scene:
+def _perhaps_bound(draw: st.DrawFn, pod: Object) -> Object:
+    """Return a pod, sometimes with the name of a node, which need not fit, and need not exist."""
+    node = draw(st.sampled_from(("", "", "n0", "n1", "n2", "n9")))
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}} if node else pod
+
+
+@st.composite
+def scenes(
+    draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10, rivals: bool = False
+) -> Scene:
     """Draw a scene with the given kinds of constraint, of ``KINDS``.
 
     Args:
         draw: Given by hypothesis.
         kinds: The kinds.
         pending: The largest number of pending pods.
+        rivals: Whether some of these are created with the name of a node, so that no scheduler
+            places them.
     """
     nodes = draw(_nodes(kinds))
     running: list[Running] = []
@@ -491,5 +502,7 @@ def scenes(draw: st.DrawFn, kinds: frozenset[str], *, pending: int = 10) -> Scen
         status = draw(_given(pod)) if "resized" in kinds else {}
         running.append(Running(pod, f"n{node}", terminating, phase, status=status))
     waiting = [draw(_pods(f"p{number}", kinds)) for number in range(draw(st.integers(1, pending)))]
+    if rivals:
+        waiting = [draw(_perhaps_bound(pod)) for pod in waiting]
     others = draw(storage(nodes)) if "volumes" in kinds else ()
     return Scene(nodes, tuple(running), tuple(waiting), others)

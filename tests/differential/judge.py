@@ -8,7 +8,9 @@ Rules:
       ports of a node as a set, so a port that two pods have is free for it once one of them ends.
       Otherwise its verdict would depend on the order, see ``test_ports``;
   R4  a scene is judged only after kube-scheduler has seen all of it. It reads nodes and pods by
-      separate watches, so a probe asks for a label that only the nodes of this scene have.
+      separate watches, so a probe asks for a label that only the nodes of this scene have;
+  R5  a pod that is created with the name of a node is not judged. Pods after it are judged when
+      kube-scheduler has seen it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _PODS: Final = "/api/v1/pods"
 _NODES: Final = "/api/v1/nodes"
 _SCENE: Final = "judge.test/scene"
 _NEVER: Final = "judge.test/never"
-_NOW: Final = {"gracePeriodSeconds": 0}
+_NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+"""Without a policy, a replication controller waits for the garbage collector to orphan its pods."""
 _PATIENCE: Final = 20.0
 _CONNECTIONS: Final = 4
 _PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -69,6 +72,7 @@ class Judge:
         self._seen: Final[queue.SimpleQueue[Object | Exception]] = queue.SimpleQueue()
         self._threads: Final = ThreadPoolExecutor(_CONNECTIONS)
         self._others: list[str] = []
+        self._nodes, self._scene = 0, ""
         self.others: list[Object] = []
         self.judged = 0
         for name, labels in NAMESPACES.items():
@@ -90,7 +94,9 @@ class Judge:
         marked = [_marked(node, number) for node in scene.nodes]
         nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
         running = self._start(scene.running)
-        self._wait_until_seen(len(nodes), number)
+        self._nodes = len(nodes)
+        self._wait_until_seen(self._nodes, number)
+        self._scene = number
         return nodes, running
 
     def changed(self) -> list[Object]:
@@ -109,6 +115,12 @@ class Judge:
         """Post a pending pod, and return it as it is stored."""
         spec = {**pod["spec"], "schedulerName": scheduler_name or self._profile}
         return self._client.create(_path(pod), {**pod, "spec": spec})
+
+    def bind(self, pod: Object) -> Object:
+        """Create a pod that names its node; return it as stored once kube-scheduler has seen it."""
+        stored = self._client.create(_path(pod), pod)
+        self._wait_until_seen(self._nodes, self._scene)
+        return stored
 
     def verdict(self, pod: Object) -> Verdict:
         """Return what kube-scheduler decides about a pod that ``create`` returned."""

@@ -82,6 +82,16 @@ SCORES: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "judge-taints": ("TaintToleration", {}),
     "judge-pod-affinity": ("InterPodAffinity", {}),
     "judge-spread": ("PodTopologySpread", {}),
+    "judge-spread-list": (
+        "PodTopologySpread",
+        {
+            "defaultingType": "List",
+            "defaultConstraints": [
+                {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway"}
+                for key in ("topology.kubernetes.io/zone", "rack")
+            ],
+        },
+    ),
 }
 """By name of the profile, the score plugin that it has, and the plugin's arguments."""
 

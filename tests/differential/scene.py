@@ -68,7 +68,8 @@ class Scene:
     Attributes:
         nodes: The nodes; see ``ranked``.
         running: Pods on nodes.
-        pending: Pods to place, in this order, each seeing those before it placed.
+        pending: Pods to place, in this order, each seeing those before it placed. One that names
+            its node in ``spec.nodeName`` is there at once, and is not decided about.
         others: Further objects, with the path of their list: volumes, claims, classes.
     """
 

@@ -248,7 +248,8 @@ class Story:
     def settings(self) -> Settings:
         """Return the settings of the ConfigMap, with what a short story needs."""
         document = self.installed.configuration()
-        document["profiles"][0]["pluginConfig"] = [{"name": "DefaultPreemption"}]
+        plugins = ("DefaultPreemption", "PodTopologySpread")
+        document["profiles"][0]["pluginConfig"] = [{"name": name} for name in plugins]
         document["respectDisruptionBudgets"] = True
         return read_settings(document)
 

@@ -269,7 +269,8 @@ class Story:
         pod = await asyncio.to_thread(create_pod, installed, name)
         token = await asyncio.to_thread(installed.token)
         document = installed.configuration()
-        document["profiles"][0]["pluginConfig"] = [{"name": "DefaultPreemption"}]
+        plugins = ("DefaultPreemption", "PodTopologySpread")
+        document["profiles"][0]["pluginConfig"] = [{"name": name} for name in plugins]
         document["respectDisruptionBudgets"] = True
         kubeconfig = str(self._plane.kubeconfig(name, token))
         api = FaultyApi(WithoutWatchList(await connect(kubeconfig=kubeconfig)), self._faults())

@@ -1,7 +1,9 @@
 """The fields of Kubernetes' API that a scheduler may read, as data.
 
 Source: the Go types of k8s.io/api v0.36.3, core/v1 (``PodSpec``, ``NodeSpec``, ``NodeStatus``) and
-scheduling/v1alpha2 (``PodGroupSpec``); for the other dialects of groups, their custom resources.
+scheduling/v1alpha2 (``PodGroupSpec``), with ``preemptionPolicy`` of v1alpha3 in v0.37.0; for the
+other dialects of groups, their custom resources. ``tests/kubernetes/test_api_fields.py`` compares
+the native types with what an API server publishes.
 """
 
 from __future__ import annotations

@@ -62,6 +62,12 @@ _EXTENDER_PROTOCOL: Final = Room(
 )
 """What the extender answers, without I/O; the shell around it is a part of ``kubernetes``."""
 
+_PROTOCOLS: Final = Room(
+    (
+        *(("protocols._cluster", "protocols._groups"), ("protocols._views",)),
+        *(("protocols.*",), ("protocols",)),
+    )
+)
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
 FRAMEWORK_PACKAGES: Final = (
     *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
@@ -87,11 +93,24 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("outcomes"),
         _one("explain"),
         _one("_forms"),
-        Room((("cluster_objects.*",), ("cluster_objects",))),
+        Room(
+            (
+                ("cluster_objects.sets_of_pods",),
+                ("cluster_objects.service_files",),
+                ("cluster_objects.*",),
+                ("cluster_objects",),
+            )
+        ),
     ),
-    (_one("events"),),
+    (Room((("events._changes", "events._effects", "events._notices"), ("events",))),),
     (_one("_checks"),),
-    (_one("protocols"), _one("membership"), _one("_values"), _one("what_if"), _one("listings")),
+    (
+        _PROTOCOLS,
+        _one("membership"),
+        _one("_values"),
+        _one("what_if"),
+        _one("listings"),
+    ),
     (
         *(_one("memory"), _one("status"), _one("run_times"), _one("gangs"), _one("_volumes")),
         _one("_node_kinds"),
@@ -99,7 +118,13 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_CORE, _one("overlay")),
     (
         _one("coscheduling"),
-        Room((("plugins._terms", "plugins._scores"), ("plugins.*",), ("plugins",))),
+        Room(
+            (
+                ("plugins._terms", "plugins._scores", "plugins._default_selector"),
+                ("plugins.*",),
+                ("plugins",),
+            )
+        ),
         _FRAMEWORK,
     ),
     (_one("presets"),),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import strategies as st
 
 from gangsched import (
@@ -23,6 +23,8 @@ from gangsched import (
     PodDeleted,
     Scheduler,
 )
+from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim
+from gangsched.events import ObjectChanged, VolumeChoice
 from gangsched.explain import Why
 from support.histories import (
     Policy,
@@ -107,7 +109,19 @@ class PerformedEffects:
                 if refusal:
                     self.tell(BindFailed(effect.uid, effect.attempt, refusal))
                 else:
+                    for choice in effect.volumes:
+                        self._write(choice)
                     self.tell(Bound(effect.uid, effect.node, effect.attempt))
+
+    def _write(self, choice: VolumeChoice) -> None:
+        """Bind a claim to the volume that was chosen, as the volume controller does."""
+        objects = self.cluster.objects
+        claim = objects.get(PersistentVolumeClaim, choice.claim)
+        volume = objects.get(PersistentVolume, choice.volume)
+        if claim is not None and volume is not None and not claim.bound:
+            taken = evolve(volume, claim=claim.key, claim_uid=claim.uid, available=False)
+            self.tell(ObjectChanged(taken))
+            self.tell(ObjectChanged(evolve(claim, volume=volume.name, bound=True)))
 
     def _refusal(self, bind: Bind) -> str:
         pod = self.cluster.pod(bind.uid)

@@ -465,9 +465,9 @@ def test_departure_from_a_drained_cluster_plans_no_new_draining(
     planned: list[float] = []
     inner = start_estimate._by_draining
 
-    def counted(state: Any, entity: Any, now: float, work: Any) -> Any:
-        planned.append(now)
-        return inner(state, entity, now, work)
+    def counted(look: Any) -> Any:
+        planned.append(look.now)
+        return inner(look)
 
     monkeypatch.setattr(start_estimate, "_by_draining", counted)
     for n in range(3):

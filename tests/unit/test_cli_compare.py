@@ -144,7 +144,10 @@ def test_policy_may_be_a_function(folder: Path, capsys: pytest.CaptureFixture[st
         ("mine:other", "--policy: mine:other: AttributeError: module 'mine' has no"),
         ("mine:number", "--policy: expected a callable, got 'mine:number'"),
         ("mine:", "--policy: expected MODULE:NAME, got 'mine:'"),
-        ("mine:wrong", "expected a function that returns a Scheduler; mine:wrong returned a str"),
+        (
+            "mine:wrong",
+            "expected a function that returns a Scheduler; mine:wrong returned an object",
+        ),
     ],
 )
 def test_function_that_makes_no_scheduler_is_refused(
@@ -165,7 +168,8 @@ def test_log_of_a_function_is_replayed_with_that_function(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed(capsys, "simulate", *WORKLOAD, "--policy", "mine:make", "--log", "run.log")
-    assert "no recipe" in refused(capsys, "replay", "run.log")
+    error = refused(capsys, "replay", "run.log")
+    assert "name it: --policy MODULE:FUNCTION, or --config FILE" in error
     again = printed(capsys, "replay", "run.log", "--policy", "mine:make")
     assert again == "run.log: no divergence\n"
 

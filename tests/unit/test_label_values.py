@@ -99,7 +99,7 @@ def expected(
     for pod_class, count in counts:
         of_class: dict[str, int] = {}
         for found, each in pod_class.with_max_pods():
-            value = found.sample.node.labels.get(RACK)
+            value = found.node.labels.get(RACK)
             if value is not None:
                 of_class[value] = of_class.get(value, 0) + each * len(found.nodes)
         for value, most in of_class.items():

@@ -110,15 +110,15 @@ class NodeClassesMachine(RuleBasedStateMachine):
             then = self.classes.taking(self.classes.of(index), requests)
             changed = evolve(self.views[index], free=dict(self.views[index].free))
             shift(changed, requests, 1)
-            assert self.read(then.sample) == self.read(changed) == then.key
+            assert self.read(then) == self.read(changed) == then.key
             assert (self.here(), self.classes.version) == (before, version)
 
     @rule(index=indices)
     def lift(self, index: int) -> None:
         if index in self.views:
             endless = self.classes.boundless(self.classes.of(index), "cpu")
-            assert endless.sample.free["cpu"] > 1 << 50
-            assert endless.sample.free.get("gpu", 0) == self.views[index].free.get("gpu", 0)
+            assert endless.free["cpu"] > 1 << 50
+            assert endless.free.get("gpu", 0) == self.views[index].free.get("gpu", 0)
             assert self.classes.boundless(endless, "cpu") is endless
 
     @precondition(lambda self: not self.read.labels)
@@ -207,13 +207,13 @@ def test_hypothetical_node_with_unlimited_resources_is_evaluated_once() -> None:
     assert read.asked == asked
     other = classes.boundless(classes.of(0), "gpu")
     assert other is not endless
-    assert other.sample.free["cpu"] == 4000
+    assert other.free["cpu"] == 4000
 
 
 def test_node_has_less_than_nothing_of_what_it_never_offered() -> None:
     classes, _read = fleet(a_view())
     classes.take(0, Resources({"disk": 1}))
-    sample = classes.of(0).sample
+    sample = classes.of(0)
     assert (sample.free["disk"], sample.free["cpu"], sample.pod_count) == (-1000, 4000, 1)
 
 

@@ -7,7 +7,6 @@ from attrs import evolve
 from gangsched import Backfill, NodeName, PodAdded, Resources
 from gangsched.framework.backfill import start_estimate
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
-from gangsched.framework.placement.packing.budget import Work
 from gangsched.model import GroupKey
 from gangsched.testing import make_pod
 from support.backfill_host import Host, running
@@ -28,6 +27,8 @@ def test_nominated_pods_of_a_node_count_as_pods_to_be_drained() -> None:
         ReservedCapacity(99, NodeName("a"), 0, Resources({"cpu": 1})) for _each in range(2)
     ]
     state.nodes.reserve(nominated)
-    found = start_estimate._by_draining(state, entity, host.now, Work())
+    look = start_estimate._Look(state, entity, host.now)
+    look.prepare()
+    found = start_estimate._by_draining(look)
     assert found is not None
     assert set(found.capacity) == {"b"}

@@ -57,11 +57,15 @@ def test_distribution_ends_with_the_whole() -> None:
     assert steps([]) == []
 
 
+def test_distribution_of_fewer_values_than_members_does_not_reach_the_whole() -> None:
+    assert steps([3.0, 1.0], of=4) == [(1.0, 0.25), (3.0, 0.5)]
+
+
 def test_svg_is_well_formed_and_the_same_each_time() -> None:
     first = picture([drawn()], ending=".svg")
     assert picture([drawn()], ending=".svg") == first
     texts = {"".join(each.itertext()) for each in ElementTree.fromstring(first).iter()}
-    for title in ("Jobs on nodes", "Jobs that wait", "Used by running jobs", "node-001"):
+    for title in ("Jobs on nodes", "of jobs that wait", "used by running jobs", "node-001"):
         assert any(title in text for text in texts)
 
 

@@ -35,7 +35,7 @@ class Judging:
         self.prepared = 0
 
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        info = given.sample
+        info = given
         self.screened.append(info.node.name)
         for plugin in (NodeUnschedulable(), NodeResources()):
             outcome = plugin.filter(cycle(), self.pod, info)
@@ -50,7 +50,7 @@ class Judging:
         return None
 
     def score(self, given: NodeClass) -> int:
-        info = given.sample
+        info = given
         self.scored.append(info.node.name)
         return NodeResources().score(cycle(), self.pod, info)
 
@@ -225,7 +225,7 @@ class Failing(Judging):
         self.method = method
 
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        if self.method == "screen" and given.sample.node.name == "n1":
+        if self.method == "screen" and given.node.name == "n1":
             raise RuntimeError
         return super().screen(given)
 
@@ -234,7 +234,7 @@ class Failing(Judging):
             raise RuntimeError
 
     def score(self, given: NodeClass) -> int:
-        if self.method == "score" and given.sample.node.name == "n1":
+        if self.method == "score" and given.node.name == "n1":
             raise RuntimeError
         return super().score(given)
 

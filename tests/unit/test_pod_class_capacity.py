@@ -27,17 +27,17 @@ class Fitting:
     """A judge that looks at resources alone."""
 
     def screen(self, given: NodeClass) -> tuple[int, tuple[str, ...]]:
-        outcome = NodeResources().filter(cycle(), POD, given.sample)
+        outcome = NodeResources().filter(cycle(), POD, given)
         if isinstance(outcome, Unschedulable):
             return (0, outcome.reasons)
-        return (NodeResources().headroom(POD, given.sample), ())
+        return (NodeResources().headroom(POD, given), ())
 
     def before_scoring(self, found: Sequence[NodeClass]) -> None: ...
 
     def quick(self, given: NodeClass) -> None: ...
 
     def score(self, given: NodeClass) -> int:
-        return NodeResources().score(cycle(), POD, given.sample)
+        return NodeResources().score(cycle(), POD, given)
 
 
 def fresh_class(nodes: Nodes) -> PodClass:
@@ -83,7 +83,7 @@ def nodes_that_offer(*offers: dict[str, int | str]) -> Nodes:
 
 def filled(pods: PodClass, strands: bool) -> set[str]:
     """Return the nodes that are filled when nodes that strand something are, or when others."""
-    return {found.sample.node.name for found in pods.judgements.by_max_pods(strands, 1)}
+    return {found.node.name for found in pods.judgements.by_max_pods(strands, 1)}
 
 
 def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded() -> None:

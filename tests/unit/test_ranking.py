@@ -23,8 +23,10 @@ class RankingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.made = 0
+        self.left: list[tuple[int, int, NodeClass]] = []
         self.has: list[tuple[int, int, NodeClass]] = []
-        self.ranking = Ranking(())
+        self.firsts: dict[NodeClass, int] = {}
+        self.ranking = Ranking((), self.firsts)
 
     def _new(self) -> tuple[int, NodeClass]:
         self.made += 1
@@ -34,19 +36,32 @@ class RankingMachine(RuleBasedStateMachine):
     @rule(ranks=st.lists(RANKS, max_size=8))
     def start_anew(self, ranks: list[int]) -> None:
         self.has = [(rank, *self._new()) for rank in ranks]
-        self.ranking = Ranking(iter(self.has))
+        self.left = []
+        self.firsts = {given: first for _rank, first, given in self.has}
+        self.ranking = Ranking(iter(self.has), self.firsts)
 
     @rule(rank=RANKS)
     def add(self, rank: int) -> None:
         first, given = self._new()
         self.has.append((rank, first, given))
+        self.firsts[given] = first
         self.ranking.move(rank, -1, first, given)
 
     @precondition(lambda self: self.has)
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
         rank, first, given = self.has.pop(data.draw(st.integers(0, len(self.has) - 1)))
+        del self.firsts[given]
         self.ranking.move(rank, first, -1, given)
+        self.left.append((rank, first, given))
+
+    @precondition(lambda self: self.left)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        rank, first, given = self.left.pop(data.draw(st.integers(0, len(self.left) - 1)))
+        self.has.append((rank, first, given))
+        self.firsts[given] = first
+        self.ranking.move(rank, -1, first, given)
 
     @precondition(lambda self: self.has)
     @rule(data=st.data())
@@ -55,6 +70,7 @@ class RankingMachine(RuleBasedStateMachine):
         rank, before, given = self.has[place]
         first, _class = self._new()
         self.has[place] = (rank, first, given)
+        self.firsts[given] = first
         self.ranking.move(rank, before, first, given)
 
     def _wanted(self) -> list[tuple[int, NodeClass]]:
@@ -92,13 +108,17 @@ def lose_a_rank(ranking: Ranking) -> None:
 
 
 def keep_an_empty_level(ranking: Ranking) -> None:
-    ranking._levels[0].firsts.clear()
+    ranking._levels[0].count = 0
+
+
+def have_a_class_that_is_nowhere(ranking: Ranking) -> None:
+    firsts: dict[NodeClass, int] = dict(ranking._firsts)
+    ranking._firsts = firsts
+    firsts[NodeClass(None, 9, SAMPLE)] = 9
 
 
 def put_in_disorder(ranking: Ranking) -> None:
-    line = ranking._levels[0].line
-    assert line is not None
-    line.reverse()
+    ranking._levels[0].line.reverse()
 
 
 def pass_a_node_over(ranking: Ranking) -> None:
@@ -109,13 +129,15 @@ def pass_a_node_over(ranking: Ranking) -> None:
     ("sabotage", "says"),
     [
         (lose_a_rank, "are not those of the levels"),
-        (keep_an_empty_level, "a level of nodes is empty"),
+        (keep_an_empty_level, "the nodes of rank 0 are passed over"),
+        (have_a_class_that_is_nowhere, "has not one rank"),
         (put_in_disorder, "the nodes of rank 0 are not in order"),
-        (pass_a_node_over, "the nodes of rank 0 are not in order"),
+        (pass_a_node_over, "the nodes of rank 0 are passed over"),
     ],
 )
 def test_check_sees_a_ranking_that_drifted(sabotage: Callable[[Ranking], None], says: str) -> None:
-    ranking = Ranking((rank, n, NodeClass(None, n, SAMPLE)) for n, rank in enumerate([0, 1, 0]))
+    given = [(rank, n, NodeClass(None, n, SAMPLE)) for n, rank in enumerate([0, 1, 0])]
+    ranking = Ranking(given, {each: n for _rank, n, each in given})
     assert [rank for rank, _given in ranking] == [0, 0, 1]
     ranking._check()
     sabotage(ranking)
@@ -126,26 +148,74 @@ def test_check_sees_a_ranking_that_drifted(sabotage: Callable[[Ranking], None], 
 def test_entries_of_classes_that_left_are_passed_over_once_and_dropped() -> None:
     """To take each out of a sorted list of 5,000 took longer than to place a pod."""
     classes = [NodeClass(None, n, SAMPLE) for n in range(500)]
-    ranking = Ranking((0, n, given) for n, given in enumerate(classes))
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
     for n, given in enumerate(classes[:-1]):
         assert ranking.first() is given
+        del firsts[given]
         ranking.move(0, n, -1, given)
         ranking._check()
         line = ranking._levels[0].line
-        assert line is not None
         assert len(line) <= 2 * (499 - n) + 64
     assert ranking.first() is classes[-1]
 
 
 def test_class_that_comes_back_is_read_once() -> None:
     classes = [NodeClass(None, n, SAMPLE) for n in range(4)]
-    ranking = Ranking((0, n, given) for n, given in enumerate(classes))
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
     for n in (0, 1):
         assert ranking.first() is classes[n]
+        del firsts[classes[n]]
         ranking.move(0, n, -1, classes[n])
     assert ranking.first() is classes[2]
     for n in (1, 0):
+        firsts[classes[n]] = n
         ranking.move(0, -1, n, classes[n])
         ranking._check()
         assert ranking.first() is classes[n]
     assert [given for _rank, given in ranking] == classes
+
+
+def test_entries_of_classes_that_left_are_passed_over_once_by_readers_of_a_part() -> None:
+    """A gang that is packed reads the best nodes of a level, and never the first alone."""
+    classes = [NodeClass(None, n, SAMPLE) for n in range(300)]
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
+    for n, given in enumerate(classes[:60]):
+        assert next(ranking.since(0)) == next(ranking.before(1)) == (0, given)
+        assert ranking._levels[0].start == n
+        del firsts[given]
+        ranking.move(0, n, -1, given)
+    assert len(ranking._levels[0].line) == 300
+    assert next(ranking.since(0)) == (0, classes[60])
+    assert ranking._levels[0].start == 60
+    ranking._check()
+
+
+def test_class_that_left_and_came_back_before_there_was_a_reader_is_read_once() -> None:
+    classes = [NodeClass(None, n, SAMPLE) for n in range(3)]
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
+    for given in (classes[1], classes[0]):
+        n = firsts.pop(given)
+        ranking.move(0, n, -1, given)
+        firsts[given] = n
+        ranking.move(0, -1, n, given)
+        ranking._check()
+    assert len(ranking._levels[0].line) == 5
+    assert list(ranking) == [(0, given) for given in classes]
+    assert len(ranking._levels[0].line) == 3
+    ranking._check()
+
+
+def test_level_that_no_reader_reads_drops_what_has_left() -> None:
+    given = NodeClass(None, 0, SAMPLE)
+    firsts = {given: 0}
+    ranking = Ranking([(0, 0, given)], firsts)
+    for n in range(500):
+        firsts[given] = n + 1
+        ranking.move(0, n, n + 1, given)
+        assert len(ranking._levels[0].line) <= 2 + 64
+    assert list(ranking) == [(0, given)]
+    assert ranking._levels[0].line == [(500, 0, given)]

@@ -54,4 +54,4 @@ def test_node_with_exactly_the_requested_extended_resources_strands_none(
     pods.refresh(nodes, Accepting())
     for strands, expected in ((True, stranding), (False, offers.keys() - stranding)):
         found = pods.judgements.by_max_pods(strands, 1)
-        assert {each.sample.node.name for each in found} == expected
+        assert {each.node.name for each in found} == expected

@@ -106,7 +106,7 @@ def test_attempt_without_a_time_counts_as_no_time(absent: str | None) -> None:
 
     assert [pod.annotations[RUN_SECONDS] for pod in pods(trace)] == ["10"]
     assert trace.skipped[1] == (
-        "log: 1 attempts have no start, or no end after it, and count as no time"
+        "log: 1 attempt has no start, or no end after it, and counts as no time"
     )
 
 
@@ -128,7 +128,7 @@ def test_job_that_never_ran_is_left_out_and_counted(given_job: dict[str, Any]) -
 
     assert [pod.name for pod in pods(trace)] == ["b-0"]
     assert trace.skipped[1:] == (
-        "log: 1 jobs have no GPUs, no submission or no run time and were left out",
+        "log: 1 job has no GPUs, no submission or no run time and was left out",
     )
 
 

@@ -33,7 +33,7 @@ def test_each_transition_is_found_again_in_any_order(order: tuple[int, ...]) -> 
     for n, after in taken.items():
         equal = Resources({"cpu": n + 1})  # equal, and another object
         assert classes.taking(start, equal) is classes.taking(start, ASKS[n]) is after
-        assert after.sample.free["cpu"] == 1000 * (64 - n - 1)
+        assert after.free["cpu"] == 1000 * (64 - n - 1)
         assert classes.giving_back(after, equal) is classes.giving_back(after, ASKS[n]) is start
     start.forget_others()
     assert (start.next, start.previous, start.after, start.before) == (None,) * 4
@@ -56,8 +56,8 @@ def test_requests_that_differ_in_what_is_defaulted_lead_to_other_classes() -> No
     defaulted = plain.with_defaulted({"memory": 1000})
     assert plain == defaulted
     after = classes.taking(start, plain)
-    assert dict(after.sample.defaulted) == {}
-    assert dict(classes.taking(start, defaulted).sample.defaulted) == {"memory": 1000}
+    assert dict(after.defaulted) == {}
+    assert dict(classes.taking(start, defaulted).defaulted) == {"memory": 1000}
     assert classes.taking(start, plain) is after
 
 
@@ -76,7 +76,7 @@ def test_node_that_is_alone_in_its_class_moves_and_comes_back() -> None:
 
 def test_node_that_joins_others_leaves_an_empty_class() -> None:
     classes, start = classes_of()
-    classes.put(1, Snapshot(start.sample.node, dict(start.sample.free), 0))
+    classes.put(1, Snapshot(start.node, dict(start.free), 0))
     classes.take(0, ASKS[0])
     assert (list(start.nodes), list(classes.of(0).nodes)) == ([1], [0])
     classes.give_back(0, ASKS[0])

@@ -15,6 +15,7 @@ from attrs import evolve
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._files import BadInputError
 from gangsched.configuration import Settings
+from gangsched.configuration.settings import check_ignored
 from gangsched.errors import InvalidValueError, ProfileError
 
 __all__ = [
@@ -80,6 +81,15 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
         help="whether replicas elect a leader; default: that of the configuration",
     )
     parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="a constraint that is not modelled and shall be ignored, instead of holding the pods"
+        " that have it, as a path: spec.resourceClaims; may be repeated, and adds to"
+        " ignoredConstraints of the configuration",
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="only check the configuration, without a cluster; the exit code is 2 if it is wrong",
@@ -131,6 +141,12 @@ def settings_of(
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
+    for path in options.ignore:
+        try:
+            check_ignored("--ignore", path)
+        except InvalidValueError as error:
+            raise BadInputError(str(error)) from error
+    settings = evolve(settings, ignored=tuple(dict.fromkeys((*settings.ignored, *options.ignore))))
     if options.leader_elect is not None:
         election = evolve(settings.leader_election, leader_elect=options.leader_elect)
         settings = evolve(settings, leader_election=election)
@@ -146,10 +162,12 @@ def check(
         BadInputError: The configuration is malformed, or names what is not installed.
     """
     from gangsched.configuration.scheduler import check_settings
+    from gangsched.kubernetes._ignored import check_ignored_constraints
 
     where = options.config or "the defaults"
     try:
         check_settings(settings, factories=made)
+        check_ignored_constraints(settings.ignored)
     except (InvalidValueError, ProfileError) as error:
         raise BadInputError(f"{where}: {error}") from error
     if settings.client.transport == "httptools" and find_spec("httptools") is None:

@@ -20,7 +20,7 @@ from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import print_json
 from gangsched.cli._options import add_policy
 from gangsched.cli._parser import Parser
-from gangsched.cli._picture import add_picture, check_file, draw
+from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source
@@ -70,14 +70,14 @@ def _compare(options: argparse.Namespace) -> int:
     chosen += [_settings(options, name, ["--config"]) for name in options.config]
     if not chosen:
         chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
-    file: str | None = options.picture
-    check_file(file)
+    files: list[str] = options.picture
+    check_files(files)
     source = read_source(options)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
     code = 0
     for name, settings in chosen:
-        timeline = None if file is None else Timeline()
+        timeline = Timeline() if files else None
         result, is_whole = run(source, settings, detail="summary", timeline=timeline)
         if not is_whole:
             end = format_span(result.summary.end)
@@ -87,14 +87,17 @@ def _compare(options: argparse.Namespace) -> int:
         reports.append((name, result))
         if timeline is not None:
             drawn.append((name, result, timeline))
-    if options.output == "json":
-        print_json(_plain(reports, source.skipped))
-    else:
-        for sentence in source.skipped:
-            print(f"skipped: {sentence}")
-        print(table_text(("", *(name for name, _report in reports)), _rows(reports)))
-    if file is not None and drawn:
-        draw(file, drawn)
+    try:
+        # before the table, whose reader may close the pipe early
+        if drawn:
+            draw(files, drawn, summary=_table(reports))
+    finally:
+        if options.output == "json":
+            print_json(_plain(reports, source.skipped))
+        else:
+            for sentence in source.skipped:
+                print(f"skipped: {sentence}")
+            print(_table(reports))
     return code
 
 
@@ -128,6 +131,10 @@ def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[
     return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
 
 
+def _table(reports: list[tuple[str, Report]]) -> str:
+    return table_text(("", *(name for name, _report in reports)), _rows(reports))
+
+
 def _rows(reports: list[tuple[str, Report]]) -> list[tuple[str, ...]]:
     results = [result for _name, result in reports]
     rows: list[tuple[str, ...]] = []
@@ -156,7 +163,10 @@ def _job_rows(word: str, counts: list[Counts]) -> Iterator[tuple[str, ...]]:
     yield (f"{word} started", *started)
     if word == "gangs":
         yield ("  partial", *(str(each.partial) for each in counts))
-    yield from _figures("waited", [each.waiting for each in counts], format_span)
+    waited = [each.waiting for each in counts]
+    yield from _figures("waited", waited, format_span)
+    # one job decides it, so only where a policy is meant to shorten it
+    yield ("  waited, max", *_cells([each.max for each in waited], format_span))
     yield from _figures("took", [each.completion for each in counts], format_span)
     yield from _figures("slowdown", [each.slowdown for each in counts], "{:.2f}".format)
 
@@ -168,8 +178,11 @@ def _figures(
         ("median", [each.median for each in found]),
         ("p95", [each.p95 for each in found]),
     ):
-        cells = ("-" if value is None else text(value) for value in values)
-        yield (f"  {title}, {word}", *cells)
+        yield (f"  {title}, {word}", *_cells(values, text))
+
+
+def _cells(values: list[float | None], text: Callable[[float], str]) -> Iterator[str]:
+    return ("-" if value is None else text(value) for value in values)
 
 
 def _share(name: str, result: Report) -> str:

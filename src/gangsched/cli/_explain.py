@@ -8,8 +8,9 @@ from typing import Any, Final
 from attrs import evolve
 
 from gangsched._node_kinds import kinds_of_nodes
+from gangsched.cli._ahead import queue_ahead
 from gangsched.cli._demo import example
-from gangsched.cli._explanation import Explanation, WhatIfAnswer
+from gangsched.cli._explanation import Explanation, Refusal, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
@@ -20,6 +21,7 @@ from gangsched.events import Event, NodeAdded
 from gangsched.model import GroupKey, Node, NodeName, Resources
 from gangsched.simulation import EventLog, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
+from gangsched.what_if import Insufficient, Sufficient
 
 __all__ = ["add_explain"]
 
@@ -89,7 +91,7 @@ def _explain(options: argparse.Namespace) -> int:
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:
         # so that no group is in backoff when it is asked about
         simulator.run(until=simulator.last_event_at + LINGER)
-    found = _ask(simulator, find(simulator, options.name), shape, options.most)
+    found = _ask(simulator, find(simulator, options.name, source.arrivals), shape, options.most)
     events = _events(options, simulator)
     if events:
         group = None if found.subject.is_finished else found.subject.group
@@ -130,7 +132,9 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     changes = tuple(
         scheduler.smallest_change(group, kind, most=most, now=now) for kind in kinds[:_KINDS]
     )
-    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]))
+    starts = any(isinstance(change, Sufficient) for change in changes)
+    ahead = None if starts else queue_ahead(simulator, group)
+    return Explanation(now, subject, why, changes, len(kinds[_KINDS:]), ahead)
 
 
 def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
@@ -164,4 +168,21 @@ def _what_if(
         log.event(event, simulator.now)
     for at, effect in answer.timed:
         log.effects((effect,), at)
-    return WhatIfAnswer(answer, tuple(log.entries[known:]), before, group)
+    refusals = _refusals(simulator, events, group)
+    return WhatIfAnswer(answer, tuple(log.entries[known:]), before, group, refusals)
+
+
+def _refusals(
+    simulator: Simulator, events: list[Event], group: GroupKey | None
+) -> tuple[Refusal, ...]:
+    """Return why nodes that would be added take no member of a group, one for each kind."""
+    scheduler = simulator.scheduler
+    if group is None or scheduler.registry.get(group) is None:
+        return ()
+    added = (event.node for event in events if isinstance(event, NodeAdded))
+    found: list[Refusal] = []
+    for kind in kinds_of_nodes(added)[:_KINDS]:
+        change = scheduler.smallest_change(group, kind, most=0, now=simulator.now)
+        if isinstance(change, Insufficient) and change.refusal:
+            found.append(Refusal(kind, change.refusal))
+    return tuple(found)

@@ -9,6 +9,7 @@ from attrs import frozen
 from gangsched._seconds import format_span
 from gangsched._text import printable
 from gangsched._values import EFFECT
+from gangsched.cli._ahead import QueueAhead
 from gangsched.cli._subject import Subject
 from gangsched.explain import (
     BackingOff,
@@ -19,15 +20,36 @@ from gangsched.explain import (
     Running,
     Why,
 )
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, Node
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 
-__all__ = ["SCHEMA", "Explanation", "WhatIfAnswer"]
+__all__ = ["SCHEMA", "Explanation", "Refusal", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
 _PENDING: Final = Queued | BackingOff | NoNodeFits
+
+
+@final
+@frozen
+class Refusal:
+    """A kind of added node that takes no member of the group.
+
+    Attributes:
+        shape: One such node.
+        reason: Why, in the words of the plugins.
+    """
+
+    shape: Node
+    reason: str
+
+    def __str__(self) -> str:
+        return f"a node of {self.shape.allocatable} takes none of its members: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node and the reason as plain data."""
+        return {**_shape(self.shape), "refusal": self.reason}
 
 
 @final
@@ -40,19 +62,24 @@ class WhatIfAnswer:
         entries: Its events and effects as log entries.
         before: What the scheduler would do without the events.
         group: The group of the question; None if there is none, or it has finished.
+        refusals: The kinds of added nodes that take no member of the group.
     """
 
     answer: WhatIf
     entries: tuple[LogEntry, ...]
     before: WhatIf
     group: GroupKey | None
+    refusals: tuple[Refusal, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"  t={format_span(e.at)}  {e.object}  {e.message}" for e in self.entries[:_LINES]]
         if len(self.entries) > _LINES:
             lines.append(f"  and {len(self.entries) - _LINES} more")
         changed = self._changed()
+        if self.answer.exhausted:
+            lines.append("  the budget of the question is used up, and more may happen")
         lines += [f"  then {key}: {self.answer.why[key]}" for key in changed]
+        lines += [f"  {refusal}" for refusal in self.refusals]
         others = len(self.answer.why) - len(changed)
         if others:
             lines.append(f"  {others} other {'group' if others == 1 else 'groups'}: as before")
@@ -70,8 +97,10 @@ class WhatIfAnswer:
         """Return the answer as plain data."""
         return {
             "until": self.answer.until,
+            "exhausted": self.answer.exhausted,
             "effects": [{"at": at, **EFFECT.write(effect)} for at, effect in self.answer.timed],
             "why": {key: _why(why) for key, why in self.answer.why.items()},
+            "refusals": [refusal.to_dict() for refusal in self.refusals],
         }
 
 
@@ -86,6 +115,7 @@ class Explanation:
         why: Why it does not run; None if its pods are deleted.
         changes: For each kind of node, how many more nodes would start its group.
         untried: How many further kinds of nodes were not tried.
+        ahead: What is tried before the group; None if nothing is, or if nodes would start it.
         what_if: The answer to ``--add`` and ``--apply``; None without either.
     """
 
@@ -94,11 +124,14 @@ class Explanation:
     why: Why | None
     changes: tuple[SmallestChange, ...]
     untried: int = 0
+    ahead: QueueAhead | None = None
     what_if: WhatIfAnswer | None = None
 
     def __str__(self) -> str:
         lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
         lines += dict.fromkeys(str(change) for change in self.changes)
+        if self.ahead is not None:
+            lines.append(str(self.ahead))
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
         text = "\n".join(map(printable, lines))
@@ -130,6 +163,7 @@ class Explanation:
             "why": None if self.why is None else _why(self.why),
             "smallest_changes": [_change(change) for change in self.changes],
             "untried": self.untried,
+            "ahead": None if self.ahead is None else self.ahead.to_dict(),
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
         }
 
@@ -151,17 +185,22 @@ def _why(why: Why) -> dict[str, Any]:
     return {"answer": type(why).__name__, "text": str(why)}
 
 
+def _shape(node: Node) -> dict[str, Any]:
+    shape = {name: node.allocatable.quantity(name) for name in node.allocatable}
+    return {"shape": shape, "labels": dict(node.labels)}
+
+
 def _change(change: SmallestChange) -> dict[str, Any]:
     shape = change.shape
     found = change if isinstance(change, Sufficient) else None
     lacking = None if isinstance(change, Sufficient) else change
     return {
-        "shape": {name: shape.allocatable.quantity(name) for name in shape.allocatable},
-        "labels": dict(shape.labels),
+        **_shape(shape),
         "nodes": None if found is None else found.nodes,
         "at": None if found is None else found.at,
         "tried": None if lacking is None else lacking.most,
         "refusal": None if lacking is None else lacking.refusal,
+        "exhausted": None if lacking is None else lacking.exhausted,
         "others_started": None if lacking is None else lacking.others_started,
         "is_older": None if lacking is None else lacking.is_older,
         "why": None if lacking is None else _why(lacking.why),

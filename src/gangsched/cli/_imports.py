@@ -58,7 +58,7 @@ def maker(where: str, text: str) -> Callable[[ClusterState], Scheduler]:
     def make(cluster: ClusterState) -> Scheduler:
         scheduler = function(cluster)
         if not isinstance(scheduler, Scheduler):
-            got = f"{text} returned a {type(scheduler).__name__}"
+            got = f"{text} returned an object of type {type(scheduler).__name__}"
             raise BadInputError(f"{where}: expected a function that returns a Scheduler; {got}")
         return scheduler
 

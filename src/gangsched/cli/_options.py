@@ -212,8 +212,20 @@ def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
     if settings.get("config") is not None:
         return configured(settings["config"])
     if ":" in settings["policy"]:
-        return maker("--policy", settings["policy"])
+        return _of_function(settings["policy"])
     return _recipe(settings)
+
+
+def _of_function(text: str) -> Callable[[ClusterState], Scheduler]:
+    """Return the scheduler of ``module:function``, or what was meant if that is a policy."""
+    try:
+        return maker("--policy", text)
+    except BadInputError as error:
+        name, _colon, option = text.partition(":")
+        if name not in POLICIES:
+            raise
+        meant = f"--policy {name} --{option.replace('_', '-')}; in compare, {name},{option}"
+        raise BadInputError(f"{error}; options of a policy are given as {meant}") from error
 
 
 def _recipe(settings: dict[str, Any]) -> Recipe:

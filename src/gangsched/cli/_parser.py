@@ -1,10 +1,15 @@
-"""The parser of the command: an error is one line, with a suggestion for a misspelled word."""
+"""The parser of the command.
+
+Rules:
+  R1  an error is one line, with a suggestion for a misspelled word;
+  R2  an option with one value is given once: a second value would drop the first in silence.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn, cast, final
 
@@ -13,13 +18,39 @@ from gangsched._text import printable
 __all__ = ["Parser"]
 
 _BAD_INPUT: Final = 2
+_GIVEN: Final = "_given"
 _CHOICE: Final = re.compile(r"invalid choice: '(?P<word>[^']*)'")
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (?P<word>--[^ =]+)")
 
 
 @final
+class _StoreOnce(argparse.Action):
+    """Stores the value of an argument; an option that is given twice is an error."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Store the value."""
+        # in the namespace, because a parser may be used again
+        given: set[str] = vars(namespace).setdefault(_GIVEN, set())
+        if option_string is not None and self.dest in given:
+            raise argparse.ArgumentError(self, "expected one value, but it is given twice")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+@final
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line on standard error, and exit code 2."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        for action in (None, "store"):
+            self.register("action", action, _StoreOnce)
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, the nearest word that is right, and where help is."""

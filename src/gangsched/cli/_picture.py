@@ -12,41 +12,50 @@ from gangsched.simulation import Report
 from gangsched.simulation.pictures import FORMATS, DrawnRun, check_picture, picture
 from gangsched.simulation.timeline import Timeline
 
-__all__ = ["add_picture", "check_file", "draw"]
+__all__ = ["add_picture", "check_files", "draw"]
 
 
 def add_picture(group: Any) -> None:
     """Add the option."""
     group.add_argument(
         "--picture",
+        action="append",
+        default=[],
         metavar="FILE",
-        help=f"draw the run to a file that ends with {', '.join(FORMATS)}; needs the extra"
-        " pictures",
+        help=f"draw the run to a file that ends with {', '.join(FORMATS)}; may be repeated; needs"
+        " the extra pictures",
     )
 
 
-def check_file(name: str | None) -> None:
-    """Check before the run that a picture could be drawn after it.
+def check_files(names: Sequence[str]) -> None:
+    """Check before the run that pictures could be drawn after it.
 
     Raises:
         BadInputError: The ending of the name is unknown, or matplotlib is not installed.
     """
-    if name is None:
-        return
-    check_picture(name)
-    if find_spec("matplotlib") is None:
+    for name in names:
+        check_picture(name)
+    if names and find_spec("matplotlib") is None:
         raise BadInputError("--picture needs: pip install 'gangsched[pictures]'")
 
 
-def draw(name: str, runs: Sequence[tuple[str, Report, Timeline]]) -> None:
-    """Draw runs to a file.
+def draw(
+    names: Sequence[str], runs: Sequence[tuple[str, Report, Timeline]], *, summary: str
+) -> None:
+    """Draw runs to each of several files.
+
+    Args:
+        names: The files.
+        runs: The name of each run, its report and its timeline.
+        summary: The figures of the runs as text.
 
     Raises:
-        BadInputError: The file cannot be written.
+        BadInputError: A file cannot be written.
     """
     drawn = [DrawnRun(title, result, timeline) for title, result, timeline in runs]
-    found = picture(drawn, ending=check_picture(name))
-    try:
-        Path(name).write_bytes(found)
-    except OSError as error:
-        raise BadInputError(f"{name}: {error.strerror}") from error
+    for name in names:
+        found = picture(drawn, ending=check_picture(name), summary=summary)
+        try:
+            Path(name).write_bytes(found)
+        except OSError as error:
+            raise BadInputError(f"{name}: {error.strerror}") from error

@@ -37,6 +37,11 @@ def _replay(options: argparse.Namespace) -> int:
     elif said and options.policy is None:
         raise BadInputError(f"--{next(iter(said)).replace('_', '-')} requires --policy")
     log = read_log(lines(options.log), file=options.log)
+    if log.header.recipe is None and not said:
+        raise BadInputError(
+            f"{options.log}: the log's header has no recipe: the log was written with a function"
+            " or a configuration; name it: --policy MODULE:FUNCTION, or --config FILE"
+        )
     running = Replay(log, make_of(policy_settings(options)) if said else None)
     line = 1
     try:

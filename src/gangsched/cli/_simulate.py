@@ -11,7 +11,7 @@ from gangsched._seconds import format_span
 from gangsched.cli._command import INTERRUPTED
 from gangsched.cli._files import print_json, written
 from gangsched.cli._options import add_policy
-from gangsched.cli._picture import add_picture, check_file, draw
+from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import (
     InterruptedRunError,
     Interrupts,
@@ -22,7 +22,7 @@ from gangsched.cli._run import (
 )
 from gangsched.cli._workload import Source, add_source, read_source
 from gangsched.simulation import EventLog, Observer, Report, Snapshots, report
-from gangsched.simulation.render import print_report
+from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
 
 __all__ = ["add_simulate", "print_as", "run"]
@@ -55,16 +55,20 @@ def add_simulate(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    file: str | None = options.picture
-    check_file(file)
+    files: list[str] = options.picture
+    check_files(files)
     settings, source = run_settings(options), read_source(options)
-    timeline = None if file is None else Timeline()
+    timeline = Timeline() if files else None
     result, is_whole = run(
         source, settings, detail=options.detail, log=options.log, timeline=timeline
     )
-    print_as(result, options.output)
-    if file is not None and timeline is not None:
-        draw(file, [(_name_of(settings), result, timeline)])
+    try:
+        # before the report, whose reader may close the pipe early
+        if timeline is not None:
+            summary = summary_text(result)
+            draw(files, [(_name_of(settings), result, timeline)], summary=summary)
+    finally:
+        print_as(result, options.output)
     if is_whole:
         return 0
     at = f"t={format_span(result.summary.end)}"

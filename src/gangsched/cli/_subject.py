@@ -4,21 +4,27 @@ Rules:
   R1  a name is ``NAMESPACE/NAME``; without a namespace it is first taken as one in ``default``;
   R2  a pod group comes before a job, and a job before a pod of the same name;
   R3  a job that has no pod group is asked about by its first pod that has no node;
-  R4  a job that is over is found too, also after its pods were deleted.
+  R4  a job that is over is found too, also after its pods were deleted;
+  R5  of a job that arrives after the question, the error has the instant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Final, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_span
 from gangsched.cli._files import BadInputError
-from gangsched.errors import InvalidPodGroupError, UnknownPodError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError, UnknownPodError
+from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod
-from gangsched.simulation import Job, JobRow, Simulator
+from gangsched.simulation import Arrival, Job, JobRow, Simulator, Workload
+from gangsched.simulation.workload import job_of
 
 __all__ = ["Subject", "find"]
 
@@ -58,10 +64,18 @@ class Subject:
         return (None, None) if self.job is None else (self.job.started_at, self.job.finished_at)
 
 
-def find(simulator: Simulator, text: str) -> Subject:
+def find(
+    simulator: Simulator, text: str, arrivals: Callable[[], Workload | Iterable[Arrival]]
+) -> Subject:
     """Return what a name stands for.
 
-    Runtime complexity: O(1) for a group or a job, O(pods + jobs) otherwise.
+    Runtime complexity: O(1) for a group or a job, O(pods + jobs) otherwise; O(arrivals) for an
+    unknown name.
+
+    Args:
+        simulator: The simulator, at the instant of the question.
+        text: The name.
+        arrivals: Returns what arrives in the run.
 
     Raises:
         BadInputError: Nothing of that name is known.
@@ -71,6 +85,11 @@ def find(simulator: Simulator, text: str) -> Subject:
         found = _of_job(simulator, name) or _of_pod(simulator, name) or _past(simulator, name)
         if found is not None:
             return found
+    for name in (*names, f"/{text}"):
+        later = _arrival(arrivals(), name, after=simulator.now)
+        if later is not None:
+            now = format_span(simulator.now)
+            raise BadInputError(f"NAME: {later}, and the question is asked at t={now}")
     raise BadInputError(f"NAME: {UnknownPodError(names[0])}; {_known(simulator, names[0])}")
 
 
@@ -111,6 +130,38 @@ def _past(simulator: Simulator, name: str) -> Subject | None:
     """Return a job that is over and has no pods any more."""
     row = next((row for row in simulator.jobs.rows() if row.key == name and row.is_finished), None)
     return None if row is None else Subject(f"job {name}", None, None, row)
+
+
+def _arrival(arrivals: Workload | Iterable[Arrival], name: str, *, after: float) -> str | None:
+    """Return when a group, a pod or a job arrives: ``red/train arrives at t=5s``.
+
+    A name that begins with a slash is that of any namespace. None if nothing of the name arrives.
+    """
+    given = arrivals.arrivals if isinstance(arrivals, Workload) else arrivals
+    for each in given:
+        if each.at > after:
+            for known in _names(each):
+                if known == name or (name.startswith("/") and known.endswith(name)):
+                    return f"{known} arrives at t={format_span(each.at)}"
+    return None
+
+
+def _names(arrival: Arrival) -> set[str]:
+    """Return the names by which what arrives is known."""
+    event = arrival.event
+    if isinstance(event, PodGroupAdded):
+        return {event.group.key}
+    if not isinstance(event, PodAdded):
+        return set()
+    pod = event.pod
+    names = {pod.key, str(pod.uid)}
+    with suppress(InvalidPodGroupError):
+        claim = membership(pod)
+        names |= set() if claim is None else {str(claim.group)}
+    with suppress(InvalidValueError):
+        job = job_of(pod)
+        names |= set() if job is None else {job[0]}
+    return names
 
 
 def _known(simulator: Simulator, name: str) -> str:

@@ -137,9 +137,11 @@ def read_source(options: argparse.Namespace) -> Source:
     deleted = _timed("--delete", options.delete, "a job")
     if not timed and options.trace is None:
         raise BadInputError("expected manifests or --trace; `gangsched demo` shows an example")
-    trace = None if options.trace is None else _trace(options.trace)
-    if trace is not None and options.nodes is None and not timed and not trace.nodes:
-        raise BadInputError("--trace: expected --nodes, or manifests with nodes")
+    own_nodes = options.nodes is None
+    trace = None if options.trace is None else _trace(options.trace, own_nodes=own_nodes)
+    if trace is not None and own_nodes and not timed and not trace.nodes:
+        got = f"; {trace.missing}" if trace.missing else ""
+        raise BadInputError(f"--trace: expected --nodes, or manifests with nodes{got}")
     parts: list[Workload] = []
     nodes = () if options.nodes is None else _nodes(options.nodes)
     if trace is not None and options.nodes is None:
@@ -171,8 +173,8 @@ def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple
     return found
 
 
-def _trace(name: str) -> Trace:
-    return open_trace(_lines(name), file=name)
+def _trace(name: str, *, own_nodes: bool) -> Trace:
+    return open_trace(_lines(name), file=name, own_nodes=own_nodes)
 
 
 def _nodes(text: str) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""Objects of a cluster that constraints refer to: namespaces, volumes, disruption budgets.
+"""Objects of a cluster that constraints refer to: namespaces, volumes, services and others.
 
 Rules:
   R1  each object is a frozen value, validated once, by its constructor;
@@ -15,7 +15,13 @@ from typing import Final, TypeAlias
 from gangsched.cluster_objects.budgets import PodDisruptionBudget
 from gangsched.cluster_objects.classes import PriorityClass, RuntimeClass
 from gangsched.cluster_objects.namespaces import Namespace
-from gangsched.cluster_objects.store import ObjectStore
+from gangsched.cluster_objects.sets_of_pods import (
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from gangsched.cluster_objects.store import ObjectStore, services_of
 from gangsched.cluster_objects.volume_claims import (
     AccessMode,
     PersistentVolume,
@@ -43,10 +49,15 @@ __all__ = [
     "PersistentVolumeClaim",
     "PodDisruptionBudget",
     "PriorityClass",
+    "ReplicaSet",
+    "ReplicationController",
     "RuntimeClass",
+    "Service",
+    "StatefulSet",
     "StorageClass",
     "VolumeAttachment",
     "VolumeSource",
+    "services_of",
 ]
 
 ClusterObject: TypeAlias = (
@@ -61,6 +72,10 @@ ClusterObject: TypeAlias = (
     | PodDisruptionBudget
     | PriorityClass
     | RuntimeClass
+    | Service
+    | ReplicationController
+    | ReplicaSet
+    | StatefulSet
 )
 """An object of a cluster that constraints refer to."""
 
@@ -69,6 +84,7 @@ KINDS: Final[Mapping[str, type[ClusterObject]]] = {
     for kind in (
         *(Namespace, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIDriver),
         *(CSIStorageCapacity, VolumeAttachment, PodDisruptionBudget, PriorityClass, RuntimeClass),
+        *(Service, ReplicationController, ReplicaSet, StatefulSet),
     )
 }
 """The classes of these objects, by the name of the kind in Kubernetes."""

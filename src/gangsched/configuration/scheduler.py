@@ -7,6 +7,8 @@ Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``minimaFirst``,
                  ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
+PodTopologySpread ``defaultingType: System | List``, ``defaultConstraints``; without the entry,
+                 no score for ``ScheduleAnyway``
 VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
 Backfill         ``afterAttempts``, ``afterSeconds``, ``leastMembers``; without it, none
 ===============  =================================================================================
@@ -32,8 +34,10 @@ from gangsched import presets
 from gangsched._core._backoff import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
+from gangsched.cluster_objects import ClusterObject
 from gangsched.configuration._unknown import hint
 from gangsched.configuration.settings import ProfileSettings, Settings
+from gangsched.configuration.spread import read_default_constraints
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
 from gangsched.framework import (
@@ -46,12 +50,18 @@ from gangsched.framework import (
 )
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
-from gangsched.model import Pod
-from gangsched.plugins import Strategy
+from gangsched.model import Pod, TopologySpreadConstraint
+from gangsched.plugins import SYSTEM_DEFAULT_CONSTRAINTS, ScoringPodTopologySpread, Strategy
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
 
-__all__ = ["check_settings", "make_scheduler", "releases_gangs", "volume_timeout"]
+__all__ = [
+    "check_settings",
+    "make_scheduler",
+    "objects_scored",
+    "releases_gangs",
+    "volume_timeout",
+]
 
 E = TypeVar("E", bound=Enum)
 
@@ -60,7 +70,8 @@ _STRATEGIES: Final = {
     "MostAllocated": Strategy.MOST_ALLOCATED,
 }
 _CONFIGURED: Final = (
-    *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "VolumeBinding"),
+    *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "PodTopologySpread"),
+    "VolumeBinding",
 )
 
 
@@ -72,6 +83,13 @@ _OTHERS: Final[Mapping[str, Callable[..., object]]] = {
 
 _SORTS: Final = ("PrioritySort", "QOSSort")
 """Plugins that can be disabled, and never run: Coscheduling orders the queue."""
+
+
+class _Defaulting(Enum):
+    """Where the default constraints of ``PodTopologySpread`` come from."""
+
+    SYSTEM = "System"
+    LIST = "List"
 
 
 def make_scheduler(
@@ -101,33 +119,13 @@ def make_scheduler(
         ProfileError: The profile cannot work.
     """
     profile = settings.profile
-    made = _made(profile, {**_OTHERS, **(factories or {})})
-    known = (*_CONFIGURED, *made)
-    for place, name in enumerate(profile.args):
-        if name not in known:
-            expected = f"one of {', '.join(known)}"
-            raise InvalidValueError(f"profiles[0].pluginConfig[{place}].name", name, expected)
-    gang = _Args("Coscheduling", profile)
-    policy = Coscheduling(
-        order=gang.choice("order", Order, Order.LAST_FAILURE),
-        match_policy=gang.choice("matchPolicy", MatchPolicy, MatchPolicy.ONCE_SATISFIED),
-        when_bind_fails=gang.choice("whenBindFails", WhenBindFails, WhenBindFails.RELEASE_GROUP),
-        minima_first=gang.flag("minimaFirst"),
-    )
-    placement = gang.choice("placement", PlacementStrategy, PlacementStrategy.AUTO)
-    budget = gang.whole("searchBudget", 10_000)
-    gang.close()
-    fit = _Args("NodeResourcesFit", profile)
-    strategy = fit.strategy()
-    fit.close()
+    plugins_of = _profile(profile, plugins, factories)
+    _policy, placement, budget = _coscheduling(profile)
     volume_timeout(settings)
     preemption = _preemption(profile)
-    every = presets.coscheduling_profile(
-        policy, strategy=strategy, plugins=(*plugins, *made.values())
-    )
     return Scheduler(
         cluster,
-        _without(every, profile),
+        plugins_of,
         membership=membership,
         unit=SchedulingUnit.GROUP,
         placement=placement,
@@ -137,6 +135,43 @@ def make_scheduler(
         backfill=_backfill(profile, run_times),
         quotas=settings.quotas,
     )
+
+
+def _profile(
+    settings: ProfileSettings,
+    plugins: Iterable[object],
+    factories: Mapping[str, Callable[..., object]] | None,
+) -> Profile:
+    """Return the plugins of a configuration."""
+    made = _made(settings, {**_OTHERS, **(factories or {})})
+    known = (*_CONFIGURED, *made)
+    for place, name in enumerate(settings.args):
+        if name not in known:
+            expected = f"one of {', '.join(known)}"
+            raise InvalidValueError(f"profiles[0].pluginConfig[{place}].name", name, expected)
+    policy, _placement, _budget = _coscheduling(settings)
+    fit = _Args("NodeResourcesFit", settings)
+    strategy = fit.strategy()
+    fit.close()
+    every = presets.coscheduling_profile(
+        policy, strategy=strategy, plugins=(*plugins, *made.values())
+    )
+    return _without(every, settings, _spread(settings))
+
+
+def _coscheduling(settings: ProfileSettings) -> tuple[Coscheduling, PlacementStrategy, int]:
+    """Return the gang policy, the placement of gangs and the budget of a search."""
+    given = _Args("Coscheduling", settings)
+    policy = Coscheduling(
+        order=given.choice("order", Order, Order.LAST_FAILURE),
+        match_policy=given.choice("matchPolicy", MatchPolicy, MatchPolicy.ONCE_SATISFIED),
+        when_bind_fails=given.choice("whenBindFails", WhenBindFails, WhenBindFails.RELEASE_GROUP),
+        minima_first=given.flag("minimaFirst"),
+    )
+    placement = given.choice("placement", PlacementStrategy, PlacementStrategy.AUTO)
+    budget = given.whole("searchBudget", 10_000)
+    given.close()
+    return policy, placement, budget
 
 
 def check_settings(
@@ -161,6 +196,21 @@ def check_settings(
     make_scheduler(settings, InMemoryCluster(), plugins=plugins, factories=factories)
 
 
+def objects_scored(
+    settings: Settings,
+    *,
+    plugins: Iterable[object] = (),
+    factories: Mapping[str, Callable[..., object]] | None = None,
+) -> frozenset[type[ClusterObject]]:
+    """Return the classes of objects that only scores of a configuration depend on.
+
+    Raises:
+        InvalidValueError: A name or an argument is unknown or malformed.
+        ProfileError: The profile cannot work.
+    """
+    return _profile(settings.profile, plugins, factories).objects_scored
+
+
 def releases_gangs(settings: Settings) -> bool:
     """Return whether a gang that is partly bound is released."""
     given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
@@ -179,8 +229,13 @@ def volume_timeout(settings: Settings) -> float:
     return float(seconds)
 
 
-def _without(profile: Profile, settings: ProfileSettings) -> Profile:
-    """Return a profile without the disabled plugins, and with the weights."""
+def _without(
+    profile: Profile, settings: ProfileSettings, spread: ScoringPodTopologySpread | None
+) -> Profile:
+    """Return a profile without the disabled plugins, and with the weights.
+
+    If *spread* is given, it stands for the plugin of its name that only filters.
+    """
     names = {_name(plugin) for plugin in profile.plugins}
     for name in sorted(settings.disabled):
         if name != "*" and name not in names and name not in _SORTS:
@@ -190,7 +245,9 @@ def _without(profile: Profile, settings: ProfileSettings) -> Profile:
     if "*" in settings.disabled:
         expected = "the name of a plugin: without its plugins, no constraint would hold"
         raise InvalidValueError("profiles[0].plugins.*.disabled[].name", "*", expected)
-    kept = [plugin for plugin in profile.plugins if _name(plugin) not in settings.disabled]
+    scoring = {} if spread is None else {spread.name: spread}
+    every = [scoring.get(_name(plugin), plugin) for plugin in profile.plugins]
+    kept = [plugin for plugin in every if _name(plugin) not in settings.disabled]
     return Profile(*kept, weights=settings.weights)
 
 
@@ -231,6 +288,23 @@ def _preemption(profile: ProfileSettings) -> Preemption | None:
     )
     given.close()
     return found
+
+
+def _spread(profile: ProfileSettings) -> ScoringPodTopologySpread | None:
+    """Return the plugin that scores ``ScheduleAnyway``; None if it is not configured."""
+    if "PodTopologySpread" not in profile.args:
+        return None
+    given = _Args("PodTopologySpread", profile)
+    kind = given.choice("defaultingType", _Defaulting, _Defaulting.SYSTEM)
+    constraints = given.constraints("defaultConstraints")
+    given.close()
+    if kind is _Defaulting.LIST:
+        return ScoringPodTopologySpread(constraints, requires_labels=True)
+    if constraints:
+        expected = "absent with defaultingType: System"
+        shown = [one.topology_key for one in constraints]
+        raise InvalidValueError(given.path("defaultConstraints"), shown, expected)
+    return ScoringPodTopologySpread(SYSTEM_DEFAULT_CONSTRAINTS)
 
 
 def _backfill(profile: ProfileSettings, run_times: RunTimes | None) -> Backfill | None:
@@ -299,6 +373,9 @@ class _Args:
             expected = f"a mapping with type: {' or '.join(_STRATEGIES)}, and nothing else"
             raise InvalidValueError(self.path("scoringStrategy"), cast("object", given), expected)
         return _STRATEGIES[str(kind)]
+
+    def constraints(self, name: str) -> tuple[TopologySpreadConstraint, ...]:
+        return read_default_constraints(self.path(name), self._take(name))
 
     def close(self) -> None:
         for name, value in self._given.items():

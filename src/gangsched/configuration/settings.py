@@ -39,6 +39,7 @@ __all__ = [
     "LeaderElection",
     "ProfileSettings",
     "Settings",
+    "check_ignored",
     "read_settings",
 ]
 
@@ -49,6 +50,9 @@ _KIND: Final = "KubeSchedulerConfiguration"
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _TRANSPORTS: Final = ("auto", "aiohttp", "httptools")
+_CONSTRAINT: Final = re.compile(
+    r"spec(?:\.[A-Za-z][A-Za-z0-9]*)+|(?:metadata\.annotations\.)?[a-z0-9][-a-z0-9.]*/[-A-Za-z0-9_.]+"
+)
 _POINTS: Final = ("multiPoint", "filter", "score")
 
 
@@ -140,6 +144,8 @@ class Settings:
             written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much the groups of some namespaces may request in total.
+        ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
+            with another such constraint is held.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -153,6 +159,7 @@ class Settings:
     write_group_status: bool = True
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def read_settings(document: object) -> Settings:
@@ -179,6 +186,7 @@ def read_settings(document: object) -> Settings:
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
         quotas=_quotas(root.each("quotas")),
+        ignored=_ignored(root),
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:
@@ -186,6 +194,31 @@ def read_settings(document: object) -> Settings:
         expected = f"at least podInitialBackoffSeconds, which is {least}"
         raise InvalidValueError("podMaxBackoffSeconds", settings.maximum_backoff, expected)
     return settings
+
+
+def check_ignored(name: str, path: str) -> None:
+    """Check that a text may be the path of a constraint.
+
+    Args:
+        name: How the text is given, for the error.
+        path: The text.
+
+    Raises:
+        InvalidValueError: It is no such path.
+    """
+    if not _CONSTRAINT.fullmatch(path):
+        expected = (
+            "a path without indices, such as spec.resourceClaims, or the key of an annotation"
+        )
+        raise InvalidValueError(name, path, expected)
+
+
+def _ignored(root: _Mapping) -> tuple[str, ...]:
+    name = "ignoredConstraints"
+    paths = root.texts(name, optional=True)
+    for place, path in enumerate(paths):
+        check_ignored(f"{root.path(name)}[{place}]", path)
+    return tuple(dict.fromkeys(paths))
 
 
 def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
@@ -310,9 +343,11 @@ class _Mapping:
         items = cast("list[object]", given)
         return [_Mapping(f"{self.path(name)}[{n}]", each) for n, each in enumerate(items)]
 
-    def texts(self, name: str) -> list[str]:
+    def texts(self, name: str, *, optional: bool = False) -> list[str]:
         given = self._take(name)
         value: object = given
+        if optional and (given is None or given == []):
+            return []
         items = cast("list[object]", given) if isinstance(given, list) else []
         if not items or not all(isinstance(item, str) and item for item in items):
             expected = "a list of at least one non-empty string"

@@ -42,7 +42,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, prefetch, restart
+from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
@@ -110,7 +110,10 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_state")
+    __slots__ = (
+        *("_call", "_host_decides", "_listed", "_now", "_passed", "_retries_refused"),
+        "_state",
+    )
 
     def __init__(
         self,
@@ -166,8 +169,9 @@ class Scheduler:
         )
         self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
-        self._now = -math.inf
+        self._now = self._passed = -math.inf
         self._listed = False
+        self._retries_refused = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------
@@ -277,6 +281,9 @@ class Scheduler:
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again, as after a restart or a lost watch.
 
+        Groups that wait for a quota are asked again: it may have another limit than before a
+        restart.
+
         Runtime complexity: O(nodes + pods log pods).
 
         Args:
@@ -317,17 +324,20 @@ class Scheduler:
         with self._call("snapshot"):
             return document.to_data(self._state, now=self._now, listed=self._listed)
 
-    def restore(self, data: object) -> None:
+    def restore(self, data: object, *, retry_refused: bool = False) -> None:
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, call ``rebuild`` next.
+        same clock. If the cluster has changed since then, or a quota has another limit, call
+        ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
         Args:
             data: The return value of ``snapshot``, before or after it was written as JSON. The keys
                 of JSON objects may be in any order.
+            retry_refused: Whether the next call tries again what plugins had refused; true if a
+                plugin has other arguments than before. What only lacks capacity is not tried.
 
         Raises:
             InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
@@ -339,6 +349,8 @@ class Scheduler:
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
+            self._passed = -math.inf
+            self._retries_refused = retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
@@ -550,16 +562,8 @@ class Scheduler:
         if state.pod_classes.labels.idle:
             label_readers.forget_idle(state.nodes, state.pod_classes)
         self._now = now
-        # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
-        # now. Other calls at the same instant must not end it: the quorum may be completed by them.
-        begun_before = math.inf if passing else now
-        # each step is skipped if there is nothing that could be due: most calls find nothing
-        if len(state.pods.waiting):
-            permit_end.expire(state, now=now, begun_before=begun_before)
-        state.queue.advance(now=now)
-        state.pods.registry.expire(now=now)
-        for key in state.pods.restarts.due(now=now):
-            state.call.touched[key] = None
+        if passing or now != self._passed:
+            self._apply_deadlines(now, passing=passing)
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         reservation = state.reservations.backfill.reservation
@@ -568,8 +572,29 @@ class Scheduler:
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if self._retries_refused:
+            pod_ends.notify(self._state, None, now=now)
+            self._retries_refused = False
         if state.call.touched:
             restart.settle(state, now=now)
+
+    def _apply_deadlines(self, now: float, *, passing: bool) -> None:
+        """End the waits, backoffs and grace periods that are over.
+
+        Other calls at the same instant, which are most, need not ask again: a call sets a deadline
+        after its instant, or applies it itself. The exception is a wait with timeout 0.
+        """
+        state = self._state
+        # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
+        # now. Other calls at the same instant must not end it: the quorum may be completed by them.
+        begun_before = math.inf if passing else now
+        if len(state.pods.waiting):
+            permit_end.expire(state, now=now, begun_before=begun_before)
+        state.queue.advance(now=now)
+        state.pods.registry.expire(now=now)
+        for key in state.pods.restarts.due(now=now):
+            state.call.touched[key] = None
+        self._passed = now
 
     def _read_again(self, now: float) -> None:
         """Read the nodes that an earlier call could not read, before anything else changes."""

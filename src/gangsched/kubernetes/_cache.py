@@ -84,6 +84,7 @@ class Cache:
 
     Attributes:
         cluster: What the scheduler reads.
+        names: The values of ``spec.schedulerName`` that are ours; None for all values.
         conditions: By pending pod of ours, the message of its condition ``PodScheduled=False``.
         nominated: By pending pod of ours, its ``status.nominatedNodeName``.
         schedulers: By pending pod, its ``spec.schedulerName``; only if all names are ours.
@@ -104,7 +105,7 @@ class Cache:
         self.schedulers: Final[dict[PodUID, str]] = {}
         self.bind_problems: Final[dict[PodUID, str]] = {}
         self.touched: Final[set[GroupKey]] = set()
-        self._names = None if scheduler_names is None else frozenset(scheduler_names)
+        self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
         self._gangs_only = gangs_only
         self._paused: dict[NodeName, Node] = {}
@@ -191,7 +192,7 @@ class Cache:
             pod = self._held(pod) if self._unreadable else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
-            if self._names is None:
+            if self.names is None:
                 self._note(self.schedulers, pod.uid, facts.scheduler_name)
         else:
             self.conditions.pop(pod.uid, None)
@@ -208,7 +209,7 @@ class Cache:
         return None if _runs_on(known, pod) else PodUpdated(pod)
 
     def _is_foreign(self, facts: PodFacts) -> bool:
-        if self._names is not None and facts.scheduler_name not in self._names:
+        if self.names is not None and facts.scheduler_name not in self.names:
             return True
         try:
             return self._gangs_only and self._claim(facts.pod) is None

@@ -6,8 +6,10 @@ a preemptor it is ``nominatedNodeName``, and of a native group the condition ``P
 Rules:
   R1  a pod is patched only if the text differs from what it has;
   R2  of one object only the latest status waits. So what waits is bounded by what exists;
-  R3  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
-  R4  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
+  R3  a pod that cannot be read has a condition, too. It is not in the cluster state, so its path
+      and what was last said of it are kept here until it can be read or is gone;
+  R4  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
+  R5  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class StatusWriter:
         self._pods: dict[PodUID, _Waiting] = {}
         self._groups: dict[GroupKey, _Waiting] = {}
         self._said: dict[GroupKey, tuple[str, str]] = {}
+        self._unreadable: dict[PodUID, tuple[str, str]] = {}
         self._queued = asyncio.Semaphore(0)
 
     # For the owner of the scheduler ---------------------------------------------------------
@@ -104,6 +107,30 @@ class StatusWriter:
             condition["lastTransitionTime"] = whole_seconds()
         self._cache.conditions[uid] = message
         self._put(uid, {"conditions": [condition]})
+
+    def unreadable(self, uid: PodUID, namespace: str, name: str, message: str) -> None:
+        """Note that a pending pod cannot be read; the reason is ``SchedulerError``.
+
+        More nodes would not help such a pod, so it is not reported as unschedulable.
+        """
+        message = message[:_LONGEST_MESSAGE]
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/status"
+        if self._unreadable.get(uid) == (path, message):
+            return
+        self._unreadable[uid] = (path, message)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulerError",
+            "message": message,
+            "lastTransitionTime": whole_seconds(),
+        }
+        self._put(uid, {"conditions": [condition]})
+
+    def readable(self, uid: PodUID) -> None:
+        """Note that a pod can be read, or is gone. O(1)."""
+        if self._unreadable and self._unreadable.pop(uid, None) is not None:
+            self._pods.pop(uid, None)
 
     def nominate(self, uid: PodUID, node: NodeName | None) -> None:
         """Note the node that is nominated for a pod; None for no node any more."""
@@ -166,6 +193,11 @@ class StatusWriter:
                 _log.warning("status not written: %s", error)
 
     async def _write_pod(self, uid: PodUID, status: dict[str, Any]) -> None:
+        unreadable = self._unreadable.get(uid)
+        if unreadable is not None:
+            body = to_json({"metadata": {"uid": uid}, "status": status})
+            await self._patch(unreadable[0], body)
+            return
         pod = self._cache.cluster.pod(uid)
         if pod is None or pod.node_name is not None:
             return

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, TypeVar, final
 
@@ -143,12 +144,14 @@ class GroupDecoder:
 
     Args:
         dialect: The API that the groups are of.
+        ignore: Constraints that are not modelled and are ignored, as paths without indices.
     """
 
-    __slots__ = ("_dialect", "_last")
+    __slots__ = ("_dialect", "_ignore", "_last")
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, ignore: Iterable[str] = ()) -> None:
         self._dialect = dialect
+        self._ignore = frozenset(ignore)
         self._last: Shared[tuple[PodGroup, str, tuple[str, ...]]] = Shared(_MOST_GROUPS)
 
     def __call__(self, raw: bytes | memoryview) -> GroupFacts:
@@ -196,7 +199,7 @@ class GroupDecoder:
         if named:
             del spec["priorityClassName"]
             document = {**document, "spec": spec}
-        group, notes = read_pod_group_slowly(document, self._dialect)
+        group, notes = read_pod_group_slowly(document, self._dialect, self._ignore)
         return group, named, notes
 
 

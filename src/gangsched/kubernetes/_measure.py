@@ -74,6 +74,7 @@ class Measures:
         self._requests: _Requests | None = None
         self._master: Any = None
         self._dropped: Any = None
+        self._unreadable: Any = None
         self._demand: Any = None
         self._demand_of: Any = None
         self._verbs: Any = None
@@ -106,6 +107,12 @@ class Measures:
         self._dropped = client.Gauge(
             "gangsched_kubernetes_events_dropped",
             "Number of events that were not recorded since this replica leads.",
+            registry=registry,
+        )
+        self._unreadable = client.Gauge(
+            "gangsched_kubernetes_unreadable_objects",
+            "Number of objects that exist and cannot be read, by kind.",
+            labelnames=("kind",),
             registry=registry,
         )
         self._profile = settings.profile.scheduler_names[0]
@@ -160,6 +167,11 @@ class Measures:
         """Read from now on how many events were dropped."""
         if self._dropped is not None:
             self._dropped.set_function(read)
+
+    def unreadable(self, kind: str, count: int) -> None:
+        """Show how many objects of a kind cannot be read."""
+        if self._unreadable is not None:
+            self._unreadable.labels(kind).set(count)
 
     def serves_verbs(self) -> None:
         """Show the requests to the extender, each series from 0 on."""

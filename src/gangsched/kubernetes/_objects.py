@@ -3,25 +3,29 @@
 Rules:
   R1  a cluster may not serve a kind, or may forbid to read it. Then pods that need the kind are
       held. So a role that is too small costs some pods, and not the scheduler;
-  R2  decoding costs a tenth of reading, so an object is decoded as a whole. Only the value is kept.
+  R2  a kind that only scores depend on is watched only if a plugin of the profile names it. If it
+      cannot be read, no pod is held: its pods are scored as if there were no such object;
+  R3  decoding costs a tenth of reading, so an object is decoded as a whole. Only the value is kept.
 
 Runtime classes are not watched: the API server has put what they say into the pods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, final
 
 from attrs import frozen
 
-from gangsched.cluster_objects import KINDS
+from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.kubernetes._facts import ObjectFacts
 from gangsched.kubernetes._read import identity_in, read_document, read_object_slowly
 from gangsched.model import Pod
 from gangsched.plugins import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
-__all__ = ["WATCHED", "ObjectDecoder", "Watched", "objects_needed"]
+__all__ = ["WATCHED", "ObjectDecoder", "Watched", "objects_needed", "watched_for"]
 
+_APPS: Final = "/apis/apps/v1"
 _STORAGE: Final = "/apis/storage.k8s.io/v1"
 _NAMES: Final = {kind: name for name, kind in KINDS.items()}
 _READERS: Final = (VolumeBinding(), VolumeZone(), VolumeRestrictions(), NodeVolumeLimits())
@@ -36,11 +40,13 @@ class Watched:
         kind: The kind.
         path: The path of all its objects.
         optional: Whether the scheduler works without it, and holds the pods that need it.
+        scored: Whether only scores depend on it, so that it is watched for some profiles only.
     """
 
     kind: str
     path: str
     optional: bool = True
+    scored: bool = False
 
 
 WATCHED: Final = (
@@ -53,8 +59,22 @@ WATCHED: Final = (
     Watched("CSIStorageCapacity", f"{_STORAGE}/csistoragecapacities"),
     Watched("VolumeAttachment", f"{_STORAGE}/volumeattachments"),
     Watched("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
+    Watched("Service", "/api/v1/services", scored=True),
+    Watched("ReplicationController", "/api/v1/replicationcontrollers", scored=True),
+    Watched("ReplicaSet", f"{_APPS}/replicasets", scored=True),
+    Watched("StatefulSet", f"{_APPS}/statefulsets", scored=True),
 )
 """The kinds beside pods, nodes, groups and priority classes."""
+
+
+def watched_for(scored: Iterable[type[ClusterObject]]) -> tuple[Watched, ...]:
+    """Return the kinds to watch for a profile.
+
+    Args:
+        scored: The classes of objects that only scores of the profile depend on.
+    """
+    names = {_NAMES[kind] for kind in scored}
+    return tuple(each for each in WATCHED if not each.scored or each.kind in names)
 
 
 def objects_needed(pod: Pod) -> frozenset[str]:

@@ -13,8 +13,8 @@ to look, and what it finds is read from the cluster state.
 Rules:
   R1  before ``begin`` deltas only fill the cache; the first call of the scheduler lists it. So the
       scheduler starts with all of the cluster, in one pass;
-  R2  an object that cannot be read is logged, and counts as gone: a pod that is not understood is
-      not placed.
+  R2  an object that cannot be read is logged and reported, and counts as gone: a pod that is not
+      understood is not placed.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from gangsched.kubernetes._facts import (
 )
 from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._transport import BATCH_SECONDS
+from gangsched.kubernetes._unreadable import UnreadableObjects
 
 __all__ = ["Binds", "Owner"]
 
@@ -62,14 +63,21 @@ class Owner:
     Args:
         cache: The cluster state.
         clock: Seconds since 1970 that never go back.
+        unreadable: Told which objects cannot be read; None to log them only.
 
     Attributes:
         driver: The driver, once the scheduler has begun; None before.
     """
 
-    def __init__(self, cache: Cache, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        clock: Callable[[], float],
+        unreadable: UnreadableObjects | None = None,
+    ) -> None:
         self.cache: Final = cache
         self._clock = clock
+        self._unreadable = unreadable
         self.driver: Driver | None = None
         self._binder: Binds | None = None
 
@@ -114,13 +122,13 @@ class Owner:
     def pods(self, deltas: Iterable[Delta[PodFacts]]) -> None:
         """Take in changes of pods."""
         for delta in deltas:
-            if self._is_object(delta):
+            if self._is_object("Pod", delta):
                 self.tell(self.cache.pod(delta))
 
     def nodes(self, deltas: Iterable[Delta[NodeFacts]]) -> None:
         """Take in changes of nodes."""
         for delta in deltas:
-            if self._is_object(delta):
+            if self._is_object("Node", delta):
                 self.tell(self.cache.node(delta))
 
     def groups(self, dialect: str) -> Callable[[Iterable[Delta[GroupFacts]]], None]:
@@ -128,7 +136,7 @@ class Owner:
 
         def take_in(deltas: Iterable[Delta[GroupFacts]]) -> None:
             for delta in deltas:
-                if self._is_object(delta):
+                if self._is_object("PodGroup", delta, dialect):
                     self.tell(self.cache.group(delta, dialect))
 
         return take_in
@@ -136,7 +144,7 @@ class Owner:
     def priority_classes(self, deltas: Iterable[Delta[PriorityClassFacts]]) -> None:
         """Take in changes of priority classes."""
         for delta in deltas:
-            if self._is_object(delta):
+            if self._is_object("PriorityClass", delta):
                 for event in self.cache.priority_class(delta):
                     self.tell(event)
 
@@ -145,7 +153,7 @@ class Owner:
 
         def take_in(deltas: Iterable[Delta[ObjectFacts]]) -> None:
             for delta in deltas:
-                if self._is_object(delta):
+                if self._is_object(kind, delta):
                     self.tell(self.cache.object(kind, delta))
 
         return take_in
@@ -155,10 +163,11 @@ class Owner:
         for event in self.cache.unreadable(kind, why):
             self.tell(event)
 
-    @staticmethod
-    def _is_object(delta: Delta[Any]) -> bool:
+    def _is_object(self, kind: str, delta: Delta[Any], dialect: str = "") -> bool:
         if delta.kind == "refused":
             _log.warning("an object cannot be read and is ignored: %s", delta.error)
+        if self._unreadable is not None:
+            self._unreadable.note(kind, delta, dialect)
         return delta.kind != "synced"
 
     @staticmethod

@@ -19,7 +19,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast, final
@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar, cast, final
 from attrs import evolve, fields, frozen, has
 
 from gangsched.constraints import NodeSelectorTerm
+from gangsched.errors import ManifestError
 from gangsched.kubernetes._caches import Shared
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, PodFacts
@@ -49,13 +50,13 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-__all__ = ["PodDecoder"]
+__all__ = ["PodDecoder", "UnreadablePodError"]
 
 T = TypeVar("T")
 
 _OF_ITS_OWN: Final = (
-    *("name", "namespace", "uid", "labels", "annotations", "owners", "node_name", "phase"),
-    *("deleted_at", "created_at", "pod_group"),
+    *("name", "namespace", "uid", "labels", "annotations", "owners", "controller", "node_name"),
+    *("phase", "deleted_at", "created_at", "pod_group"),
 )
 """What two pods with one key may differ in."""
 
@@ -70,6 +71,7 @@ _SETTERS: Final[Any] = tuple(Pod.__dict__[name].__set__ for name in _SHARED)
     _set_labels,
     _set_annotations,
     _set_owners,
+    _set_controller,
     _set_node_name,
     _set_phase,
     _set_deleted_at,
@@ -88,6 +90,9 @@ _KEPT_CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 
 class _Owner(msgspec.Struct, gc=False):
     name: str
+    kind: str | None = None
+    apiVersion: str | None = None  # noqa: N815
+    controller: bool | None = None
 
 
 _decode_texts = msgspec.json.Decoder(dict[str, str] | None).decode
@@ -112,6 +117,22 @@ class _Template:
     named: str = ""
 
 
+@final
+class UnreadablePodError(ManifestError):
+    """A pod cannot be read.
+
+    Attributes:
+        scheduler_name: ``spec.schedulerName``, or the default of the API.
+        is_bound: Whether the pod is on a node.
+    """
+
+    def __init__(self, error: ManifestError, document: Mapping[str, Any]) -> None:
+        super().__init__(error.file, error.document, error.field, error.problem)
+        spec = mapping_in(document, "spec")
+        self.scheduler_name = text_in(spec, "schedulerName") or _DEFAULT_SCHEDULER
+        self.is_bound = bool(text_in(spec, "nodeName"))
+
+
 class _NotPlain(Exception):
     """The object is for the slow reader."""
 
@@ -120,17 +141,30 @@ class _NotPlain(Exception):
 class PodDecoder:
     """Reads pods; those that are alike share what they have in common.
 
+    Args:
+        ignore: Constraints that are not modelled and are ignored, as paths without indices.
+
     Attributes:
         slow: How many pods the slow reader has read.
         fast: How many were copies.
     """
 
-    __slots__ = ("_affinities", "_equal", "_owners", "_templates", "_texts", "fast", "slow")
+    __slots__ = (
+        "_affinities",
+        "_equal",
+        "_ignore",
+        "_owners",
+        "_templates",
+        "_texts",
+        "fast",
+        "slow",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, ignore: Iterable[str] = ()) -> None:
+        self._ignore = frozenset(ignore)
         self._templates: Shared[_Template] = Shared()
         self._texts: Shared[FrozenMap[str]] = Shared()
-        self._owners: Shared[tuple[str, ...]] = Shared()
+        self._owners: Shared[tuple[tuple[str, ...], str]] = Shared()
         self._affinities: Shared[tuple[NodeSelectorTerm, ...]] = Shared()
         self._equal: dict[tuple[str, Hashable], Hashable] = {}
         self.slow = 0
@@ -154,7 +188,10 @@ class PodDecoder:
             found, key = None, b""
         self.slow += 1
         document = read_document(raw, "Pod")
-        pod, notes = read_pod_slowly(document)
+        try:
+            pod, notes = read_pod_slowly(document, self._ignore)
+        except ManifestError as error:
+            raise UnreadablePodError(error, document) from error
         named = _own_node_in_affinity(pod, found) if found is not None else None
         if named is not None:
             values = tuple(self._one(name, getattr(pod, name)) for name in _SHARED)
@@ -199,7 +236,9 @@ class PodDecoder:
         _set_uid(pod, PodUID(uid))
         _set_labels(pod, self._shared_texts(meta.labels))
         _set_annotations(pod, self._shared_texts(meta.annotations))
-        _set_owners(pod, self._shared_owners(meta.ownerReferences))
+        owners, controller = self._shared_owners(meta.ownerReferences)
+        _set_owners(pod, owners)
+        _set_controller(pod, controller)
         _set_node_name(pod, NodeName(found.spec.nodeName) if found.spec.nodeName else None)
         _set_phase(pod, phase)
         _set_deleted_at(pod, _when(meta.deletionTimestamp))
@@ -242,17 +281,23 @@ class PodDecoder:
             texts = self._texts.put(key, FrozenMap(_decode_texts(key) or {}))
         return texts
 
-    def _shared_owners(self, raw: msgspec.Raw) -> tuple[str, ...]:
+    def _shared_owners(self, raw: msgspec.Raw) -> tuple[tuple[str, ...], str]:
+        """Return the names of the owners, and which of them is the controller."""
         if not raw:
-            return ()
+            return (), ""
         key = bytes(raw)
-        owners = self._owners.get(key)
-        if owners is None:
-            names = tuple(owner.name for owner in _decode_owners(key) or ())
+        known = self._owners.get(key)
+        if known is None:
+            owners = _decode_owners(key) or ()
+            names = tuple(owner.name for owner in owners)
             if not all(names):
                 raise _NotPlain
-            owners = self._owners.put(key, names)
-        return owners
+            first = next((owner for owner in owners if owner.controller), None)
+            controller = ""
+            if first is not None:
+                controller = f"{first.apiVersion or ''}/{first.kind or ''}/{first.name}"
+            known = self._owners.put(key, (names, controller))
+        return known
 
 
 def _facts_in(document: dict[str, Any], pod: Pod, notes: tuple[str, ...]) -> PodFacts:

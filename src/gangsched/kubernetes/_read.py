@@ -74,13 +74,19 @@ def read_document(raw: bytes | memoryview, kind: str) -> Document:
     return document
 
 
-def read_pod_slowly(document: Document) -> tuple[Pod, tuple[str, ...]]:
+def read_pod_slowly(
+    document: Document, ignore: frozenset[str] = frozenset()
+) -> tuple[Pod, tuple[str, ...]]:
     """Return a pod, and the notes about it.
+
+    Args:
+        document: The pod.
+        ignore: Constraints that are not modelled and are ignored, see ``Manifest``.
 
     Raises:
         ManifestError: It is malformed.
     """
-    manifest = _manifest(document)
+    manifest = _manifest(document, ignore)
     pod = _pod(manifest)
     return pod, _notes(manifest)
 
@@ -96,22 +102,29 @@ def read_node_slowly(document: Document) -> tuple[Node, tuple[str, ...]]:
     return node, _notes(manifest)
 
 
-def read_pod_group_slowly(document: Document, dialect: Dialect) -> tuple[PodGroup, tuple[str, ...]]:
+def read_pod_group_slowly(
+    document: Document, dialect: Dialect, ignore: frozenset[str] = frozenset()
+) -> tuple[PodGroup, tuple[str, ...]]:
     """Return a PodGroup of a dialect, and the notes about it.
+
+    Args:
+        document: The group.
+        dialect: The API that it is of.
+        ignore: Constraints that are not modelled and are ignored, see ``Manifest``.
 
     Raises:
         ManifestError: It is malformed.
     """
-    manifest = _manifest(document)
+    manifest = _manifest(document, ignore)
     core = dialect.group == _CORE_GROUP
     group = read_core_group(manifest) if core else read_group(manifest)
     return group, _notes(manifest)
 
 
-def _manifest(document: Document) -> Manifest:
+def _manifest(document: Document, ignore: frozenset[str] = frozenset()) -> Manifest:
     root = Field(Source(_WATCH, 1), "", document)
     created_at = _instant(root["metadata"]["creationTimestamp"]) or 0.0
-    return read_manifest(root, at=created_at, classes=_CLASSES)
+    return read_manifest(root, at=created_at, classes=_CLASSES, ignore=ignore)
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:

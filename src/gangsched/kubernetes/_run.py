@@ -83,8 +83,9 @@ async def run(
         await asyncio.sleep(0)  # the other process is started before the import takes its time
     further, made = tuple(plugins), factories or {}
     try:
-        make_shell, make_answers, check = await asyncio.to_thread(_import_scheduler)
+        make_shell, make_answers, check, check_ignored = await asyncio.to_thread(_import_scheduler)
         check(settings, plugins=further, factories=made)
+        check_ignored(settings.ignored)
     except BaseException:
         credentials.cancel()
         raise
@@ -134,12 +135,15 @@ async def run(
         await server.stop()
 
 
-def _import_scheduler() -> tuple[type[Shell], type[Answers], Callable[..., None]]:
+def _import_scheduler() -> tuple[
+    type[Shell], type[Answers], Callable[..., None], Callable[[Iterable[str]], None]
+]:
     from gangsched.configuration.scheduler import check_settings
     from gangsched.kubernetes._answers import Answers
+    from gangsched.kubernetes._ignored import check_ignored_constraints
     from gangsched.kubernetes._shell import Shell
 
-    return Shell, Answers, check_settings
+    return Shell, Answers, check_settings, check_ignored_constraints
 
 
 def credentials_of(settings: Settings) -> Credentials:

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, final
 
 from gangsched.configuration import Settings, make_scheduler
-from gangsched.configuration.scheduler import releases_gangs, volume_timeout
+from gangsched.configuration.scheduler import objects_scored, releases_gangs, volume_timeout
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, Evict
 from gangsched.framework import Scheduler
@@ -46,7 +46,7 @@ from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
 from gangsched.kubernetes._measure import Measures
-from gangsched.kubernetes._objects import WATCHED, ObjectDecoder, Watched
+from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder
@@ -55,6 +55,7 @@ from gangsched.kubernetes._requests import Pauses, Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._tasks import Tasks, end
 from gangsched.kubernetes._transport import BATCH_SECONDS
+from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey, Pod
@@ -113,7 +114,7 @@ class Shell:
         self._first_settled = first_settled
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._optional: dict[str, str] = {}
-        self._decode_pod = PodDecoder()
+        self._decode_pod = PodDecoder(settings.ignored)
         self._all_synced = asyncio.Event()
         self.owner: Owner | None = None
         self.troubles: dict[str, GangschedError] = {}
@@ -153,7 +154,8 @@ class Shell:
         """
         requests = Requests(self._api)
         cache = Cache(self._settings.profile.scheduler_names, API_GROUPS)
-        owner = self.owner = Owner(cache, self._clock)
+        unreadable = UnreadableObjects(cache.names, self._measures.unreadable)
+        owner = self.owner = Owner(cache, self._clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
         give_way = GiveWay(owner.binds)
         connections = self._settings.client.event_connections
@@ -166,6 +168,7 @@ class Shell:
             workers=connections,
         )
         self._measures.dropped(lambda: events.dropped)
+        unreadable.report_to(events, status)
         tasks = Tasks()
         try:
             reflecting = self._reflect(tasks, owner, requests.pauses(), pace=BATCH_SECONDS)
@@ -183,6 +186,7 @@ class Shell:
                         await asyncio.sleep(0.02)
         finally:
             await tasks.cancel()
+            unreadable.close()
 
     @property
     def reads_budgets(self) -> bool:
@@ -341,7 +345,8 @@ class Shell:
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
         self._watch(tasks, priority_classes, decode_priority_class, owner.priority_classes)
-        for each in WATCHED:
+        scored = objects_scored(self._settings, plugins=self._plugins, factories=self._factories)
+        for each in watched_for(scored):
             self._watch_objects(tasks, owner, each)
         self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
         self._watch_groups(tasks, owner, dialects)
@@ -361,7 +366,8 @@ class Shell:
                 _log.info("watching %s", kind)
                 resource = Resource(dialect.path, kind)
                 sink = owner.groups(dialect.group)
-                self._watch(tasks, resource, GroupDecoder(dialect), sink)
+                decode = GroupDecoder(dialect, self._settings.ignored)
+                self._watch(tasks, resource, decode, sink)
 
     def _watch_objects(self, tasks: Tasks, owner: Owner, watched: Watched) -> None:
         """Watch what constraints refer to; an optional kind may be absent or forbidden."""

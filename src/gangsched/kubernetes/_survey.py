@@ -177,7 +177,7 @@ async def survey(
         api,
         settings,
         plugins=(),
-        factories={},
+        factories=factories or {},
         measures=Measures(settings),
         clock=epoch_seconds,
         may_write=lambda: False,

@@ -62,7 +62,10 @@ __all__ = [
 
 _WATCH: Final = "watch"
 _CLASSES: Final = PriorityClasses()
-_NAMESPACED: Final = ("PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget")
+_NAMESPACED: Final = (
+    *("PersistentVolumeClaim", "CSIStorageCapacity", "PodDisruptionBudget"),
+    *("Service", "ReplicationController", "ReplicaSet", "StatefulSet"),
+)
 
 DEFAULT_SCHEDULERS: Final = ("default-scheduler", "gangsched")
 """The values of ``spec.schedulerName`` whose pods are scheduled unless the caller names others."""

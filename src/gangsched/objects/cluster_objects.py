@@ -1,4 +1,4 @@
-"""Namespaces, volumes, disruption budgets and classes, from documents.
+"""Namespaces, volumes, disruption budgets, classes and sets of pods, from documents.
 
 Rules:
   R1  an object is read as the values that a scheduler reads of it; other fields are not read;
@@ -21,7 +21,11 @@ from gangsched.cluster_objects import (
     PersistentVolumeClaim,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
+    ReplicationController,
     RuntimeClass,
+    Service,
+    StatefulSet,
     StorageClass,
     VolumeAttachment,
     VolumeSource,
@@ -243,6 +247,28 @@ def _runtime_class(manifest: Manifest) -> RuntimeClass:
     )
 
 
+def _service(manifest: Manifest) -> Service:
+    selector = manifest.document["spec"]["selector"].texts()
+    return Service(name=manifest.name, namespace=manifest.namespace, selector=selector)
+
+
+def _replication_controller(manifest: Manifest) -> ReplicationController:
+    selector = manifest.document["spec"]["selector"].texts()
+    return ReplicationController(
+        name=manifest.name, namespace=manifest.namespace, selector=selector
+    )
+
+
+def _replica_set(manifest: Manifest) -> ReplicaSet:
+    selector = read_label_selector(manifest.document["spec"]["selector"])
+    return ReplicaSet(name=manifest.name, namespace=manifest.namespace, selector=selector)
+
+
+def _stateful_set(manifest: Manifest) -> StatefulSet:
+    selector = read_label_selector(manifest.document["spec"]["selector"])
+    return StatefulSet(name=manifest.name, namespace=manifest.namespace, selector=selector)
+
+
 _READERS: Final[Mapping[tuple[str, str], Callable[[Manifest], ClusterObject]]] = {
     ("", "Namespace"): _namespace,
     ("", "PersistentVolume"): _volume,
@@ -255,6 +281,10 @@ _READERS: Final[Mapping[tuple[str, str], Callable[[Manifest], ClusterObject]]] =
     ("policy", "PodDisruptionBudget"): _budget,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("node.k8s.io", "RuntimeClass"): _runtime_class,
+    ("", "Service"): _service,
+    ("", "ReplicationController"): _replication_controller,
+    ("apps", "ReplicaSet"): _replica_set,
+    ("apps", "StatefulSet"): _stateful_set,
 }
 
 OBJECT_KINDS: Final = frozenset(_READERS)

@@ -100,6 +100,7 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
         pod_group=restriction(lambda: spec["schedulingGroup"]["podGroupName"].text(), "") or None,
         scheduling_gates=restriction(lambda: _names(spec["schedulingGates"]), ()),
         owners=restriction(lambda: _names(metadata["ownerReferences"]), ()),
+        controller=restriction(lambda: _controller(metadata["ownerReferences"]), ""),
         node_name=NodeName(spec["nodeName"].text()) or None,
         phase=restriction(
             lambda: PodPhase(template["status"]["phase"].word(_PHASES, "Pending")),
@@ -137,6 +138,14 @@ def read_pod(manifest: Manifest, template: Field) -> Pod:
 
 def _names(field: Field) -> tuple[str, ...]:
     return tuple(each["name"].name() for each in field.elements())
+
+
+def _controller(owners: Field) -> str:
+    """Return API version, kind and name of the first owner that is a controller; or nothing."""
+    for each in owners.elements():
+        if each["controller"].flag():
+            return "/".join((each["apiVersion"].text(), each["kind"].text(), each["name"].name()))
+    return ""
 
 
 def _requests(spec: Field, status: Field, restriction: _ReadRestriction) -> Resources:

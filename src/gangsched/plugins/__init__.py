@@ -18,7 +18,11 @@ from gangsched.plugins.node_resources import (
 from gangsched.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from gangsched.plugins.node_unschedulable import NodeUnschedulable
 from gangsched.plugins.node_volume_limits import NodeVolumeLimits
-from gangsched.plugins.pod_topology_spread import PodTopologySpread, ScoringPodTopologySpread
+from gangsched.plugins.pod_topology_spread import (
+    SYSTEM_DEFAULT_CONSTRAINTS,
+    PodTopologySpread,
+    ScoringPodTopologySpread,
+)
 from gangsched.plugins.priority_sort import PrioritySort
 from gangsched.plugins.qos_sort import QOSSort
 from gangsched.plugins.taints import CountingTaintToleration, TaintToleration
@@ -27,6 +31,7 @@ from gangsched.plugins.volume_restrictions import VolumeRestrictions
 from gangsched.plugins.volume_zone import VolumeZone
 
 __all__ = [
+    "SYSTEM_DEFAULT_CONSTRAINTS",
     "CountingTaintToleration",
     "DefaultBinder",
     "ImageLocality",

@@ -5,7 +5,7 @@ Source: ``ImageLocality`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final, final
 
 from attrs import frozen
@@ -30,13 +30,17 @@ class ImageLocality:
 
     The size of an image counts in proportion to the nodes that have it, so that a rare image does
     not draw all pods to one node. The score depends on all nodes, so the plugin gives no signature
-    of a pod: the pods of a profile with it are evaluated one by one.
+    of a pod that holds longer than a cycle.
     """
 
     @property
     def name(self) -> str:
         """``ImageLocality``."""
         return "ImageLocality"
+
+    def signature_in_cycle(self, pod: Pod) -> Hashable:
+        """Return the images that the pod needs: they decide while the nodes stay as they are."""
+        return pod.images, pod.image_volumes
 
     @property
     def signs_node_alone(self) -> bool:

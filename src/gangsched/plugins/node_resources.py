@@ -20,6 +20,7 @@ from gangsched.model import FrozenMap, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeEvaluator, NodeView
 from gangsched.quantity import MILLI
+from gangsched.resources import amounts_of
 
 __all__ = ["NodeResources", "NodeResourcesFit", "ScoringStrategy", "Strategy"]
 
@@ -130,28 +131,27 @@ class NodeResources:
         prefers_free = self.strategy is Strategy.LEAST_ALLOCATED
 
         def evaluate(node: NodeView) -> tuple[int, int] | None:
-            free, offers = node.free, node.node.allocatable
+            free, offered = node.free, amounts_of(node.node.allocatable)
             bound, total, count = _UNBOUNDED, 0, 0
             for name, need in needs:
                 left = free.get(name, 0)
                 if left < need:
                     return None
-                capacity = offers.get(name)
                 fits = left // need
                 if fits < bound:
                     bound = fits
+                capacity = offered(name)
                 if capacity:
-                    if left > need:
-                        total += 100 * (left - need) // capacity
+                    total += 100 * (left - need) // capacity
                     count += 1
             for name in others:
-                capacity = offers.get(name)
+                capacity = offered(name)
                 if capacity:
                     left = free.get(name, 0)
                     if left > 0:
                         total += 100 * left // capacity
                     count += 1
-            limit = offers.get("pods")
+            limit = offered("pods")
             if limit is not None:
                 room = limit // MILLI - node.pod_count
                 if room < bound:

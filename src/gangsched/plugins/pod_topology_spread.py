@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, final
 
 from attrs import evolve, frozen
 
+from gangsched.cluster_objects import ClusterObject
 from gangsched.constraints.matchers import NodeMatcher, PodMatcher
 from gangsched.errors import InvalidValueError
 from gangsched.model import (
@@ -32,11 +33,20 @@ from gangsched.model import (
     TopologySpreadConstraint,
 )
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
+from gangsched.plugins._default_selector import SETS_OF_PODS, default_selector, spread_controller
 from gangsched.plugins._scores import BEST
 from gangsched.plugins._terms import HOSTNAME, node_matcher, shared_host, spread_matcher
 from gangsched.protocols import CycleView, NodeView, StateKey
 
-__all__ = ["PodTopologySpread", "ScoringPodTopologySpread"]
+__all__ = ["SYSTEM_DEFAULT_CONSTRAINTS", "PodTopologySpread", "ScoringPodTopologySpread"]
+
+SYSTEM_DEFAULT_CONSTRAINTS: Final = tuple(
+    TopologySpreadConstraint(
+        max_skew=max_skew, topology_key=key, when_unsatisfiable="ScheduleAnyway"
+    )
+    for max_skew, key in ((3, HOSTNAME), (5, "topology.kubernetes.io/zone"))
+)
+"""The default constraints of kube-scheduler without a configuration."""
 
 _SKEW: Final = Unschedulable("node(s) didn't match pod topology spread constraints")
 _NO_LABEL: Final = Unschedulable(
@@ -207,16 +217,25 @@ def _rules(pod: Pod) -> tuple[_Rule, ...]:
     return tuple(found)
 
 
+_SOFT: Final[StateKey[tuple[Pod, tuple[TopologySpreadConstraint, ...]]]] = StateKey(
+    "PodTopologySpread.soft", derived=True
+)
+
+
 @final
 @frozen
 class ScoringPodTopologySpread(PodTopologySpread):
     """``PodTopologySpread`` with the score of kube-scheduler for ``ScheduleAnyway``.
 
+    Default constraints concern pods that state no constraint. They count the pods that belong
+    together with the pod, by the services that select it and the controller that owns it. A pod
+    without these has no default constraints, as in kube-scheduler, and costs one lookup in a cycle.
+
     Attributes:
-        default_constraints: Constraints of pods that state none, each ``ScheduleAnyway``. Their
-            selector is found by *default_selector*.
-        default_selector: Returns which pods belong together with a pod, as the services and
-            controllers of the cluster say; None, and an answer of None, for no default constraints.
+        default_constraints: Constraints of pods that state none, each ``ScheduleAnyway``; see
+            ``SYSTEM_DEFAULT_CONSTRAINTS``. Their selectors and ``match_label_keys`` are not read.
+        default_selector: Returns which pods belong together with a pod; an answer of None stands
+            for no default constraints. None for the services and controllers in ``state.objects``.
         requires_labels: Whether nodes without one of the labels of the default constraints are left
             out. kube-scheduler does so for constraints that are configured, and not for its own.
 
@@ -241,17 +260,34 @@ class ScoringPodTopologySpread(PodTopologySpread):
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the constraints with what they read of the pod; None without constraints."""
-        hard, soft = super().pod_signature(pod), self._soft(pod)
-        return (hard, soft, pod.namespace, pod.labels) if soft else hard
+        hard, soft = super().pod_signature(pod), _stated(pod)
+        if soft:
+            return (hard, soft, pod.namespace, pod.labels)
+        if not self._may_default(pod):
+            return hard
+        return (hard, self._given(pod), pod.namespace, pod.labels, spread_controller(pod))
 
     def labels_read(self, pod: Pod) -> Iterable[str]:
         """Return the topology keys, except for the host name."""
-        keys = {one.topology_key for one in self._soft(pod)} | set(super().labels_read(pod))
+        soft = self.default_constraints if self._given(pod) is not None else _stated(pod)
+        if not soft and not pod.topology_spread_constraints:
+            return ()
+        keys = {one.topology_key for one in soft} | set(super().labels_read(pod))
         return keys - {HOSTNAME}
 
     def reads_pods(self, pod: Pod) -> bool:
-        """Return whether the pod has constraints, of its own or by default."""
-        return super().reads_pods(pod) or bool(self._soft(pod))
+        """Return whether the pod states constraints, or has them by *default_selector*."""
+        return super().reads_pods(pod) or bool(_stated(pod)) or self._given(pod) is not None
+
+    def scores_by_pods(self, state: CycleView, pod: Pod) -> bool:
+        """Return whether the pod has default constraints in this cycle."""
+        return bool(self._soft(state, pod))
+
+    def objects_scored(self) -> Iterable[type[ClusterObject]]:
+        """Return services and controllers if they give the selector of default constraints."""
+        if not self.default_constraints or self.default_selector is not None:
+            return ()
+        return SETS_OF_PODS
 
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         """Return 0; -1 for a node that is left out because it lacks a label.
@@ -260,7 +296,7 @@ class ScoringPodTopologySpread(PodTopologySpread):
         ``normalize_score`` adds it up.
         """
         labels = node.node.labels
-        if any(one.topology_key not in labels for one in self._soft(pod)):
+        if any(one.topology_key not in labels for one in self._soft(state, pod)):
             is_strict = bool(pod.topology_spread_constraints) or self.requires_labels
             return _LEFT_OUT if is_strict else 0
         return 0
@@ -272,7 +308,7 @@ class ScoringPodTopologySpread(PodTopologySpread):
 
         Runtime complexity: O(nodes x constraints).
         """
-        soft = self._soft(pod)
+        soft = self._soft(state, pod)
         if not soft:
             return dict.fromkeys(scores, 0)
         counted = [name for name, score in scores.items() if score != _LEFT_OUT]
@@ -309,14 +345,44 @@ class ScoringPodTopologySpread(PodTopologySpread):
                     totals[place] += found * weight + (one.max_skew - 1)
         return {name: math.floor(total + 0.5) for name, total in zip(names, totals, strict=True)}
 
-    def _soft(self, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
-        given = pod.topology_spread_constraints
-        if given:
-            return tuple(one for one in given if not one.is_hard)
-        if not self.default_constraints or self.default_selector is None:
+    def _soft(self, state: CycleView, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+        """Return the constraints that are scored; they are found once in a cycle."""
+        if pod.topology_spread_constraints or not self.default_constraints:
+            return _stated(pod)
+        known = state.read(_SOFT)
+        if known is None or known[0] is not pod:
+            known = (pod, self._by_default(state, pod))
+            state.write(_SOFT, known)
+        return known[1]
+
+    def _by_default(self, state: CycleView, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+        if self.default_selector is None:
+            selector = default_selector(state.objects, pod)
+        else:
+            selector = self._given(pod)
+        if selector is None:
             return ()
+        return tuple(
+            evolve(one, label_selector=selector, match_label_keys=())
+            for one in self.default_constraints
+        )
+
+    def _given(self, pod: Pod) -> LabelSelector | None:
+        """Return what *default_selector* says of a pod without constraints; None for nothing."""
+        if self.default_selector is None or not self._may_default(pod):
+            return None
         selector = self.default_selector(pod)
-        if selector is None or selector.is_empty:
-            return ()
-        defaults = self.default_constraints
-        return tuple(evolve(one, label_selector=selector) for one in defaults if not one.is_hard)
+        return None if selector is None or selector.is_empty else selector
+
+    def _may_default(self, pod: Pod) -> bool:
+        """Return whether the pod may have default constraints."""
+        if not self.default_constraints or pod.topology_spread_constraints:
+            return False
+        by_objects = bool(pod.labels or pod.controller)
+        return by_objects if self.default_selector is None else True
+
+
+def _stated(pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the constraints that a pod states and that are only preferences."""
+    given = pod.topology_spread_constraints
+    return tuple(one for one in given if not one.is_hard) if given else ()

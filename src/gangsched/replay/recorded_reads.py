@@ -12,13 +12,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar, final
 
 from attrs import evolve
 
-from gangsched.cluster_objects import KINDS, ObjectStore
+from gangsched.cluster_objects import KINDS, ObjectStore, Service, services_of
 from gangsched.errors import ClusterStateError
 from gangsched.events import (
     Event,
@@ -224,6 +224,13 @@ class _RecordedObjects:
         shown = {_key(one): one for one in found}
         for key in (*shown, *map(_key, self._known.all(kind))):
             self._see(kind, key, shown.get(key))
+        return found
+
+    def services_of(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Service]:
+        found = services_of(self._shown, namespace, labels)
+        known = services_of(self._known, namespace, labels)
+        for key in dict.fromkeys(one.key for one in (*found, *known)):
+            self._see(Service, key, self._shown.get(Service, key))
         return found
 
 

@@ -2,7 +2,8 @@
 
 Rules:
   R1  an app is a pod group, and its roles are the roles of the group;
-  R2  the instances that come first, at one instant, are its minimum; later ones join it.
+  R2  the instances of its first instant are its minimum; later ones join it;
+  R3  an instance that was deleted at the instant of its creation is left out and counted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.model import FrozenMap, Pod, PodGroup
 from gangsched.resources import Resources
+from gangsched.simulation._trace_notes import Note, Notes
 from gangsched.simulation._trace_rows import Row, Table
 from gangsched.simulation.workload import RUN_SECONDS, Arrival
 
@@ -23,11 +25,20 @@ DLRM: Final = ("instance", "app", "role", "cpu", "gpu", "memory_gib", "created_s
 """The columns that are read."""
 
 _GPU: Final = "nvidia.com/gpu"
+_AT_ONCE: Final[Note] = (
+    "instance was deleted at the instant of its creation and was left out",
+    "instances were deleted at the instant of their creation and were left out",
+)
 _ROLE: Final = "pod-group.scheduling.sigs.k8s.io/role"
 
 
-def dlrm_arrivals(table: Table) -> list[Arrival]:
-    """Return the arrivals of all groups and instances, in the order of the file."""
+def dlrm_arrivals(table: Table, notes: Notes) -> list[Arrival]:
+    """Return the arrivals of all groups and instances, in the order of the file.
+
+    Args:
+        table: The file.
+        notes: Counts the instances that are left out.
+    """
     table.require(DLRM)
     asked: dict[tuple[str, ...], Resources] = {}
     pods: dict[str, list[Pod]] = {}
@@ -44,8 +55,11 @@ def dlrm_arrivals(table: Table) -> list[Arrival]:
         annotations = FrozenMap[str]({})
         if row.text("deleted_s"):
             ran = row.instant("deleted_s") - created
-            if ran <= 0:
-                raise row.refuse("deleted_s", "an instant after created_s")
+            if ran < 0:
+                raise row.refuse("deleted_s", "an instant not before created_s")
+            if not ran:
+                notes.count(_AT_ONCE)
+                continue
             seconds = f"{ran:.6f}".rstrip("0").rstrip(".")
             annotations = FrozenMap({RUN_SECONDS: seconds})
         pod = Pod(

@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
+from gangsched.errors import TraceError
 from gangsched.resources import Resources
 from gangsched.simulation._trace_jobs import TraceJob
+from gangsched.simulation._trace_notes import Note, Notes
 from gangsched.simulation._trace_rows import Row, Table
 
 __all__ = [
@@ -61,11 +63,17 @@ MOST_WORKERS: Final = 150_000
 
 _GPU: Final = "nvidia.com/gpu"
 _SHORTEST: Final = "1"
+_AT_ONCE: Final[Note] = (
+    f"pod was deleted at the instant at which it started, and runs for {_SHORTEST} s",
+    f"pods were deleted at the instant at which they started, and run for {_SHORTEST} s",
+)
 
 
-def job_rows(table: Table) -> Iterator[tuple[Row, TraceJob]]:
+def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     """Yield the rows of a trace of jobs."""
     table.require(COLUMNS, OPTIONAL)
+    if {"tenant", "vc"} <= {*table.columns}:
+        raise TraceError(table.file, table.line, "tenant", "expected tenant or vc, got both")
     tenant = "tenant" if "tenant" in table.columns else "vc"
     has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
     asked: dict[tuple[int, str, str], Resources] = {}
@@ -108,7 +116,7 @@ def _requests(row: Row, gpus: int) -> Resources:
     return Resources(amounts)
 
 
-def openb_rows(table: Table) -> Iterator[tuple[Row, TraceJob]]:
+def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     """Yield the pods of Alibaba's GPU trace, each as a job of one worker."""
     table.require((*OPENB, *OPENB_TIMES))
     asked: dict[tuple[str, ...], Resources] = {}
@@ -127,8 +135,12 @@ def openb_rows(table: Table) -> Iterator[tuple[Row, TraceJob]]:
             wanted = tuple(dict.fromkeys(model.split("|")))
             terms[model] = (NodeSelectorTerm((NodeSelectorRequirement(GPU_MODEL, "In", wanted),)),)
         # A pod that was never scheduled has no run time; it is given the time that it waited.
-        start = row.instant("scheduled_time" if row.text("scheduled_time") else "creation_time")
-        ran = row.instant("deletion_time") - start
+        began = "scheduled_time" if row.text("scheduled_time") else "creation_time"
+        ran = row.instant("deletion_time") - row.instant(began)
+        if ran < 0:
+            raise row.refuse("deletion_time", f"an instant not before {began}")
+        if not ran:
+            notes.count(_AT_ONCE)
         seconds = f"{ran:.6f}".rstrip("0").rstrip(".") if ran > 0 else _SHORTEST
         yield row, TraceJob(name, created, 1, requests, seconds, affinity=terms[model])
 

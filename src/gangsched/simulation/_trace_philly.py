@@ -26,6 +26,7 @@ from gangsched.resources import Resources
 from gangsched.simulation._json_list import objects_of
 from gangsched.simulation._trace_formats import MOST_WORKERS
 from gangsched.simulation._trace_jobs import TraceJob
+from gangsched.simulation._trace_notes import Note, Notes
 
 __all__ = ["PhillyReader"]
 
@@ -33,6 +34,14 @@ _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2
 _ABSENT: Final = (None, "", "None")
 """How the log writes that a time is not known."""
 _LONGEST_SHOWN: Final = 80
+_WITHOUT_TIME: Final[Note] = (
+    "attempt has no start, or no end after it, and counts as no time",
+    "attempts have no start, or no end after it, and count as no time",
+)
+_LEFT_OUT: Final[Note] = (
+    "job has no GPUs, no submission or no run time and was left out",
+    "jobs have no GPUs, no submission or no run time and were left out",
+)
 _REQUESTS: Final = Resources({"nvidia.com/gpu": 1})
 
 
@@ -75,14 +84,11 @@ class PhillyReader:
 
     def skipped(self) -> tuple[str, ...]:
         """Return one sentence for each part that was not taken over."""
-        notes = ["a worker has one GPU; status, user and the servers of attempts do not count"]
-        if self.without_time:
-            count = f"{self.without_time} attempts have"
-            notes.append(f"{count} no start, or no end after it, and count as no time")
-        if self.left_out:
-            count = f"{self.left_out} jobs have"
-            notes.append(f"{count} no GPUs, no submission or no run time and were left out")
-        return tuple(f"{self._file}: {note}" for note in notes)
+        note = "a worker has one GPU; status, user and the servers of attempts do not count"
+        notes = Notes(self._file)
+        notes.count(_WITHOUT_TIME, self.without_time)
+        notes.count(_LEFT_OUT, self.left_out)
+        return (f"{self._file}: {note}", *notes.sentences())
 
     def _job(self, given: _Fields) -> TraceJob | None:
         name, tenant = given.name("jobid"), given.name("vc")

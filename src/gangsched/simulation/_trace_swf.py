@@ -1,14 +1,19 @@
 """The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
 
 A line is a job: 18 numbers, of which -1 stands for unknown. Lines that begin with ``;`` are the
-header; ``MaxNodes`` and ``MaxProcs`` there describe the machine.
+header; ``MaxNodes`` and ``MaxProcs`` there describe the machine. Source: the definition of the
+format, version 2.2, at the Parallel Workloads Archive.
 
 Rules:
   R1  a processor is a worker that requests one CPU: a job starts when all of them are free;
   R2  the requested number of processors counts, or the allocated one if it is unknown;
   R3  the user is the tenant;
   R4  a job without a number of processors or a run time, such as one that was cancelled while it
-      waited, is left out and counted in ``skipped``.
+      waited, is left out and counted in ``skipped``;
+  R5  a job that was swapped out has a line that summarises it, and a line of status 2, 3 or 4 for
+      each partial execution. Only the summary is a job, as the format asks of workload studies;
+  R6  the header does not say what memory a node has: jobs that run on nodes of the header request
+      none.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from gangsched.model import Node, NodeName
 from gangsched.resources import Resources
 from gangsched.simulation._trace_formats import MOST_WORKERS
 from gangsched.simulation._trace_jobs import TraceJob
+from gangsched.simulation._trace_notes import Note, Notes
 
 __all__ = ["SwfReader", "is_job_line"]
 
@@ -29,8 +35,32 @@ _FIELDS: Final = 18
 _NAMES: Final = {1: "submit time", 3: "run time", 4: "allocated processors"}
 _LONGEST_SHOWN: Final = 80
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]*)?", re.ASCII)
+_ABOUT_NAMES: Final = ("MaxNodes", "MaxProcs")
 _ABOUT: Final = re.compile(r";\s*(MaxNodes|MaxProcs)\s*:\s*([0-9]{1,9})", re.ASCII)
-_JOB, _SUBMIT, _RUN, _ALLOCATED, _ASKED, _LIMIT, _MEMORY, _USER = 0, 1, 3, 4, 7, 8, 9, 11
+_JOB, _SUBMIT, _RUN, _ALLOCATED, _ASKED, _LIMIT, _MEMORY = 0, 1, 3, 4, 7, 8, 9
+_STATUS, _USER, _PRECEDING, _THINK = 10, 11, 16, 17
+_PARTIAL: Final = (2, 3, 4)
+"""The statuses of partial executions: to be continued, completed, and failed."""
+_LEFT_OUT: Final[Note] = (
+    "job has no processors or no run time and was left out",
+    "jobs have no processors or no run time and were left out",
+)
+_PARTS: Final[Note] = (
+    "line is a partial execution (status 2, 3 or 4) and was left out",
+    "lines are partial executions (status 2, 3 or 4) and were left out",
+)
+_ONLY_PARTS: Final[Note] = (
+    "job has partial executions only, no line that summarises it, and was left out",
+    "jobs have partial executions only, no line that summarises them, and were left out",
+)
+_FOLLOWS: Final[Note] = (
+    "job names a preceding job or a think time (fields 17 and 18), which does not count",
+    "jobs name a preceding job or a think time (fields 17 and 18), which does not count",
+)
+_NO_MEMORY: Final[Note] = (
+    "job requests memory, which does not count: the header does not say what memory a node has",
+    "jobs request memory, which does not count: the header does not say what memory a node has",
+)
 
 
 def is_job_line(text: str) -> bool:
@@ -43,17 +73,28 @@ def is_job_line(text: str) -> bool:
 class SwfReader:
     """Reads a file once.
 
+    Args:
+        lines: The lines of the file.
+        file: Its name for errors.
+        memory: Whether jobs request the memory of their lines.
+
     Attributes:
         about: ``MaxNodes`` and ``MaxProcs`` of the header lines that were read.
-        left_out: The number of jobs that were left out.
+        left_out: The number of jobs without processors or a run time, which are left out.
     """
 
-    def __init__(self, lines: Iterable[str], file: str) -> None:
+    def __init__(self, lines: Iterable[str], file: str, *, memory: bool = True) -> None:
         self._lines = lines
         self._file = file
+        self._memory = memory
         self.about: dict[str, int] = {}
         self.left_out = 0
+        self._parts = 0
+        self._follows = 0
+        self._with_memory = 0
         self._asked: dict[int, Resources] = {}
+        self._summary = ""
+        self._in_parts: set[str] = set()
 
     def __iter__(self) -> Iterator[tuple[int, TraceJob]]:
         """Yield the line number and the job of each line."""
@@ -84,10 +125,35 @@ class SwfReader:
             for n in range(count)
         )
 
+    def missing(self) -> str:
+        """Return why the header describes no nodes; an empty string if it does, or says nothing."""
+        if not self.about or self.nodes():
+            return ""
+        got = ", ".join(f"{name} {number}" for name, number in self.about.items())
+        least = f"MaxProcs >= MaxNodes, and MaxNodes from 1 to {MOST_WORKERS}"
+        expected = "MaxNodes and MaxProcs" if len(self.about) < len(_ABOUT_NAMES) else least
+        return f"nodes of the header need {expected}, got only {got}"
+
+    def skipped(self, *, memory: bool) -> tuple[str, ...]:
+        """Return one sentence for each kind of line that is not taken over as it is.
+
+        Args:
+            memory: Whether the jobs request memory when they run.
+        """
+        notes = Notes(self._file)
+        notes.count(_LEFT_OUT, self.left_out)
+        notes.count(_PARTS, self._parts)
+        notes.count(_ONLY_PARTS, len(self._in_parts))
+        notes.count(_FOLLOWS, self._follows)
+        notes.count(_NO_MEMORY, 0 if memory else self._with_memory)
+        return notes.sentences()
+
     def _job(self, line: int, fields: list[str]) -> TraceJob | None:
         if len(fields) != _FIELDS:
             problem = f"expected {_FIELDS} fields, got {len(fields)}"
             raise TraceError(self._file, line, "", problem)
+        if self._is_part(line, fields):
+            return None
         workers = self._number(line, fields, _ASKED)
         if workers <= 0:
             workers = self._number(line, fields, _ALLOCATED)
@@ -100,6 +166,9 @@ class SwfReader:
             expected = f"expected an int from 1 to {MOST_WORKERS}, got {fields[_ASKED]!r}"
             raise TraceError(self._file, line, "requested processors", expected)
         limit = self._number(line, fields, _LIMIT)
+        others = (self._number(line, fields, place) for place in (_PRECEDING, _THINK))
+        self._follows += any(number > 0 for number in others)
+        self._with_memory += self._number(line, fields, _MEMORY) > 0
         # jobs were ended a little after their limit: what ran longer was allowed to
         return TraceJob(
             fields[_JOB],
@@ -111,9 +180,21 @@ class SwfReader:
             namespace="default" if fields[_USER] == "-1" else f"user-{fields[_USER]}",
         )
 
+    def _is_part(self, line: int, fields: list[str]) -> bool:
+        """Return whether a line is a partial execution: count it, and its job until a summary."""
+        name = fields[_JOB]
+        if self._number(line, fields, _STATUS) not in _PARTIAL:
+            self._summary = name
+            self._in_parts.discard(name)
+            return False
+        self._parts += 1
+        if name != self._summary:  # all lines of a job are beside each other
+            self._in_parts.add(name)
+        return True
+
     def _requests(self, line: int, fields: list[str]) -> Resources:
         """Return the requests of a worker: a CPU, and the memory in kilobytes if it is known."""
-        kilobytes = int(max(self._number(line, fields, _MEMORY), 0))
+        kilobytes = int(max(self._number(line, fields, _MEMORY), 0)) if self._memory else 0
         found = self._asked.get(kilobytes)
         if found is None:
             amounts = {"cpu": 1, "memory": kilobytes * 1024} if kilobytes else {"cpu": 1}

@@ -41,6 +41,9 @@ __all__ = ["ParsedManifests", "PriorityClasses", "load_manifests"]
 _Object: TypeAlias = NodeAdded | PodAdded | PodGroupAdded | ObjectChanged
 _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
 
+_WITHOUT_PODS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")
+"""Controllers whose pods are not created here: such a document is skipped, with a note."""
+
 _READERS: Final[dict[tuple[str, str], _Reader]] = {
     ("v1", "Node"): lambda manifest: (NodeAdded(read_node(manifest)),),
     ("v1", "Pod"): lambda manifest: (PodAdded(read_timed_pod(manifest, manifest.document)),),
@@ -62,6 +65,7 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
     **{
         (group, kind): lambda manifest: (ObjectChanged(read_object(manifest)),)
         for group, kind in OBJECT_KINDS
+        if kind not in _WITHOUT_PODS
     },
     ("scheduling.k8s.io", "PriorityClass"): lambda _manifest: (),
 }
@@ -181,7 +185,7 @@ def load_manifests(
 
     Known are ``Node``, ``Pod``, ``Job``, ``TFJob``, ``PyTorchJob``, ``MPIJob``, ``PodGroup`` in
     the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, ``RuntimeClass``,
-    the kinds of ``gangsched.cluster_objects``, and ``List``.
+    and ``List``. So are the kinds of ``gangsched.cluster_objects`` that have no pods of their own.
 
     Runtime complexity: O(text + pods).
 

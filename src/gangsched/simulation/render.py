@@ -23,7 +23,7 @@ from gangsched._text import printable
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.report import Counts, Report, Snapshot, Summary
 
-__all__ = ["area_text", "print_report", "progress", "share_text", "table_text"]
+__all__ = ["area_text", "print_report", "progress", "share_text", "summary_text", "table_text"]
 
 _UNITS = {
     "nvidia.com/gpu": "GPU-seconds",
@@ -45,7 +45,7 @@ def print_report(result: Report, out: TextIO) -> None:
     if result.events:
         rows = [(format_span(e.at), e.type, e.reason, e.object, e.message) for e in result.events]
         out.write(table_text(("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows) + "\n\n")
-    _summary(result, out)
+    out.write(summary_text(result) + "\n")
 
 
 def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:
@@ -61,10 +61,10 @@ def _snapshot(snapshot: Snapshot, out: TextIO, *, with_namespace: bool) -> None:
     out.write(table_text(columns, rows) + "\n\n")
 
 
-def _summary(result: Report, out: TextIO) -> None:
+def summary_text(result: Report) -> str:
+    """Return the settings and the figures of a report as text."""
     summary = result.summary
     chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
-    out.write(printable(chosen) + "\n")
     rows = [("simulated", f"{format_span(summary.end)} in {summary.decisions} decisions")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
@@ -84,7 +84,7 @@ def _summary(result: Report, out: TextIO) -> None:
     rows += [("pending", f"{job.job}: {job.why}") for job in result.pending[:20]]
     if len(result.pending) > 20:
         rows.append(("pending", f"and {len(result.pending) - 20} more"))
-    out.write(table_text(None, rows) + "\n")
+    return f"{printable(chosen)}\n{table_text(None, rows)}"
 
 
 def _counts(counts: Counts) -> str:

@@ -3,6 +3,7 @@
 Rules:
   R1  a point is the state after an instant at which something happened; it holds until the next;
   R2  there is one share for each instant: that of the resource of which the largest share is used.
+      A point names that resource, because it may be another one at another instant.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ class Point:
         at: The instant in seconds.
         used: The share of the capacity that running jobs hold, from 0 to 1.
         wasted: The share that jobs hold whose work has not begun.
+        used_of: The resource of which *used* is the share; empty if nothing is used.
+        wasted_of: The resource of which *wasted* is the share; empty if nothing is wasted.
     """
 
     at: float
     used: float
     wasted: float
+    used_of: str = ""
+    wasted_of: str = ""
 
 
 @final
@@ -64,12 +69,16 @@ class Timeline:
             return
         capacity = simulator.capacity.amounts()
         used, idle = simulator.jobs.used.amounts(), simulator.jobs.idle.amounts()
-        self.points.append(Point(now, _share(used, capacity), _share(idle, capacity)))
+        share, name = _share(used, capacity)
+        wasted, wasted_name = _share(idle, capacity)
+        self.points.append(Point(now, share, wasted, name, wasted_name))
 
 
-def _share(held: Mapping[str, int], capacity: Mapping[str, int]) -> float:
-    shares = (held.get(name, 0) / all_ for name, all_ in capacity.items() if all_ > 0)
-    return max(shares, default=0.0)
+def _share(held: Mapping[str, int], capacity: Mapping[str, int]) -> tuple[float, str]:
+    """Return the largest share that is held, and of which resource; the first of equal ones."""
+    shares = ((held.get(name, 0) / all_, name) for name, all_ in capacity.items() if all_ > 0)
+    share, name = max(shares, key=lambda each: each[0], default=(0.0, ""))
+    return share, name if share else ""
 
 
 def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
@@ -90,7 +99,14 @@ def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
     return found
 
 
-def steps(values: Iterable[float]) -> list[tuple[float, float]]:
-    """Return the points of an empirical distribution: value, and the share at or below it."""
+def steps(values: Iterable[float], *, of: int | None = None) -> list[tuple[float, float]]:
+    """Return the points of an empirical distribution: value, and the share at or below it.
+
+    Args:
+        values: The values that are known.
+        of: The number of all members, also of those without a value, such as the wait of a job
+            that did not start; None if each has a value.
+    """
     ordered = sorted(values)
-    return [(value, (place + 1) / len(ordered)) for place, value in enumerate(ordered)]
+    whole = len(ordered) if of is None else of
+    return [(value, (place + 1) / whole) for place, value in enumerate(ordered)]

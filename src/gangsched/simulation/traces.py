@@ -26,6 +26,7 @@ from gangsched.simulation import _trace_formats as formats
 from gangsched.simulation._trace_dlrm import DLRM, dlrm_arrivals
 from gangsched.simulation._trace_formats import COLUMNS
 from gangsched.simulation._trace_jobs import TraceJob, arrivals
+from gangsched.simulation._trace_notes import Notes
 from gangsched.simulation._trace_philly import PhillyReader
 from gangsched.simulation._trace_rows import Row, Table
 from gangsched.simulation._trace_swf import SwfReader, is_job_line
@@ -55,6 +56,7 @@ class Trace:
         file: Its name.
         pods: The number of pods.
         nodes: The nodes of the machine that it describes; empty if it describes none.
+        missing: Why it describes no nodes although it says something of them; otherwise empty.
         skipped: One sentence for each part of it that was not taken over.
         finishes_whole: Whether the pods of a job arrive together and end together.
     """
@@ -65,6 +67,7 @@ class Trace:
     skipped: tuple[str, ...]
     finishes_whole: bool
     _read: Callable[[], Iterator[Arrival]] = field(repr=False)
+    missing: str = ""
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yield the arrivals in time order; those of one instant in the order of the file.
@@ -101,7 +104,13 @@ def load_trace(lines: Iterable[str], *, file: str) -> Workload:
     return Workload(tuple(trace.arrivals()), trace.skipped)
 
 
-def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None = None) -> Trace:
+def open_trace(
+    read: Callable[[], Iterable[str]],
+    *,
+    file: str,
+    most: int | None = None,
+    own_nodes: bool = False,
+) -> Trace:
     """Return a trace after checking it, without its pods.
 
     Runtime complexity: O(rows).
@@ -110,6 +119,9 @@ def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None
         read: Returns the lines of the file from the beginning; it is called twice or more.
         file: The file's name for errors.
         most: The largest number of pods; None for 100,000,000.
+        own_nodes: Whether it runs on the nodes that it describes, if it describes any. Then its
+            pods do not request a resource of which the file does not say what a node has, such as
+            the memory of an SWF file.
 
     Raises:
         TraceError: A row is malformed, a job is given twice, or there are too many pods.
@@ -117,13 +129,15 @@ def open_trace(read: Callable[[], Iterable[str]], *, file: str, most: int | None
     """
     if not isinstance(file, str):
         raise InvalidValueError("file", file, "a string")
+    if not isinstance(own_nodes, bool):
+        raise InvalidValueError("own_nodes", own_nodes, "a bool")
     if not callable(read):
         raise InvalidValueError("read", read, "a callable that returns lines")
     if most is None:
         most = MOST_STREAMED
     first, lines = _begun(_strings(read()))
     if first.startswith(";") or is_job_line(first):
-        return _swf(read, lines, file, most)
+        return _swf(read, lines, file, most, own_nodes=own_nodes)
     if first.startswith("["):
         return _philly(read, lines, file, most)
     table = Table(lines, file, expected=COLUMNS)
@@ -155,44 +169,51 @@ def _begun(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
 def _rows(
     read: Callable[[], Iterable[str]],
     table: Table,
-    rows: Callable[[Table], Iterator[tuple[Row, TraceJob]]],
+    rows: Callable[[Table, Notes], Iterator[tuple[Row, TraceJob]]],
     most: int,
     used: tuple[str, ...],
-    notes: tuple[str, ...],
+    of_format: tuple[str, ...],
 ) -> Trace:
     file = table.file
-    check = _Check(most)
-    for row, job in rows(table):
+    check, notes = _Check(most), Notes(file)
+    for row, job in rows(table, notes):
         problem = check.take(row.line, job)
         if problem is not None:
             column, text = problem
             # the column of a name or a number of workers, whatever this format calls it
             raise row.problem(column if column in row else table.columns[0], text)
-    skipped = formats.unused(table, used, notes)
+    skipped = formats.unused(table, used, of_format) + notes.sentences()
 
     def again() -> Iterator[TraceJob]:
         table = Table(_begun(_strings(read()))[1], file, expected=COLUMNS)
-        return (job for _row, job in rows(table))
+        return (job for _row, job in rows(table, Notes(file)))
 
     return Trace(file, check.pods, (), skipped, True, check.reader(again))
 
 
-def _swf(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, most: int) -> Trace:
+def _swf(
+    read: Callable[[], Iterable[str]],
+    lines: Iterator[str],
+    file: str,
+    most: int,
+    *,
+    own_nodes: bool,
+) -> Trace:
     reader, check = SwfReader(lines, file), _Check(most)
     for line, job in reader:
         problem = check.take(line, job)
         if problem is not None:
             raise TraceError(file, line, problem[0], problem[1])
-    left = reader.left_out
-    which = "1 job has" if left == 1 else f"{left} jobs have"
-    were = "was" if left == 1 else "were"
-    skipped = f"{file}: {which} no processors or no run time and {were} left out"
+    nodes = reader.nodes()
+    memory = not (own_nodes and nodes)
 
     def again() -> Iterator[TraceJob]:
-        return (job for _line, job in SwfReader(_strings(read()), file))
+        return (job for _line, job in SwfReader(_strings(read()), file, memory=memory))
 
-    nodes, skips = reader.nodes(), (skipped,) if left else ()
-    return Trace(file, check.pods, nodes, skips, True, check.reader(again))
+    skipped = reader.skipped(memory=memory)
+    return Trace(
+        file, check.pods, nodes, skipped, True, check.reader(again), missing=reader.missing()
+    )
 
 
 def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, most: int) -> Trace:
@@ -210,10 +231,12 @@ def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, 
 
 
 def _dlrm(table: Table, most: int) -> Trace:
-    found = sorted(dlrm_arrivals(table), key=attrgetter("at"))
+    notes = Notes(table.file)
+    found = sorted(dlrm_arrivals(table, notes), key=attrgetter("at"))
     if len(found) > most:
         raise TraceError(table.file, table.line, "", f"the file has more than {most:,} pods")
     skipped = formats.unused(table, (*DLRM, "max_per_node"), (_LIMIT_BY_NODE,))
+    skipped += notes.sentences()
     return Trace(table.file, len(found), (), skipped, False, lambda: iter(found))
 
 

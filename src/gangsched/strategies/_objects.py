@@ -1,4 +1,4 @@
-"""Strategies for the other objects of a cluster: namespaces, volumes, disruption budgets."""
+"""Strategies for the other objects of a cluster: namespaces, volumes, services and so on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from gangsched.cluster_objects import (
     PersistentVolumeClaim,
     PodDisruptionBudget,
     PriorityClass,
+    ReplicaSet,
+    ReplicationController,
     RuntimeClass,
+    Service,
+    StatefulSet,
     StorageClass,
     VolumeAttachment,
     VolumeSource,
@@ -143,6 +147,16 @@ def objects_by_type() -> dict[type[Any], st.SearchStrategy[Any]]:
             node_selector=_LABELS,
             tolerations=st.lists(st.builds(Toleration, key=_KEYS, value=_KEYS), max_size=1),
         ),
+        **{
+            kind: st.builds(kind, name=_NAMES, namespace=_NAMESPACES, selector=_LABELS)
+            for kind in (Service, ReplicationController)
+        },
+        **{
+            kind: st.builds(
+                kind, name=_NAMES, namespace=_NAMESPACES, selector=st.none() | _SELECTORS
+            )
+            for kind in (ReplicaSet, StatefulSet)
+        },
     }
 
 

@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from gangsched.events import Bind
 from gangsched.framework.config.signing import evaluates_nodes
 from gangsched.framework.runtime import sort_keys
+from gangsched.framework.what_if.copying import is_forkable
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
@@ -29,7 +30,13 @@ from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, nod
 __all__ = ["check_plugin"]
 
 
-def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[Node] = ()) -> None:
+def check_plugin(
+    plugin: object,
+    *,
+    pods: Iterable[Pod] = (),
+    nodes: Iterable[Node] = (),
+    forkable: bool = False,
+) -> None:
     """Check what the scheduler relies on in a plugin.
 
     - Its name is a non-empty string, and it has at least one point.
@@ -44,20 +51,31 @@ def check_plugin(plugin: object, *, pods: Iterable[Pod] = (), nodes: Iterable[No
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.
+    - ``pod_ended`` undoes ``reserve`` of a pod that was bound, and returns True if ``reserve`` had
+      refused another.
     - ``filter`` and ``score`` depend on the pods on nodes only for pods for which ``reads_pods``
-      returns True. ``add_pod`` and ``remove_pod`` keep what ``pre_filter`` counts.
+      returns True, also where ``pre_filter`` counts them. ``add_pod`` and ``remove_pod`` keep what
+      ``pre_filter`` counts.
     - Each answer is of a type that its point may return.
 
     Args:
         plugin: The plugin, fresh.
         pods: Pods that the plugin looks at; some plain pods are added.
         nodes: Nodes that it looks at; some plain nodes are added.
+        forkable: Whether ``Scheduler.what_if`` has to accept the plugin; see
+            ``gangsched.protocols.Forkable``.
 
     Raises:
         AssertionError: A check failed; the message names the plugin, the point and the arguments.
     """
     asked = Asked(plugin)
     asked.has_a_name()
+    if forkable:
+        problem = (
+            "has attributes and no fork method, and is no frozen class of immutable values:"
+            " Scheduler.what_if refuses it, see gangsched.protocols.Forkable"
+        )
+        assert is_forkable(plugin), f"{asked.name} {problem}"
     shown = [*_PODS, *pods]
     views = [view for node in (*_NODES, *nodes) for view in _emptier_and_fuller(node)]
     for group in (None, FakeGroup(unscheduled=3), FakeGroup(min_available=None)):
@@ -292,6 +310,6 @@ class _Tried:
 
     def _on(self, point: str, pod: Pod, view: FakeNode) -> Any:
         state = cycle(self.group, *self.views, view)
-        if self.asked.has("pre_filter") and self.asked.reads_pods(pod):
+        if self.asked.has("pre_filter"):
             self.asked.ask("pre_filter", state, pod, now=NOW)
         return self.asked.ask(point, state, pod, view)

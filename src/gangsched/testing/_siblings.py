@@ -2,8 +2,9 @@
 
 Rules:
   R1  for a pod for which ``reads_pods`` is False or missing, the answers are the same whichever
-      pods are on the nodes;
-  R2  a count that is kept by ``add_pod`` and ``remove_pod`` gives the answers that ``pre_filter``
+      pods are on the nodes, also where ``pre_filter`` counts them for ``filter``;
+  R2  a bound for all nodes is at least 1 wherever ``filter`` accepts a node;
+  R3  a count that is kept by ``add_pod`` and ``remove_pod`` gives the answers that ``pre_filter``
       gives on the same nodes.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gangsched.model import FrozenMap, Node, Pod, PodUID
+from gangsched.outcomes import Unschedulable
 from gangsched.testing._asked import NOW, Asked, short
 from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
@@ -55,6 +57,7 @@ class Siblings:
         for pod in self.pods if self._points() else ():
             if self.asked.reads_pods(pod):
                 self._keeps_counts(pod)
+                self._is_bounded(pod)
             else:
                 self._is_independent(pod)
 
@@ -81,12 +84,40 @@ class Siblings:
                 after = self._on(point, pod, view, shown)
                 details = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
                 on = f"pod {other.uid} on node {where.node.name}"
-                why = "reads_pods returned False"
+                why = (
+                    f"reads_pods {'returned False' * self.asked.has('reads_pods') or 'is missing'}"
+                )
                 self.asked.expect(point, before == after, f"{details} {on}: {why}")
 
     def _on(self, point: str, pod: Pod, view: FakeNode, views: Sequence[FakeNode]) -> Any:
         given = _Unshown(view.node, view.free, view.pod_count, view.defaulted)
-        return self.asked.ask(point, cycle(self.group, *views), pod, given)
+        state = cycle(self.group, *views)
+        # as in a scheduling cycle, what it writes is what filter and score read
+        if self.asked.has("pre_filter"):
+            self.asked.ask("pre_filter", state, pod, now=NOW)
+        return self.asked.ask(point, state, pod, given)
+
+    def _is_bounded(self, pod: Pod) -> None:
+        """Compare the bound with ``filter``, without and with another pod on a node."""
+        if not self.asked.has("cluster_headroom", "filter"):
+            return
+        shown = [list(self.views)]
+        shown += [
+            [self._with(each, other, each is where) for each in self.views]
+            for where, other in self._others()
+        ]
+        for views in shown:
+            state = cycle(self.group, *views)
+            if self.asked.has("pre_filter"):
+                self.asked.ask("pre_filter", state, pod, now=NOW)
+            found = self.asked.twice("cluster_headroom", state, pod)
+            is_count = found is None or (type(found) is int and found >= 0)
+            problem = f"returned {found!r}, not an int >= 0 or None, for {short([pod])}"
+            self.asked.expect("cluster_headroom", is_count, problem)
+            for view in views if found == 0 else ():
+                fits = not isinstance(self.asked.ask("filter", state, pod, view), Unschedulable)
+                problem = f"is 0, and filter lets {short((pod, view))}"
+                self.asked.expect("cluster_headroom", not fits, problem)
 
     def _keeps_counts(self, pod: Pod) -> None:
         if not self.asked.has("pre_filter", "add_pod", "remove_pod", "filter"):

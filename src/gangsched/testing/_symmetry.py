@@ -1,7 +1,8 @@
-"""Check that ``unreserve`` undoes ``reserve``.
+"""Check that ``unreserve`` and ``pod_ended`` undo ``reserve``.
 
 Rules:
-  R1  the plugin's state is not read; it shows in the answers to the pods that reserve next.
+  R1  the plugin's state is not read; it shows in the answers to the pods that reserve next;
+  R2  a pod that ends was bound: it has a node, and ``pre_bind`` and ``post_bind`` were called.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from gangsched.model import Pod, PodUID
-from gangsched.outcomes import EvictGroup, RejectGroup
+from gangsched.outcomes import EvictGroup, RejectGroup, Unschedulable
 from gangsched.testing._asked import DECIDES, NOW, Asked, kinds
 from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
@@ -51,10 +52,16 @@ class Symmetry:
         """Check the plugin.
 
         Raises:
-            AssertionError: ``unreserve`` does not undo ``reserve``, or is not idempotent.
+            AssertionError: ``unreserve`` or ``pod_ended`` does not undo ``reserve``, or
+                ``unreserve`` is not idempotent.
         """
-        if not self.asked.has("unreserve"):
-            return
+        if self.asked.has("unreserve"):
+            self._is_undone()
+        if self.asked.has("pod_ended"):
+            self._is_over_at_the_end()
+
+    def _is_undone(self) -> None:
+        """Compare the answers of ``reserve`` before and after ``unreserve``."""
         for view in self.views:
             first = self._round("refused", view)
             for pod, cause in product(self.pods, _CAUSES):
@@ -73,6 +80,48 @@ class Symmetry:
             )
             problem = f"calling it twice differs from calling it once: {details}"
             self.asked.expect("unreserve", once == twice, problem)
+
+    def _is_over_at_the_end(self) -> None:
+        """Compare the answers of ``reserve`` before and after the pods have ended."""
+        for view in self.views:
+            first, _said = self._lives("1", view)
+            second, said = self._lives("2", view)
+            details = (
+                f"on {view.node.name} reserve returned {first},"
+                f" and {second} after every pod had ended"
+            )
+            same = first == second
+            self.asked.expect("pod_ended", same, f"does not undo reserve: {details}")
+            was_full = self.asked.has("reserve") and "Unschedulable" in first
+            details = "a pod that reserve had refused is accepted after the others have ended"
+            problem = f"returned False for all of them on {view.node.name}, and {details}"
+            self.asked.expect("pod_ended", said or not was_full, problem)
+
+    def _lives(self, name: str, view: FakeNode) -> tuple[str, bool]:
+        """Reserve for new pods, bind those that are accepted, and end them.
+
+        Returns:
+            The answers of ``reserve``, and whether ``pod_ended`` returned True for any pod.
+        """
+        pods = self._many(f"life-{name}")
+        outcomes = [self._reserve(pod, view) for pod in pods]
+        bound = [
+            evolve(pod, node_name=view.node.name)
+            for pod, outcome in zip(pods, outcomes, strict=True)
+            if not isinstance(outcome, Unschedulable)
+        ]
+        for pod, point in product(bound, ("pre_bind", "post_bind")):
+            if self.asked.has(point):
+                args = (pod, view.node.name)
+                given = args if point == "post_bind" else (self._cycle(), *args)
+                self.asked.ask(point, *given, now=NOW)
+        ends = [
+            self.asked.ask("pod_ended", pod, view.node.name, now=NOW + n)
+            for n, pod in enumerate(bound)
+        ]
+        for end in ends:
+            self.asked.expect("pod_ended", isinstance(end, bool), f"returned {end!r}, not a bool")
+        return kinds(outcomes), True in ends
 
     def _round(self, cause: str, view: FakeNode) -> str:
         """Reserve for new pods and unreserve each twice; return the answers of ``reserve``."""

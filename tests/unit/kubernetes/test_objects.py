@@ -23,7 +23,8 @@ from gangsched.kubernetes._reflector import Delta
 
 FAST = StorageClass(name="fast", provisioner="csi.example.com")
 CLAIMING = Pod(name="p", uid="p-1", volume_claims=[VolumeClaim("c")])
-STORAGE = {each.kind for each in WATCHED} - {"Namespace", "PodDisruptionBudget"}
+SCORED = {each.kind for each in WATCHED if each.scored}
+STORAGE = {each.kind for each in WATCHED} - {"Namespace", "PodDisruptionBudget"} - SCORED
 ATTACHED = STORAGE - {"CSIStorageCapacity"}
 
 

@@ -7,9 +7,9 @@ Theory of operation
     delay the gang.
 
     Three kinds of entities are exempt and see all free capacity: the gang itself, entities of a
-    higher priority, and entities that end before the expected start. Such an entity may use
-    reserved capacity only in a cycle of its own (``turn``). If pods of it are bound on a reserved
-    node, they become returning pods of that entry: they will have left in time.
+    higher priority, and entities that end before the expected start and take no volume. Such an
+    entity may use reserved capacity only in a cycle of its own (``turn``). If pods of it are bound
+    on a reserved node, they become returning pods of that entry: they will have left in time.
 
     Constraints between pods cannot be withheld from nodes as capacity is. For an entity that is not
     exempt, ``ReservedPlan`` says on which nodes a pod would break the plan of the gang.
@@ -105,7 +105,9 @@ def turn(
     """
     before = len(state.call.out)
     found.guard.now = now
-    if not run_times.is_exempt(state.pods, state.reservations, state.call, found, entity, now):
+    if not run_times.is_exempt(
+        state.settings, state.pods, state.reservations, state.call, found, entity, now
+    ):
         yield
         _note_started(state.pods, state.reservations, state.call, found, entity, before, now)
         return
@@ -295,9 +297,10 @@ def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedE
         if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
         before = takewhile(partial(_precedes, best), line.queued)
-        best = next(
-            run_times.exempt(state.pods, state.reservations, state.call, found, before, now), best
+        exempt = run_times.exempt(
+            state.settings, state.pods, state.reservations, state.call, found, before, now
         )
+        best = next(exempt, best)
     return best
 
 

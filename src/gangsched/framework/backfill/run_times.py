@@ -3,7 +3,9 @@
 Rules:
   R1  the end of an overdue pod, and of a pod without an estimate, is unknown;
   R2  run times that raise, or return no instant, count as unknown; the error is raised when the
-      call is done; see ``extension_points``, R3.
+      call is done; see ``extension_points``, R3;
+  R3  a claim keeps its volume after the pod has ended. So an entity with claims that its start
+      binds is not exempt by its end, if the reserved gang has such claims too.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gangsched._core._entity import QueuedEntity
+from gangsched._volumes import claims_of
 from gangsched.errors import PluginError
+from gangsched.framework.config.cycle_state import objects_of
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
@@ -71,6 +76,7 @@ def end_of(
 
 
 def is_exempt(
+    settings: Settings,
     pods: Pods,
     reservations: Reservations,
     call: CurrentCall,
@@ -79,10 +85,13 @@ def is_exempt(
     now: float,
 ) -> bool:
     """Return whether an entity may use the reserved capacity. O(members), then O(1)."""
-    return any(True for _entity in exempt(pods, reservations, call, reservation, (entity,), now))
+    entities = (entity,)
+    found = exempt(settings, pods, reservations, call, reservation, entities, now)
+    return any(True for _entity in found)
 
 
 def exempt(
+    settings: Settings,
     pods: Pods,
     reservations: Reservations,
     call: CurrentCall,
@@ -93,7 +102,8 @@ def exempt(
     """Yield the entities that may use the reserved capacity.
 
     These are the gang itself, entities of a higher priority, and entities of which every pod
-    ends before the expected start. If the start is unknown, no entity ends in time.
+    ends before the expected start and takes no volume; see R3. If the start is unknown, no entity
+    ends in time.
     """
     own, starts_at = reservation.entity.priority, reservation.starts_at
     latest = -math.inf if starts_at == math.inf else starts_at + _ROUNDING
@@ -108,6 +118,7 @@ def exempt(
                 # the remembered seconds are rounded, so what they admit is computed exactly
                 now + seconds <= latest
                 and _all_end(pods, reservations, call, entity, starts_at, now)
+                and not _takes_volumes(settings, pods, reservation, entity)
             ):
                 yield entity
 
@@ -125,6 +136,25 @@ def _all_end(
         end_of(reservations, call, pod, None, now) <= by
         for each in bundles.pending(pods, entity)
         for pod in each.pending
+    )
+
+
+def _takes_volumes(
+    settings: Settings, pods: Pods, reservation: ActiveReservation, entity: QueuedEntity
+) -> bool:
+    """Return whether the start of an entity may take volumes that the reserved gang needs; see R3.
+
+    Runtime complexity: O(pods) if none has claims, else O(their claims + those of the gang).
+    """
+    objects = objects_of(settings.cluster)
+
+    def takes(pod: Pod) -> bool:
+        return bool(pod.volume_claims) and bool(claims_of(objects, pod).delayed)
+
+    return any(
+        takes(pod) for each in bundles.pending(pods, entity) for pod in each.pending
+    ) and any(
+        takes(pods.members[uid].pod) for uid, _node in reservation.planned if uid in pods.members
     )
 
 

@@ -7,7 +7,9 @@ Rules:
   R3  otherwise nodes are drained for it: as few as possible, those with the fewest pods first.
       Draining is meant as in Slurm: no new pod is placed there, and no running pod is evicted;
   R4  all placements of one call share a budget of steps (``budget_shares``). When it is exhausted,
-      a gang whose members need a search counts as one that does not fit.
+      a gang whose members need a search counts as one that does not fit;
+  R5  to take pods off the nodes has a budget of the same size. When it is exhausted, nothing else
+      is tried. A first placement is always tried if only nodes with room are changed for it.
 """
 
 from __future__ import annotations
@@ -15,26 +17,34 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import final
+from typing import Final, final
 
 from attrs import frozen
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.errors import GangschedError
+from gangsched.framework.backfill.room import Room
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import budget_shares, gang_layout
-from gangsched.framework.placement.packing.budget import Work
+from gangsched.framework.placement.packing.budget import FREE, STEP, Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
+from gangsched.framework.runtime import pod_readers
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import NodeName, PodUID
+from gangsched.model import NodeName, PodUID, Resources
 
-__all__ = ["StartEstimate", "look_ahead"]
+__all__ = ["LEAVE", "LISTED", "StartEstimate", "look_ahead"]
+
+LISTED: Final = 25
+"""How many operations it is to find the end of a pod on a node, and what is free without it."""
+
+LEAVE: Final = 60
+"""How many operations it is to take a pod off its node, and to restore the node in the end."""
 
 
 @final
@@ -60,7 +70,8 @@ def look_ahead(
 ) -> StartEstimate | None:
     """Estimate when and where a gang can start; return None if it cannot, as far as is known.
 
-    Runtime complexity: O(n log n) for n pods on nodes, and O(log n) placements of the gang.
+    Runtime complexity: O(n log n) for n pods on nodes, and O(log n) placements of the gang. For
+    each of these, the pods on nodes with room for a member are taken off.
 
     Args:
         state: The scheduler's state.
@@ -70,42 +81,150 @@ def look_ahead(
         drains: Whether nodes may be drained for it if the run times are not enough.
     """
     exhausted_searches = state.attempts.exhausted_searches
-    work = Work()
+    look = _Look(state, entity, now)
     try:
-        return _by_run_times(state, entity, ends, now, work) or (
-            _by_draining(state, entity, now, work) if drains else None
-        )
+        look.prepare()
+        return _by_run_times(look, ends) or (_by_draining(look) if drains else None)
     except GangschedError:
         return None  # its own cycle will raise it, and name the pod
     finally:
         state.attempts.exhausted_searches = exhausted_searches
+        state.attempts.search_steps += look.steps
 
 
-def _by_run_times(
-    state: State, entity: QueuedEntity, ends: Mapping[PodUID, float], now: float, work: Work
-) -> StartEstimate | None:
-    leaving: dict[float, list[tuple[NodeName, PodUID]]] = {now: []}
+@final
+class _Look:
+    """The placements of one gang on the nodes as they will be.
+
+    If no plugin reads which pods are on nodes, a pod makes a difference only where a member has
+    room without it. So all other pods stay on their nodes.
+    """
+
+    def __init__(self, state: State, entity: QueuedEntity, now: float) -> None:
+        assert entity.group is not None
+        self.state: State = state
+        self.entity: QueuedEntity = entity
+        self.now: float = now
+        self._group = entity.group
+        self._work = Work()
+        self._is_begun: bool = False
+        self._operations: int = LISTED * sum(
+            len(info.holders) for info in state.nodes.infos.values()
+        )
+        self._left: int = budget_shares.for_views(state.settings) * STEP
+        self._room: Room | None = None
+
+    def prepare(self) -> None:
+        """Find out which pods may be left on their nodes. O(members), O(members x terms)."""
+        state, entity = self.state, self.entity
+        members = [
+            state.pods.members[pod.uid]
+            for each in bundles.pending(state.pods, entity)
+            for pod in each.pending
+        ]
+        if (
+            state.settings.profile.signed
+            and not pod_readers.depends_on_pods(state.nodes, members)
+            and not equivalence.missing(state, self._group)
+        ):
+            self._room = Room(state.settings, state.pods, state.call, entity)
+
+    @property
+    def steps(self) -> int:
+        """The steps that it took besides the placements, as questions count them; see ``Ahead``."""
+        return max(self._operations - FREE, 0) // STEP
+
+    def plan_without(
+        self,
+        gone: Mapping[NodeName, Collection[PodUID]],
+        nominated: Iterable[ReservedCapacity] = (),
+    ) -> Plan | None:
+        """Return a plan on the nodes without some pods and nominations; None if there is none.
+
+        Reserved capacity is left out as well: it is this gang's own, or will be released for it.
+        None is returned, too, if the steps do not suffice.
+        """
+        state, entity, nodes = self.state, self.entity, self.state.nodes
+        entries = list(nominated)
+        if self._room is not None:
+            gone = self._where_it_matters(self._room, gone, entries)
+        if not self._may_change(sum(map(len, gone.values()))):
+            return None
+        with without(nodes, [*nodes.ledger.expected(), *entries], gone):
+            if equivalence.missing(state, self._group):
+                return None
+            of_class = equivalence.class_of(state.settings, nodes, state.pods, state.call, entity)
+            if not requeue.may_fit(state, of_class, now=self.now):
+                return None
+            budget = budget_shares.for_look_ahead(state.settings, state.call)
+            if self._work.steps and not budget:
+                return None
+            found, _refused, _cycles = gang_layout.plan_gang(
+                state, entity, now=self.now, budget=budget, work=self._work, explains=False
+            )
+        return found if isinstance(found, Plan) else None
+
+    def _where_it_matters(
+        self,
+        room: Room,
+        gone: Mapping[NodeName, Collection[PodUID]],
+        nominated: Iterable[ReservedCapacity],
+    ) -> dict[NodeName, Collection[PodUID]]:
+        """Return the pods of those nodes that have room for a member without them. O(pods)."""
+        infos, leaving = self.state.nodes.infos, dict[NodeName, list[Resources]]()
+        for entry in nominated:
+            leaving.setdefault(entry.node, []).append(entry.requests)
+        found: dict[NodeName, Collection[PodUID]] = {}
+        for name, uids in gone.items():
+            info = infos[name]
+            free, holders = info.unreserved(), info.holders
+            for requests in (*(holders[uid] for uid in uids), *leaving.get(name, ())):
+                for resource, amount in requests.items():
+                    free[resource] = free.get(resource, 0) + amount
+            if room.has_room(free):
+                found[name] = uids
+        return found
+
+    def _may_change(self, count: int) -> bool:
+        """Count pods that are taken off their nodes; return whether the steps suffice for them."""
+        is_first, self._is_begun = not self._is_begun, True
+        needed = LEAVE * count
+        if needed > self._left and not (is_first and self._room is not None):
+            self._left = 0
+            return False
+        self._left = max(self._left - needed, 0)
+        self._operations += needed
+        return True
+
+
+def _by_run_times(look: _Look, ends: Mapping[PodUID, float]) -> StartEstimate | None:
+    state, entity, now = look.state, look.entity, look.now
+    leaving: dict[float, dict[NodeName, list[PodUID]]] = {now: {}}
     for name, uid in _others(state.nodes, state.pods, entity):
         end = max(ends.get(uid, math.inf), now)
         if end < math.inf:
-            leaving.setdefault(end, []).append((name, uid))
+            leaving.setdefault(end, {}).setdefault(name, []).append(uid)
     instants = sorted(leaving)
 
     def plan_at(number: int) -> Plan | None:
-        gone = (each for instant in instants[: number + 1] for each in leaving[instant])
-        return _plan_without(state, entity, gone, now, work)
+        gone: dict[NodeName, list[PodUID]] = {}
+        for instant in instants[: number + 1]:
+            for name, uids in leaving[instant].items():
+                gone.setdefault(name, []).extend(uids)
+        return look.plan_without(gone)
 
-    number, plan = _first(plan_at, _first_with_enough(state, entity, instants, leaving), instants)
+    start = _first_with_room(state, entity, instants, leaving)
+    number, plan = _first(plan_at, start, instants)
     if plan is None:
         return None
-    gone = {uid for instant in instants[: number + 1] for _name, uid in leaving[instant]}
+    on_nodes = (uids for each in instants[: number + 1] for uids in leaving[each].values())
+    gone = {uid for uids in on_nodes for uid in uids}
     capacity, planned = _reserved(state, entity, plan, gone)
     return StartEstimate(instants[number], capacity, planned)
 
 
-def _by_draining(
-    state: State, entity: QueuedEntity, now: float, work: Work
-) -> StartEstimate | None:
+def _by_draining(look: _Look) -> StartEstimate | None:
+    state, entity = look.state, look.entity
     on_node: dict[NodeName, list[PodUID]] = {}
     for name, uid in _others(state.nodes, state.pods, entity):
         on_node.setdefault(name, []).append(uid)
@@ -121,34 +240,35 @@ def _by_draining(
 
     def plan_with(number: int) -> Plan | None:
         drained = in_order[:number]
-        gone = ((name, uid) for name in drained for uid in on_node.get(name, ()))
-        entries = (entry for name in drained for entry in nominated.get(name, ()))
-        return _plan_without(state, entity, gone, now, work, nominated=entries)
+        gone = {name: on_node.get(name, []) for name in drained}
+        return look.plan_without(gone, [e for name in drained for e in nominated.get(name, ())])
 
-    least, most = 0, len(in_order)
-    plan = plan_with(most)
+    least = 0
+    room = Room(state.settings, state.pods, state.call, entity).fill(state.nodes)
+    while not room.is_enough:
+        if least == len(in_order):
+            return None
+        name = in_order[least]
+        holders = state.nodes.infos[name].holders
+        room.leave(name, [holders[uid] for uid in on_node.get(name, ())])
+        room.leave(name, [entry.requests for entry in nominated.get(name, ())])
+        least += 1
+    most, plan = _first(plan_with, least, range(len(in_order) + 1))
     if plan is None:
         return None
-    while least < most:
-        middle = (least + most) // 2
-        found = plan_with(middle)
-        if found is None:
-            least = middle + 1
-        else:
-            most, plan = middle, found
     capacity, planned = _reserved(state, entity, plan, ())
     drained = frozenset(uid for name in in_order[:most] for uid in on_node.get(name, ()))
     return StartEstimate(math.inf, capacity, planned, drained)
 
 
 def _first(
-    plan_at: Callable[[int], Plan | None], start: int, instants: Collection[float]
+    plan_at: Callable[[int], Plan | None], start: int, among: Collection[object]
 ) -> tuple[int, Plan | None]:
     """Return the first number from *start* on that has a plan, and the plan.
 
     The steps double until there is a plan; then the last step is halved.
     """
-    failed, number, step, last = start - 1, start, 1, len(instants) - 1
+    failed, number, step, last = start - 1, start, 1, len(among) - 1
     found: Plan | None = None
     while number <= last:
         found = plan_at(number)
@@ -169,24 +289,32 @@ def _first(
     return number, found
 
 
-def _first_with_enough(
+def _first_with_room(
     state: State,
     entity: QueuedEntity,
     instants: Sequence[float],
-    leaving: Mapping[float, Iterable[tuple[NodeName, PodUID]]],
+    leaving: Mapping[float, Mapping[NodeName, Sequence[PodUID]]],
 ) -> int:
-    """Return the number of the first instant at which enough is free in total. O(pods)."""
+    """Return the number of the first instant with enough free in total, and room on nodes."""
     wanted = _least(state.settings, state.pods, state.call, entity)
     free = defaultdict(int, state.nodes.total())
     for entry in state.nodes.ledger.expected():
         info = state.nodes.infos.get(entry.node)
         for name, amount in ({} if info is None else info.withheld).items():
             free[name] += amount
+    room, infos = (
+        Room(state.settings, state.pods, state.call, entity).fill(state.nodes),
+        state.nodes.infos,
+    )
     for number, instant in enumerate(instants):
-        for name, uid in leaving[instant]:
-            for resource, amount in state.nodes.infos[name].holders[uid].items():
-                free[resource] += amount
-        if all(free[resource] >= amount for resource, amount in wanted.items()):
+        for node, uids in leaving[instant].items():
+            holders = infos[node].holders
+            gone = [holders[uid] for uid in uids]
+            room.leave(node, gone)
+            for requests in gone:
+                for resource, amount in requests.items():
+                    free[resource] += amount
+        if room.is_enough and all(free[name] >= amount for name, amount in wanted.items()):
             return number
     return len(instants)
 
@@ -202,41 +330,6 @@ def _least(
         for name in {name for requests in members for name in requests}:
             found[name] += sum(sorted(requests.amount(name) for requests in members)[:count])
     return found
-
-
-def _plan_without(
-    state: State,
-    entity: QueuedEntity,
-    gone: Iterable[tuple[NodeName, PodUID]],
-    now: float,
-    work: Work,
-    *,
-    nominated: Iterable[ReservedCapacity] = (),
-) -> Plan | None:
-    """Return a plan for a gang on the nodes without some pods and nominations; None if none fits.
-
-    Reserved capacity is left out as well: it is this gang's own, or will be released for it.
-    """
-    leaving: dict[NodeName, list[PodUID]] = {}
-    for name, uid in gone:
-        leaving.setdefault(name, []).append(uid)
-    assert entity.group is not None
-    with without(state.nodes, [*state.nodes.ledger.expected(), *nominated], leaving):
-        if equivalence.missing(state, entity.group):
-            return None
-        if not requeue.may_fit(
-            state,
-            equivalence.class_of(state.settings, state.nodes, state.pods, state.call, entity),
-            now=now,
-        ):
-            return None
-        budget = budget_shares.for_look_ahead(state.settings, state.call)
-        if work.steps and not budget:
-            return None
-        found, _refused, _cycles = gang_layout.plan_gang(
-            state, entity, now=now, budget=budget, work=work, explains=False
-        )
-    return found if isinstance(found, Plan) else None
 
 
 def _reserved(

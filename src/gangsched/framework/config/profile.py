@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
+from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import ProfileError
 from gangsched.framework.config import checked
 from gangsched.framework.config.signing import (
@@ -21,11 +22,13 @@ from gangsched.framework.config.signing import (
     evaluates_nodes,
     signers_of_capacity,
     signs_allocatable,
+    signs_in_cycle,
 )
 from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     ChoosesVolumes,
+    ClusterHeadroom,
     EvaluatesNodes,
     FilterPlugin,
     Fitting,
@@ -36,6 +39,7 @@ from gangsched.protocols import (
     NodeSignature,
     NormalizeScore,
     ObjectsRead,
+    ObjectsScored,
     PermitPlugin,
     PodEnded,
     PodsAffected,
@@ -53,6 +57,7 @@ from gangsched.protocols import (
     ReservePlugin,
     RoleRule,
     ScorePlugin,
+    ScoresByPods,
     SkipsPods,
     StateKey,
 )
@@ -87,6 +92,7 @@ _PAIRS: Final = (
     ("add_pod", "pre_filter"),
     ("add_pod", "reads_pods"),
     ("pods_affected", "reads_pods"),
+    ("cluster_headroom", "reads_pods"),
     ("pods_selected", "reads_pods"),
     ("nodes_named", "reads_pods"),
     ("topology_keys", "reads_pods"),
@@ -96,6 +102,9 @@ _PAIRS: Final = (
     ("hindered_within", "filter"),
     ("skips", "filter"),
     ("objects_read", "pod_signature"),
+    ("scores_by_pods", "reads_pods"),
+    ("scores_by_pods", "normalize_score"),
+    ("objects_scored", "normalize_score"),
     ("ignores", "pod_signature"),
     ("volume_choices", "reserve"),
     ("snapshot", "restore"),
@@ -133,6 +142,8 @@ are: 'NodeResourcesFit'
         normalizers: The score plugins that normalize their scores, by identity.
         signed: Whether like pods are evaluated once: every filter and score plugin gives a pod
             signature, and no plugin prepares or normalizes scores in each cycle.
+        signs_in_cycle: What signs a pod within one cycle, for each plugin that filters or scores;
+            empty if one of them has no such method.
         signers: The filter and score plugins that give a pod signature.
         signing: The same, with those that need not be asked about most pods.
         node_signers: The filter and score plugins that give a node signature; empty if one of them
@@ -149,6 +160,8 @@ are: 'NodeResourcesFit'
             ``gangsched.protocols.PodsRead``.
         pod_watchers: Those of them whose answers depend on these pods; the others read nodes one by
             one because of their names, see ``gangsched.protocols.NamesNodes``.
+        scoring_by_pods: Those of the score plugins that may read, in a cycle, the pods on nodes for
+            a pod of which ``reads_pods`` is false; see ``gangsched.protocols.ScoresByPods``.
         affecting: Those of them whose pods may affect other pods; see
             ``gangsched.protocols.PodsAffected``.
         affecting_scores: Whether one of these scores nodes.
@@ -157,6 +170,8 @@ are: 'NodeResourcesFit'
         skipping: The filter plugins that may accept every node for a pod, by identity.
         object_readers: The plugins that may read other objects of the cluster; see
             ``gangsched.protocols.ObjectsRead``.
+        objects_scored: The classes of objects that only scores depend on; see
+            ``gangsched.protocols.ObjectsScored``.
         end_listeners: The plugins that are notified when a bound pod ends; see
             ``gangsched.protocols.PodEnded``.
         event_driven: Those of the object readers whose refusal in ``pre_filter`` only an event can
@@ -168,6 +183,7 @@ are: 'NodeResourcesFit'
         volume_choosers: The reserve plugins that choose volumes; see
             ``gangsched.protocols.ChoosesVolumes``.
         headrooms: The filter plugins that bound how many pods a node can take.
+        cluster_headrooms: The pod readers that bound how many pods the cluster can take.
         fittings: The filter plugins that name the resources which a pod must find free.
         quorum: The first permit plugin with a quorum rule; None for the rule ``once_satisfied``.
         roles: The same plugin, if it has a rule for roles; else None.
@@ -227,6 +243,7 @@ are: 'NodeResourcesFit'
         }
         evaluates_per_cycle = bool(self.pre_score or self.normalizers)
         self.signed: Final = len(signers) == len(judging) and not evaluates_per_cycle
+        self.signs_in_cycle: Final = signs_in_cycle((*judging, *at["pre_score"]))
         self.signers: Final[tuple[PodSignature, ...]] = signers
         self.signing: Final = Signing(signers)
         sighted: tuple[NodeSignature, ...] = self._with(tuple(judging), "node_signature")
@@ -254,6 +271,9 @@ are: 'NodeResourcesFit'
         self.pod_watchers: Final[tuple[PodsRead, ...]] = tuple(
             p for p in self.pod_readers if not callable(getattr(p, "nodes_named", None))
         )
+        self.scoring_by_pods: Final[tuple[ScoresByPods, ...]] = self._with(
+            at["score"], "scores_by_pods"
+        )
         self.affecting: Final[tuple[PodsAffected, ...]] = self._with(
             self.pod_readers, "pods_affected"
         )
@@ -267,6 +287,7 @@ are: 'NodeResourcesFit'
             id(plugin): plugin for plugin in self._with(at["filter"], "skips")
         }
         self.object_readers: Final[tuple[ObjectsRead, ...]] = self._with(plugins, "objects_read")
+        self.objects_scored: Final[frozenset[type[ClusterObject]]] = self._scored(at["score"])
         self.end_listeners: Final[tuple[PodEnded, ...]] = self._with(plugins, "pod_ended")
         self.event_driven: Final[tuple[ObjectsRead, ...]] = self._with(signers, "objects_read")
         self.volume_choosers: Final[tuple[ChoosesVolumes, ...]] = self._with(
@@ -274,6 +295,9 @@ are: 'NodeResourcesFit'
         )
         self.ignoring: Final = bool(self._with(signers, "ignores"))
         self.headrooms: Final[tuple[Headroom, ...]] = self._with(at["filter"], "headroom")
+        self.cluster_headrooms: Final[tuple[ClusterHeadroom, ...]] = self._with(
+            self.pod_readers, "cluster_headroom"
+        )
         self.fittings: Final[tuple[Fitting, ...]] = self._with(at["filter"], "fitted")
         rules: tuple[QuorumRule, ...] = self._with(at["permit"], "members_needed")
         self.quorum: Final[QuorumRule | None] = next(iter(rules), None)
@@ -303,6 +327,22 @@ are: 'NodeResourcesFit'
             return None
         found: EvaluatesNodes = asked[0]
         return found
+
+    @classmethod
+    def _scored(cls, scoring: tuple[Any, ...]) -> frozenset[type[ClusterObject]]:
+        found: set[type[ClusterObject]] = set()
+        plugins: tuple[ObjectsScored, ...] = cls._with(scoring, "objects_scored")
+        for plugin in plugins:
+            given: Any = plugin.objects_scored()
+            kinds: tuple[Any, ...] = (None,)
+            with suppress(TypeError):
+                kinds = tuple(given)
+            if not all(kind in KINDS.values() for kind in kinds):
+                expected = "classes in gangsched.cluster_objects.KINDS"
+                problem = f"{cls._name(plugin)!r} returned {given!r}, expected {expected}"
+                raise ProfileError("objects_scored", problem)
+            found.update(kinds)
+        return frozenset(found)
 
     @classmethod
     def _group_wide(cls, plugin: object) -> Collection[str]:

@@ -25,7 +25,13 @@ from gangsched.errors import ProfileError
 from gangsched.model import Pod
 from gangsched.protocols import NodeSignature, PodSignature
 
-__all__ = ["Signing", "evaluates_nodes", "signers_of_capacity", "signs_allocatable"]
+__all__ = [
+    "Signing",
+    "evaluates_nodes",
+    "signers_of_capacity",
+    "signs_allocatable",
+    "signs_in_cycle",
+]
 
 _PLAIN: Final = Pod(name="plain")
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -82,6 +88,22 @@ def _declared(plugin: Any) -> frozenset[str] | None:
     if not all(isinstance(name, str) and name in _DEFAULTS for name in names):
         raise ProfileError("attributes_signed", problem)
     return frozenset(map(str, names))
+
+
+def signs_in_cycle(plugins: Iterable[object]) -> tuple[Callable[[Pod], Hashable], ...]:
+    """Return the methods that sign a pod while the nodes stay as they are; none if one is missing.
+
+    That is ``pod_signature``, and ``signature_in_cycle`` of a plugin that also reads all nodes.
+    """
+    found: list[Callable[[Pod], Hashable]] = []
+    for plugin in {id(each): each for each in plugins}.values():
+        signs: Any = getattr(plugin, "pod_signature", None)
+        if not callable(signs):
+            signs = getattr(plugin, "signature_in_cycle", None)
+        if not callable(signs):
+            return ()
+        found.append(cast("Callable[[Pod], Hashable]", signs))
+    return tuple(found)
 
 
 def signers_of_capacity(

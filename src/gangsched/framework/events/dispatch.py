@@ -32,7 +32,13 @@ from gangsched.events import (
     PodGroupUpdated,
     PodUpdated,
 )
-from gangsched.framework.events import bind_reports, permit_answers, prefetch, reconcile
+from gangsched.framework.events import (
+    bind_reports,
+    move_entity,
+    permit_answers,
+    prefetch,
+    reconcile,
+)
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import quotas
 from gangsched.framework.state.scheduler_state import State
@@ -140,6 +146,8 @@ def listing(state: State, *, now: float) -> None:
             reconcile.pod_changed(state, uid, now=now)
         reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)
+        for waiting in quotas.that_fit(state.pods):  # a limit may be another since a restart
+            move_entity.move(state, waiting, now=now)
     finally:
         prefetch.close(state.nodes, state.call)
 

@@ -53,21 +53,25 @@ def on_its_node(settings: Settings, pods: Pods, uid: PodUID) -> OnItsNode | None
     return OnItsNode(member.pod, member.pod.node_name)
 
 
-def notify(state: State, before: OnItsNode, *, now: float) -> None:
+def notify(state: State, before: OnItsNode | None, *, now: float) -> None:
     """Notify the plugins if a pod has ended; wake what they may accept now.
+
+    With None for *before*, plugins may accept more for another reason, such as other arguments
+    after a restart. What only lacks capacity is tried if it may fit the nodes now.
 
     Runtime complexity: O(plugins); if one wakes others, O(classes of pods), and O(gated entities).
     """
-    pod = before.pod
-    member = state.pods.members.get(pod.uid)
-    if member is not None and member.state not in _OVER:
-        return
-    wakes = False
-    for plugin in state.settings.profile.end_listeners:
-        try:
-            wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
-        except GangschedError as error:
-            state.call.deferred.append(error)
+    wakes = before is None
+    if before is not None:
+        pod = before.pod
+        member = state.pods.members.get(pod.uid)
+        if member is not None and member.state not in _OVER:
+            return
+        for plugin in state.settings.profile.end_listeners:
+            try:
+                wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, before.node, now=now)
+            except GangschedError as error:
+                state.call.deferred.append(error)
     if not wakes:
         return
     for pod_class in state.pod_classes.by_signature.values():

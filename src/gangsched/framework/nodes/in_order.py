@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from sortedcontainers import SortedList
 
-__all__ = ["Items", "add", "between", "first_at_least", "made", "remove"]
+__all__ = ["NONE", "Items", "add", "between", "first_at_least", "made", "remove"]
 
 Items: TypeAlias = list[Any]
 """The container. A ``SortedList`` has the same methods, and no types of its own."""
+NONE: Final = cast("Items", ())
+"""No items, for what has none nearly always. ``add`` wants a container of its own."""
 _MANY: Final = 2_000
 
 

@@ -165,7 +165,8 @@ class Judgements:
             found: dict[NodeClass, int] = {c: len(c.nodes) for c in classes.occupied()}
         else:
             found = _net(moves)
-        self._judge(found, judge)
+        if not self._judged.keys() >= found.keys():
+            self._judge(found, judge)
         # no plugin is called from here on, so nothing raises with half of the counts updated
         if moves is None:
             self.headroom = self._nodes = 0
@@ -300,19 +301,20 @@ class Judgements:
             key, value = within
             return self.values_of(key).packing(value, self._ranks)
         if self._by_max_pods is None:
-            self._by_max_pods = Ranking(
+            ranked = (
                 ((self._strands(found), self._judged[found].max_pods), first, found)
                 for found, first in self._firsts.items()
             )
+            self._by_max_pods = Ranking(ranked, self._firsts)
         return self._by_max_pods
 
     def _in_order(self) -> Ranking:
         """Return the classes by their score, the best first."""
         if self._order is None:
             judged = self._judged
-            self._order = Ranking(
-                (-judged[found].score, first, found) for found, first in self._firsts.items()
-            )
+            firsts = self._firsts
+            ranked = ((-judged[found].score, first, found) for found, first in firsts.items())
+            self._order = Ranking(ranked, firsts)
         return self._order
 
     def _strands(self, found: NodeClass) -> bool:
@@ -364,35 +366,40 @@ class Judgements:
 
     def _count_all(self, found: Mapping[NodeClass, int], classes: NodeClasses) -> None:
         """Count more nodes in classes, or fewer if a number is negative."""
+        # with each pod on nodes that are all unlike, so what is seldom there is asked about once
         judged, firsts, order, packing = self._judged, self._firsts, self._order, self._by_max_pods
-        by_label = self._by_label.values()
+        by_label, headroom = tuple(self._by_label.values()), self.headroom
         for node_class, count in found.items():
             score, max_pods, reasons = judged[node_class]
-            self._nodes += count
             if reasons:
-                for reason in reasons:
-                    self._reasons[reason] += count
-                    if not self._reasons[reason]:
-                        del self._reasons[reason]
+                self._count_reasons(reasons, count)
                 continue
-            self.headroom += max_pods * count
-            for values in by_label:
-                values.count(node_class, max_pods * count)
+            headroom += max_pods * count
             nodes = node_class.nodes
             first, before = nodes[0] if nodes else -1, firsts.get(node_class, -1)
-            if before == first:
-                continue
-            if first >= 0:
-                firsts[node_class] = first
-            else:
-                del firsts[node_class]
-            if order is not None:
-                order.move(-score, before, first, node_class)
-            if packing is not None:
-                packing.move((self._strands(node_class), max_pods), before, first, node_class)
-            for values in by_label:
-                values.move(node_class, before, first, self._ranks)
+            if before != first:
+                if first >= 0:
+                    firsts[node_class] = first
+                else:
+                    del firsts[node_class]
+                if order is not None:
+                    order.move(-score, before, first, node_class)
+                if packing is not None:
+                    packing.move((self._strands(node_class), max_pods), before, first, node_class)
+            if by_label:
+                for values in by_label:
+                    values.count(node_class, max_pods * count)
+                    if before != first:
+                        values.move(node_class, before, first, self._ranks)
+        self._nodes += sum(found.values())
+        self.headroom = headroom
         self._seen = classes.version
+
+    def _count_reasons(self, reasons: tuple[str, ...], count: int) -> None:
+        for reason in reasons:
+            self._reasons[reason] += count
+            if not self._reasons[reason]:
+                del self._reasons[reason]
 
     def _check(self, nodes: Nodes, judge: Judge, signature: Hashable) -> None:
         self.refresh(nodes, judge)
@@ -411,9 +418,9 @@ class Judgements:
                 order.append((-score, found.nodes[0]))
                 headroom += max_pods * len(found.nodes)
         found_order = self._in_order()
-        found_order._check()
         if sorted(order) != [(rank, self._firsts[found]) for rank, found in found_order]:
             raise InternalError(f"class {signature}: the order of nodes is wrong")
+        found_order._check()
         for values in self._by_label.values():
             values._check(self._firsts, lambda found: self._judged[found].max_pods)
         if self.headroom != headroom:

@@ -75,7 +75,7 @@ class LabelValues:
 
     def count(self, given: NodeClass, pods: int) -> None:
         """Count room for more pods on the nodes of a class; for fewer if it is negative. O(1)."""
-        value = given.sample.node.labels.get(self._key)
+        value = given.node.labels.get(self._key)
         if value is not None and pods:
             found = self._values.get(value)
             if found is None:
@@ -92,7 +92,7 @@ class LabelValues:
             first: Its first node from now on; negative if it leaves.
             ranks: Its ranks.
         """
-        value = given.sample.node.labels.get(self._key)
+        value = given.node.labels.get(self._key)
         if value is None:
             return
         found = self._values.get(value)
@@ -135,27 +135,27 @@ class LabelValues:
         """Return the classes of a value, the best score first. O(log classes), except the first."""
         found = self._values.get(value)
         if found is None:
-            return Ranking(())
+            return Ranking((), {})
         if found.by_score is None:
-            firsts = found.firsts.items()
-            found.by_score = Ranking((ranks(given)[0], first, given) for given, first in firsts)
+            ranked = ((ranks(given)[0], first, given) for given, first in found.firsts.items())
+            found.by_score = Ranking(ranked, found.firsts)
         return found.by_score
 
     def packing(self, value: str, ranks: Ranks) -> Ranking:
         """Return the classes of a value in the order of packing; see ``by_score``."""
         found = self._values.get(value)
         if found is None:
-            return Ranking(())
+            return Ranking((), {})
         if found.packing is None:
-            firsts = found.firsts.items()
-            found.packing = Ranking((ranks(given)[1], first, given) for given, first in firsts)
+            ranked = ((ranks(given)[1], first, given) for given, first in found.firsts.items())
+            found.packing = Ranking(ranked, found.firsts)
         return found.packing
 
     def _check(self, firsts: Mapping[NodeClass, int], max_pods: Callable[[NodeClass], int]) -> None:
         found: dict[str, dict[NodeClass, int]] = {}
         totals: dict[str, int] = {}
         for given, first in firsts.items():
-            value = given.sample.node.labels.get(self._key)
+            value = given.node.labels.get(self._key)
             if value is not None:
                 found.setdefault(value, {})[given] = first
                 totals[value] = totals.get(value, 0) + max_pods(given) * len(given.nodes)
@@ -168,6 +168,6 @@ class LabelValues:
         for value, each in self._values.items():
             for ranking in (each.by_score, each.packing):
                 if ranking is not None:
-                    ranking._check()
-                    if {given: each.firsts[given] for _rank, given in ranking} != each.firsts:
+                    if {given for _rank, given in ranking} != each.firsts.keys():
                         raise InternalError(f"label {self._key}: {value} has lost an order")
+                    ranking._check()

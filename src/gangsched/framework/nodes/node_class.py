@@ -16,16 +16,33 @@ from attrs import frozen
 
 from gangsched.framework.nodes import in_order
 from gangsched.model import FrozenMap, Node, Pod, Resources
+from gangsched.protocols import NodeView
 from gangsched.resources import NOTHING
 
-__all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition"]
+__all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition", "scarce_in"]
+
+
+class _View:
+    """What plugins see of a node; see ``gangsched.protocols.NodeView``."""
+
+    __slots__ = ("defaulted", "free", "node", "pod_count")
+
+    node: Node
+    free: Mapping[str, int]
+    pod_count: int
+    defaulted: FrozenMap[int]
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
+        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
 
 
 @final
-class Snapshot:
-    """A real or hypothetical node, frozen; see ``gangsched.protocols.NodeView``."""
+class Snapshot(_View):
+    """A real or hypothetical node, frozen."""
 
-    __slots__ = ("defaulted", "free", "node", "pod_count")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -34,20 +51,16 @@ class Snapshot:
         pod_count: int,
         defaulted: FrozenMap[int] = NOTHING.defaulted,
     ) -> None:
-        self.node: Node = node
-        self.free: Mapping[str, int] = free
-        self.pod_count: int = pod_count
-        self.defaulted: FrozenMap[int] = defaulted
-
-    @property
-    def pods(self) -> Collection[Pod]:
-        """Refuse: nodes of one class have different pods, so an answer must not depend on them."""
-        raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
+        self.node = node
+        self.free = free
+        self.pod_count = pod_count
+        self.defaulted = defaulted
 
 
 Transition: TypeAlias = Resources | tuple[Resources, FrozenMap[int]]
-Link: TypeAlias = "tuple[Resources, Transition, NodeClass]"
-"""The requests of a pod, the key of the transition, and the class that it leads to."""
+Link: TypeAlias = "tuple[Resources, Transition, NodeClass, NodeClass]"
+"""The requests of a pod, the key of the transition, the class without the pod and the one with it.
+"""
 
 
 @final
@@ -84,9 +97,17 @@ class NodeShape:
         self.nodes: int = 0
 
 
+def scarce_in(free: Mapping[str, int]) -> frozenset[str]:
+    """Return the extended resources of which some is free."""
+    return frozenset([name for name, amount in free.items() if "/" in name and amount > 0])
+
+
 @final
-class NodeClass:
-    """Nodes with equal signatures.
+class NodeClass(_View):
+    """Nodes with equal signatures, and a view of one of them, which stands for all.
+
+    The view is not an object of its own: where no two nodes are alike, each pod that is placed
+    makes a class.
 
     Attributes:
         key: The signature: the part that each plugin reads, and last the labels. None for a node
@@ -94,7 +115,6 @@ class NodeClass:
         is_signed: Whether *key* is the signature of the nodes as they are. If not, the node is the
             only one of its shape, and the parts that pods change are those that it had before.
         number: The number of the class, ascending in the order of creation.
-        sample: A view of one of the nodes, which stands for all.
         scarce: The extended resources, such as GPUs, of which some is free.
         nodes: The indices of the nodes, in order of arrival.
         kind: The kind of the nodes; None if that is not known.
@@ -120,7 +140,6 @@ class NodeClass:
         "nodes",
         "number",
         "previous",
-        "sample",
         "scarce",
         "shape",
     )
@@ -129,22 +148,22 @@ class NodeClass:
         self,
         key: tuple[Hashable, ...] | None,
         number: int,
-        sample: Snapshot,
+        view: NodeView,
         kind: NodeKind | None = None,
         shape: NodeShape | None = None,
         scarce: frozenset[str] | None = None,
     ) -> None:
+        self.node = view.node
+        self.free = view.free
+        self.pod_count = view.pod_count
+        self.defaulted = view.defaulted
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
-        self.sample: Snapshot = sample
         self.kind: NodeKind | None = kind
         self.shape: NodeShape | None = shape
         self.is_signed: bool = True
-        if scarce is None:
-            free = sample.free.items()
-            scarce = frozenset([name for name, amount in free if "/" in name and amount > 0])
-        self.scarce: frozenset[str] = scarce
-        self.nodes: in_order.Items = []
+        self.scarce: frozenset[str] = scarce_in(view.free) if scarce is None else scarce
+        self.nodes: in_order.Items = in_order.NONE
         self.next: Link | None = None
         self.previous: Link | None = None
         self.after: dict[Transition, NodeClass] | None = None

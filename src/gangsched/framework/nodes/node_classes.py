@@ -30,12 +30,12 @@ from typing import Final, TypeAlias, final
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
 from gangsched.framework.nodes.node_class import (
-    Link,
     NodeClass,
     NodeKind,
     NodeShape,
     Snapshot,
     Transition,
+    scarce_in,
 )
 from gangsched.model import Resources
 from gangsched.protocols import NodeView
@@ -75,8 +75,10 @@ class NodeClasses:
     """
 
     __slots__ = (
+        "_asked",
         "_base",
         "_changing",
+        "_is_scarce",
         "_kinds",
         "_known",
         "_made",
@@ -113,6 +115,9 @@ class NodeClasses:
         self._made = 0
         self._numbers = 0
         self.epoch: int = 0
+        # the requests of the last pod, and whether they name an extended resource
+        self._asked: Resources | None = None
+        self._is_scarce = False
 
     @property
     def version(self) -> int:
@@ -163,16 +168,22 @@ class NodeClasses:
         """Return the class after a node has taken a pod. O(1), the first time O(plugins)."""
         link = given.next
         if link is not None and link[0] is requests:
-            return link[2]
+            return link[3]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = None if link is None else _linked(link, given.after, key)
-        if new is None:
-            new = self._step(given, requests, 1)
-            _lead_after(given, requests, key, new)
-            if new.previous is None:
-                new.previous = (requests, key, given)
-            elif _linked(new.previous, new.before, key) is None:
-                _lead_before(new, requests, key, given)
+        if link is not None:
+            found = link[3] if link[1] == key else _other(given.after, key)
+            if found is not None:
+                return found
+        new = self._step(given, requests, 1)
+        made = (requests, key, given, new)
+        if link is None:
+            given.next = made
+        else:
+            given.after = _with(given.after, key, new)
+        if new.previous is None:
+            new.previous = made
+        elif new.previous[1] != key:
+            new.before = _with(new.before, key, given)
         return new
 
     def giving_back(self, given: NodeClass, requests: Resources) -> NodeClass:
@@ -181,14 +192,20 @@ class NodeClasses:
         if link is not None and link[0] is requests:
             return link[2]
         key = requests if requests.defaulted is _NONE else (requests, requests.defaulted)
-        new = None if link is None else _linked(link, given.before, key)
-        if new is None:
-            new = self._step(given, requests, -1)
-            _lead_before(given, requests, key, new)
-            if new.next is None:
-                new.next = (requests, key, given)
-            elif _linked(new.next, new.after, key) is None:
-                _lead_after(new, requests, key, given)
+        if link is not None:
+            found = link[2] if link[1] == key else _other(given.before, key)
+            if found is not None:
+                return found
+        new = self._step(given, requests, -1)
+        made = (requests, key, new, given)
+        if link is None:
+            given.previous = made
+        else:
+            given.before = _with(given.before, key, new)
+        if new.next is None:
+            new.next = made
+        elif new.next[1] != key:
+            new.after = _with(new.after, key, given)
         return new
 
     def boundless(self, given: NodeClass, resource: str) -> NodeClass:
@@ -198,9 +215,8 @@ class NodeClasses:
         """
         found = None if given.endless is None else given.endless.get(resource)
         if found is None:
-            sample = given.sample
-            free = {**sample.free, resource: BOUNDLESS}
-            endless = Snapshot(sample.node, free, sample.pod_count, sample.defaulted)
+            free = {**given.free, resource: BOUNDLESS}
+            endless = Snapshot(given.node, free, given.pod_count, given.defaulted)
             found = self._classify(endless, given)
             for each in (given, found):
                 each.endless = {**(each.endless or {}), resource: found}
@@ -220,23 +236,26 @@ class NodeClasses:
             self._forget_empty()
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
-        before = given.sample
-        free = dict(before.free)
-        scarce: frozenset[str] | None = given.scarce
+        if requests is not self._asked:  # the members of a gang share theirs
+            self._asked = requests
+            self._is_scarce = any("/" in name for name in requests)
+        free = dict(given.free)
         for name, amount in requests.items():
             free[name] = free.get(name, 0) - sign * amount
-            if "/" in name:
-                scarce = None
-        defaulted = before.defaulted
+        defaulted = given.defaulted
         if requests.defaulted is not _NONE:
             defaulted = shifted(defaulted, requests.defaulted, sign)
-        sample = Snapshot(before.node, free, before.pod_count + sign, defaulted)
         shape = given.shape
         if shape is None or shape.nodes > 1:
-            return self._classify(sample, given)
-        self._numbers += 1
+            view = Snapshot(given.node, free, given.pod_count + sign, defaulted)
+            return self._classify(view, given)
+        self._numbers = number = self._numbers + 1
         self._made += 1
-        made = NodeClass(given.key, self._numbers, sample, given.kind, shape, scarce=scarce)
+        scarce = scarce_in(free) if self._is_scarce else given.scarce
+        made = NodeClass(given.key, number, given, given.kind, shape, scarce)
+        made.free = free
+        made.pod_count += sign
+        made.defaulted = defaulted
         made.is_signed = False
         return made
 
@@ -309,7 +328,7 @@ class NodeClasses:
         if new is None:
             del self._of[index]
         else:
-            new.nodes = in_order.add(new.nodes, index)
+            new.nodes = in_order.add(new.nodes or [], index)
             self._occupied[new] = None
             self._of[index] = new
         self._log(old, new)
@@ -357,7 +376,7 @@ class NodeClasses:
         if found.key is None or self._sign is None:
             return
         # no plugin may tell the sample of a class without a signature from the node
-        wanted = found.key if found.is_signed else self._sign(found.sample)
+        wanted = found.key if found.is_signed else self._sign(found)
         if self._sign(view) != wanted:
             raise InternalError(f"node {index} is not what its class is")
 
@@ -366,28 +385,14 @@ def _frozen(view: NodeView) -> Snapshot:
     return Snapshot(view.node, dict(view.free), view.pod_count, view.defaulted)
 
 
-def _linked(
-    link: Link, others: Mapping[Transition, NodeClass] | None, key: Transition
-) -> NodeClass | None:
-    """Return the class to which a transition leads; None if it is not known. O(1)."""
-    if link[1] == key:
-        return link[2]
+def _other(others: Mapping[Transition, NodeClass] | None, key: Transition) -> NodeClass | None:
     return None if others is None else others.get(key)
 
 
-def _lead_after(given: NodeClass, requests: Resources, key: Transition, to: NodeClass) -> None:
-    if given.next is None:
-        given.next = (requests, key, to)
-    elif given.after is None:
-        given.after = {key: to}
-    else:
-        given.after[key] = to
-
-
-def _lead_before(given: NodeClass, requests: Resources, key: Transition, to: NodeClass) -> None:
-    if given.previous is None:
-        given.previous = (requests, key, to)
-    elif given.before is None:
-        given.before = {key: to}
-    else:
-        given.before[key] = to
+def _with(
+    others: dict[Transition, NodeClass] | None, key: Transition, to: NodeClass
+) -> dict[Transition, NodeClass]:
+    """Return the transitions with one more, which replaces none. O(1)."""
+    others = {} if others is None else others
+    others.setdefault(key, to)
+    return others

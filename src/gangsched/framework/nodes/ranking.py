@@ -5,20 +5,20 @@ with the best rank. So classes are put into one *level* for each rank. A level i
 first read, and the others need not be. To add a class to a level that was never read is O(1).
 
 Most classes that leave a level are among the first, because their nodes have taken pods. So an
-entry of a level that was read stays where it is when its class leaves, and is passed over. Entries
-are dropped when most of them are such.
+entry of a level stays where it is when its class leaves, and is passed over. Entries are dropped
+when most of them are such. The rankings of one owner share the dict that tells entries apart.
 
-Invariants (``_check`` checks I1 and I3):
+Invariants (``_check`` checks them):
   I1  ``_ranks`` has the rank of each level, ascending, and no level is empty;
-  I2  each class is in at most one level;
-  I3  a level that was read has one entry for each class, in order of their first node, and none of
-      them is before ``start``.
+  I2  each class of ``firsts`` has one entry with its first node, which is in one level; ``count``
+      is the number of these in a level. A class keeps its rank for as long as a ranking;
+  I3  a level that was read has them in order of their first node, and none is before ``start``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeAlias, final
 
@@ -38,26 +38,24 @@ class Level:
     """The classes of one rank.
 
     Attributes:
-        firsts: The classes, each with its first node.
-        line: The entries in order, with those of classes that have left; None before a reader.
+        line: The entries, with those of classes that have left; in order after a first reader.
+        is_read: Whether there was a reader.
         start: The number of entries that are passed over.
+        count: The number of classes.
     """
 
-    __slots__ = ("firsts", "line", "start")
+    __slots__ = ("count", "is_read", "line", "start")
 
     def __init__(self) -> None:
-        self.firsts: dict[NodeClass, int] = {}
-        self.line: list[_Entry] | None = None
+        self.line: list[_Entry] = []
+        self.is_read: bool = False
         self.start: int = 0
+        self.count: int = 0
 
     def add(self, first: int, given: NodeClass) -> None:
-        """Add a class. O(1) before the level is read; then O(log n), and a move in memory."""
-        self.firsts[given] = first
-        line = self.line
-        if line is None:
-            return
-        entry = (first, given.number, given)
-        if not line or entry > line[-1]:
+        """Add an entry. O(1) before the level is read; then O(log n), and a move in memory."""
+        line, entry = self.line, (first, given.number, given)
+        if not self.is_read or not line or entry > line[-1]:
             line.append(entry)
             return
         place = bisect_left(line, entry)
@@ -69,38 +67,39 @@ class Level:
                 line.insert(place, entry)
         self.start = min(self.start, place)
 
-    def discard(self, given: NodeClass) -> None:
-        """Take a class out. O(1) amortised."""
-        del self.firsts[given]
-        line = self.line
-        if line is not None and len(line) > 2 * len(self.firsts) + _SPARE:
-            firsts = self.firsts
-            self.line = [entry for entry in line if firsts.get(entry[2]) == entry[0]]
-            self.start = 0
+    def tidy(self, firsts: Mapping[NodeClass, int]) -> None:
+        """Drop the entries of classes that have left. O(entries)."""
+        found = [entry for entry in self.line if firsts.get(entry[2]) == entry[0]]
+        # a class that left and came back before there was a reader has two
+        self.line = found if self.is_read else list(dict.fromkeys(found))
+        self.start = 0
 
-    def first(self) -> NodeClass:
+    def first(self, firsts: Mapping[NodeClass, int]) -> NodeClass:
         """Return the class with the first node. O(1) amortised, and O(n log n) the first time."""
-        line, n, firsts = self._read(), self.start, self.firsts
+        line = self._read(firsts)
+        return line[self.start][2]
+
+    def entries(self, firsts: Mapping[NodeClass, int]) -> Iterator[_Entry]:
+        """Iterate over the entries in order, with those of classes that have left.
+
+        Runtime complexity: O(1) for each, and O(n log n) the first time.
+        """
+        line = self._read(firsts)
+        return islice(line, self.start, None)
+
+    def _read(self, firsts: Mapping[NodeClass, int]) -> list[_Entry]:
+        if not self.is_read:
+            if len(self.line) != self.count:
+                self.tidy(firsts)
+            self.line.sort()
+            self.is_read = True
+        # those that have left are passed over once, and not by each reader again
+        line, n = self.line, self.start
         entry = line[n]
         while firsts.get(entry[2]) != entry[0]:
             n += 1
             entry = line[n]
         self.start = n
-        return entry[2]
-
-    def entries(self) -> Iterator[_Entry]:
-        """Iterate over the entries in order, with those of classes that have left.
-
-        Runtime complexity: O(1) for each, and O(n log n) the first time.
-        """
-        return islice(self._read(), self.start, None)
-
-    def _read(self) -> list[_Entry]:
-        line = self.line
-        if line is None:
-            line = [(first, given.number, given) for given, first in self.firsts.items()]
-            line.sort()
-            self.line, self.start = line, 0
         return line
 
 
@@ -110,18 +109,23 @@ class Ranking:
 
     Args:
         ranked: The rank of each class, its first node, and the class.
+        firsts: The first node of each class. The owner keeps it, and changes it before ``move``.
     """
 
-    __slots__ = ("_levels", "_ranks")
+    __slots__ = ("_firsts", "_levels", "_ranks")
 
-    def __init__(self, ranked: Iterable[tuple[Any, int, NodeClass]]) -> None:
+    def __init__(
+        self, ranked: Iterable[tuple[Any, int, NodeClass]], firsts: Mapping[NodeClass, int]
+    ) -> None:
         self._levels: dict[Any, Level] = {}
+        self._firsts = firsts
         levels = self._levels
         for rank, first, given in ranked:
             level = levels.get(rank)
             if level is None:
                 level = levels[rank] = Level()
-            level.firsts[given] = first
+            level.line.append((first, given.number, given))
+            level.count += 1
         self._ranks: in_order.Items = in_order.made(levels)
 
     def __iter__(self) -> Iterator[tuple[Any, NodeClass]]:
@@ -130,7 +134,7 @@ class Ranking:
 
     def first(self) -> NodeClass | None:
         """Return the class with the smallest rank and the first node; None if there is none."""
-        return self._levels[self._ranks[0]].first() if self._ranks else None
+        return self._levels[self._ranks[0]].first(self._firsts) if self._ranks else None
 
     def position(self, rank: Any) -> int:
         """Return how many levels have a smaller rank. O(log levels)."""
@@ -146,15 +150,16 @@ class Ranking:
 
     def _of(self, ranks: Iterable[Any]) -> Iterator[tuple[Any, NodeClass]]:
         # one generator for all, since each member of a gang takes a step of it
+        firsts = self._firsts
         for rank in ranks:
-            level = self._levels[rank]
-            firsts = level.firsts
-            for first, _number, given in level.entries():
+            for first, _number, given in self._levels[rank].entries(firsts):
                 if firsts.get(given) == first:
                     yield rank, given
 
     def move(self, rank: Any, before: int, first: int, given: NodeClass) -> None:
-        """Note that a class has another first node; see ``Level`` for the cost.
+        """Note that a class has another first node, as ``firsts`` says already.
+
+        Runtime complexity: see ``Level.add``; O(1) amortised for a class that leaves.
 
         Args:
             rank: Its rank.
@@ -163,26 +168,35 @@ class Ranking:
             given: The class.
         """
         level = self._levels.get(rank)
+        if level is None:
+            level = self._levels[rank] = Level()
+            self._ranks = in_order.add(self._ranks, rank)
         if first >= 0:
-            if level is None:
-                level = self._levels[rank] = Level()
-                self._ranks = in_order.add(self._ranks, rank)
+            level.count += before < 0
             level.add(first, given)
-        elif before >= 0 and level is not None:
-            level.discard(given)
-            if not level.firsts:
-                del self._levels[rank]
-                in_order.remove(self._ranks, rank)
+        elif level.count > 1:
+            level.count -= 1
+        else:
+            del self._levels[rank]
+            in_order.remove(self._ranks, rank)
+            return
+        if len(level.line) > 2 * level.count + _SPARE:
+            level.tidy(self._firsts)
 
     def _check(self) -> None:
         if list(self._ranks) != sorted(self._levels):
             raise InternalError(f"the ranks {list(self._ranks)} are not those of the levels")
-        if not all(level.firsts for level in self._levels.values()):
-            raise InternalError("a level of nodes is empty")
+        there: dict[NodeClass, int] = {}
         for rank, level in self._levels.items():
-            if level.line is None:
-                continue
-            wanted = sorted(level.firsts.items(), key=lambda each: (each[1], each[0].number))
-            found = [each[2] for each in level.entries() if level.firsts.get(each[2]) == each[0]]
-            if found != [given for given, _first in wanted]:
+            found = [entry for entry in level.line if self._firsts.get(entry[2]) == entry[0]]
+            if level.is_read and found != sorted(found):
                 raise InternalError(f"the nodes of rank {rank} are not in order")
+            if level.is_read and len(list(self._of((rank,)))) != level.count:
+                raise InternalError(f"the nodes of rank {rank} are passed over")
+            found = list(dict.fromkeys(found))
+            if len(found) != level.count or not found:
+                raise InternalError(f"the nodes of rank {rank} are miscounted")
+            there |= {given: first for first, _number, given in found}
+        counted = sum(level.count for level in self._levels.values())
+        if there != self._firsts or len(there) != counted:
+            raise InternalError("a class of nodes has not one rank")

@@ -29,7 +29,7 @@ from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.settings import Settings
 
-__all__ = ["for_attempt", "for_look_ahead", "for_victims"]
+__all__ = ["for_attempt", "for_look_ahead", "for_victims", "for_views"]
 
 _FOR_LOOK_AHEAD: Final = 4
 _FOR_VICTIMS: Final = 2
@@ -38,6 +38,11 @@ _FOR_VICTIMS: Final = 2
 def for_look_ahead(settings: Settings, call: CurrentCall) -> int:
     """Return how many steps may still be taken to look ahead in this call. O(1)."""
     return max(settings.search_budget // _FOR_LOOK_AHEAD - call.steps, 0)
+
+
+def for_views(settings: Settings) -> int:
+    """Return how many steps it may take to change nodes to look ahead for one gang. O(1)."""
+    return settings.search_budget // _FOR_LOOK_AHEAD
 
 
 def for_attempt(

@@ -51,6 +51,7 @@ def choose(
     nominated: NodeName | None = None,
     *,
     barred: Container[int] = (),
+    explains: bool = True,
 ) -> NodeName | Diagnosis:
     """Return the node for one pod, or why no node can take it.
 
@@ -67,11 +68,13 @@ def choose(
         nominated: The node where capacity is reserved for the pod; it is taken if it is accepted.
         barred: The indices of nodes that are not used. None are barred for a pod for which no
             plugin reads pods.
+        explains: Whether the reasons of plugins that read pods are wanted, too. To find them, each
+            node is asked about.
     """
     # no call where no pod carries a term, since most decisions pass here
     may_be = nodes.counts.has_terms or (nodes.guard is not None and nodes.watches_pods)
     is_affected = may_be and bool(pod_readers.affected(nodes, member.pod))
-    if not member.pod_class.reads_pods and not is_affected:
+    if not pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
             node = pod_class.best(nodes)
@@ -83,7 +86,7 @@ def choose(
         return nominated
     index = best(nodes, pod_class, check, domain, barred)
     if index is None:
-        return diagnosis(nodes, pod_class, check, domain)
+        return diagnosis(nodes, pod_class, check, domain) if explains else pod_class.diagnosis()
     return nodes.by_index[index].node.name
 
 

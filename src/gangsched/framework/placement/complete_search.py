@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, final
 from attrs import define, evolve, field
 
 from gangsched.constraints.matchers import PodMatcher
+from gangsched.explain import Diagnosis
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_classes import NodeClasses
@@ -87,6 +88,8 @@ class Task:
         checks: The plugins that read the pods on nodes, for each kind; empty if there are none.
         explains: Whether the reasons of a failure are wanted. Where only the plan is, as in a
             search for victims, they would take a third of the time.
+        diagnoses: Why no node takes a member of a kind as the nodes are, for the kinds of which
+            that is known.
     """
 
     settings: Settings
@@ -101,6 +104,7 @@ class Task:
     begun: int
     checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
     explains: bool = True
+    diagnoses: dict[Kind, Diagnosis] = field(factory=dict[Kind, Diagnosis])
 
     @property
     def needed(self) -> int:
@@ -208,7 +212,7 @@ class _NodeModel:
         return self._classes.taking(node, pod.requests)
 
     def free(self, node: NodeClass) -> Mapping[str, int]:
-        return node.sample.free
+        return node.free
 
     def without(self, resource: str) -> _NodeModel:
         return _NodeModel(self._settings, self._classes, self._judges, self._within, resource)

@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -40,7 +40,7 @@ from gangsched.framework.placement.complete_search import Kind, Kinds, Task, car
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.runtime import filter_and_score, pod_readers
+from gangsched.framework.runtime import filter_and_score, pod_readers, signatures
 from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
@@ -80,6 +80,8 @@ def place(
     refused: UnschedulableMember | None = None
     before: Member | None = None
     alike: list[Member] = []
+    of_kind: dict[Hashable, list[Member]] = {}
+    signed = state.settings.profile.signed
     by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
     by_siblings: Sequence[frozenset[PodMatcher]] = [pod_readers.NOT_SELECTED] * len(members)
     if state.nodes.watches_pods:
@@ -89,9 +91,13 @@ def place(
     selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
     for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
         if (
-            state.settings.profile.signed
+            signed
+            # like the member before, without comparing the requests
             and before is not None
-            and _is_like(member, before)
+            and member.pod_class is before.pod_class
+            and member.requests is before.requests
+            and member.group is before.group
+            and member.role == before.role
             and affected == terms
             and selected == selecting
         ):
@@ -102,8 +108,11 @@ def place(
         kind = Kind(
             member.pod_class, member.requests, member.group.key, member.role, affected, selected
         )
-        if state.settings.profile.signed and kinds and kind in kinds:
-            before, alike = member, kinds[kind]
+        key: Hashable = kind
+        if not signed:  # a class is of this decision alone; members that are alike share it
+            key = (signatures.within_cycle(state.settings, member.pod), *kind[1:])
+        if key in of_kind:
+            before, alike = member, of_kind[key]
             alike.append(member)
             continue
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
@@ -113,11 +122,13 @@ def place(
             refused = refused or UnschedulableMember(
                 member.pod.uid, member.pod.key, outcome.reason, None
             )
+            of_kind[key] = []  # those that are like it are refused, too
             continue
         before, alike = member, [member]
         if pod_class is not kind.pod_class:
             kind = kind._replace(pod_class=pod_class)
         kinds[kind], cycle_of[kind] = alike, member
+        of_kind[key] = alike
         judges[pod_class] = judge
     checks: dict[Kind, NodeCheck] = {}
     if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):
@@ -180,16 +191,6 @@ def _least(task: Task, plan: Plan) -> Plan:
         missing = ask.count - sum(seq in kept for seq in able)
         kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
     return plan if len(kept) == len(plan.placed) else plan.only(kept)
-
-
-def _is_like(member: Member, other: Member) -> bool:
-    """Return whether members are known to be of one kind without comparing their requests."""
-    return (
-        member.pod_class is other.pod_class
-        and member.requests is other.requests
-        and member.group is other.group
-        and member.role == other.role
-    )
 
 
 def _empty(task: Task) -> Plan:
@@ -262,6 +263,8 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
         answer = sibling_search.place(task, domains, left)
         if answer is None or isinstance(answer, Plan):
             return answer
+        for pod_class, judge in task.judges.items():
+            pod_class.refresh(task.nodes, judge)  # without the members that were tried
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
         domain = domains[answer.kind.group]
@@ -415,7 +418,7 @@ def _unschedulable(
     if nowhere is not None or (domain is None and not fits_alone):
         reason = str(diagnosis)
     elif isinstance(proof, SearchBudgetExhausted):
-        reason = str(proof)
+        reason = str(proof) if after_siblings is None else f"{proof}: {after_siblings}"
     elif after_siblings is not None and proof.resource is None:
         reason = f"{proof}: {after_siblings}"
     else:
@@ -439,7 +442,9 @@ def _needed_and_nowhere(task: Task) -> tuple[Kind, Member] | None:
 
 def _diagnosis(task: Task, kind: Kind) -> Diagnosis:
     """Return why no node takes the members of a kind, as the nodes are now. O(nodes)."""
-    check = task.checks.get(kind)
+    check, known = task.checks.get(kind), task.diagnoses.get(kind)
+    if known is not None:
+        return known
     if check is None:
         return kind.pod_class.diagnosis()
     return choose_node.diagnosis(task.nodes, kind.pod_class, check)

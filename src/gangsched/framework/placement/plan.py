@@ -58,7 +58,7 @@ class Domain:
 
     def has(self, given: NodeClass) -> bool:
         """Return whether the nodes of a class are in the domain."""
-        return given.sample.node.labels.get(self.key) in self.values
+        return given.node.labels.get(self.key) in self.values
 
     def __str__(self) -> str:
         return f"{self.key}={'|'.join(sorted(self.values))}"
@@ -73,14 +73,16 @@ class Plan:
         placed: The members in the order in which they were planned, with the index of the node.
     """
 
-    __slots__ = ("_at", "_budget", "_count", "_nodes", "_used", "domain", "placed")
+    __slots__ = ("_at", "_budget", "_count", "_counted", "_nodes", "_used", "domain", "placed")
 
     def __init__(self, nodes: Nodes, budget: Budget | None = None) -> None:
         self._nodes = nodes.classes
         self._budget = budget
         self.domain: Domain | None = None
         self._at: dict[int, NodeClass] = {}
+        # the members on each node, as far as placed was counted
         self._count: dict[int, int] = {}
+        self._counted = 0
         self._used: dict[NodeClass, int] = {}
         self.placed: list[tuple[Member, int]] = []
 
@@ -115,7 +117,6 @@ class Plan:
             on = int(given.nodes[used])
             self._used[given] = used + 1
         self._at[on] = self._nodes.taking(given, member.requests)
-        self._count[on] = self._count.get(on, 0) + 1
         self.placed.append((member, on))
         return on
 
@@ -137,7 +138,8 @@ class Plan:
         """Return a copy that continues in another domain. O(members)."""
         made = Plan.__new__(Plan)
         made._nodes, made._budget, made.domain = self._nodes, self._budget, domain
-        made._at, made._count, made._used = self._at.copy(), self._count.copy(), self._used.copy()
+        made._at, made._used = self._at.copy(), self._used.copy()
+        made._count, made._counted = self._count.copy(), self._counted
         made.placed = self.placed.copy()
         return made
 
@@ -145,7 +147,8 @@ class Plan:
         """Return a plan for some of the members, by number, on the same nodes. O(members)."""
         made = Plan.__new__(Plan)
         made._nodes, made._budget, made.domain = self._nodes, self._budget, self.domain
-        made._at, made._count, made._used, made.placed = {}, {}, {}, []
+        made._at, made._used, made.placed = {}, {}, []
+        made._count, made._counted = {}, 0
         for member, index in self.placed:
             if member.seq in members:
                 before = made._at.get(index)
@@ -207,64 +210,71 @@ class Plan:
         self, pod_class: PodClass, judge: Judge, members: Sequence[Member], *, spread: bool
     ) -> int:
         heap: list[_Entry] = []
+        judgement, taking = pod_class.judgements.judgement, self._nodes.taking
+        used, at, placed = self._used, self._at, self.placed
+        count = self._counts() if spread else {}
         for index, given in self._affordable(pod_class):
-            self._offer(heap, pod_class, judge, index, given, spread=spread)
+            known = judgement(given, judge)
+            if not known.reasons:
+                entry = (count.get(index, 0), -known.score, index, given.number, given, True)
+                heappush(heap, entry)
         ranked = self._untouched(pod_class)
         upcoming, negative, index = next(ranked, None), 0, 0
         for number, member in enumerate(members):
             chosen: NodeClass | None = None
             # the classes come by score and first node, so only those that may go first are met
-            while upcoming is not None and chosen is None:
+            while upcoming is not None:
                 negative, given = upcoming
-                if heap and (0, negative, given.nodes[0]) > heap[0][:3]:
+                if heap and (0, negative, given.nodes[0]) > heap[0]:
                     break
-                if given in self._used:
-                    first = int(given.nodes[self._used[given]])
-                    heappush(heap, (0, negative, first, given.number, given, False))
-                else:
-                    chosen = given
                 upcoming = next(ranked, None)
+                if given not in used:
+                    chosen = given
+                    break
+                first = int(given.nodes[used[given]])
+                heappush(heap, (0, negative, first, given.number, given, False))
             if chosen is not None:
                 touched = False
             elif heap:
                 _count, negative, index, _number, chosen, touched = heappop(heap)
             else:
                 return number
-            if touched:
-                self.put(member, chosen, on=index)
-            else:
-                index = self.put(member, chosen)
-                used = self._used[chosen]
-                if used < len(chosen.nodes):
-                    first = int(chosen.nodes[used])
+            if not touched:
+                nodes, before = chosen.nodes, used.get(chosen, 0)
+                index = int(nodes[before])
+                used[chosen] = before + 1
+                if before + 1 < len(nodes):
+                    first = int(nodes[before + 1])
                     heappush(heap, (0, negative, first, chosen.number, chosen, False))
-            self._offer(heap, pod_class, judge, index, self._at[index], spread=spread)
+            then = at[index] = taking(chosen, member.requests)
+            placed.append((member, index))
+            if spread:
+                self._counts()
+            known = judgement(then, judge)
+            if not known.reasons:
+                on_it = count[index] if spread else 0
+                heappush(heap, (on_it, -known.score, index, then.number, then, True))
         return len(members)
 
-    def _offer(
-        self,
-        heap: list[_Entry],
-        pod_class: PodClass,
-        judge: Judge,
-        index: int,
-        given: NodeClass,
-        *,
-        spread: bool,
-    ) -> None:
-        known = pod_class.judgements.judgement(given, judge)
-        if not known.reasons:
-            count = self._count[index] if spread else 0
-            heappush(heap, (count, -known.score, index, given.number, given, True))
+    def _counts(self) -> dict[int, int]:
+        """Return the number of planned members on each node. O(members since the last call)."""
+        count, placed = self._count, self.placed
+        for n in range(self._counted, len(placed)):
+            index = placed[n][1]
+            count[index] = count.get(index, 0) + 1
+        self._counted = len(placed)
+        return count
 
     def _untouched(self, pod_class: PodClass) -> Iterator[tuple[int, NodeClass]]:
+        ranked = pod_class.judgements.by_rank(self._within)
         used = self._used
-        everywhere = self.domain is None
-        for each in pod_class.judgements.by_rank(self._within):
-            given = each[1]
-            if (everywhere or self._may_use(given)) and (
-                given not in used or len(given.nodes) > used[given]
-            ):
-                yield each
+        if self.domain is None and not used:  # a class comes once, so it is not used before
+            return ranked
+        return (
+            each
+            for each in ranked
+            if self._may_use(each[1]) and len(each[1].nodes) > used.get(each[1], 0)
+        )
 
     # On the fewest nodes ----------------------------------------------------------------------
 

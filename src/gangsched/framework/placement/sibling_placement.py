@@ -148,7 +148,11 @@ class SiblingPlacement:
     def _refusal(self, kind: Kind, member: Member) -> Refused:
         check, nodes = self.task.checks[kind], self.task.nodes
         kind.pod_class.refresh(nodes, self.task.judges[kind.pod_class])
+        if not self.task.explains:
+            return Refused(kind, member, kind.pod_class.diagnosis())
         found = choose_node.diagnosis(nodes, kind.pod_class, check, self.domain(kind))
+        if not self.tentative.placed and self.domain(kind) is None:
+            self.task.diagnoses[kind] = found
         return Refused(kind, member, found)
 
     def _best(self, kind: Kind, wanted: int) -> int | None:

@@ -11,6 +11,8 @@ asked again before each placement:
    them is impossible with them.
 3. ``explore``: every way that matters.
 
+A plugin that bounds how many members it accepts anywhere (``cluster_headroom``) spares the third.
+
 All three take steps of one budget: a step is one node that the plugins are asked about. The first
 nodes that ``greedy`` asks about are free, so a gang that fits at once needs no budget.
 
@@ -27,7 +29,7 @@ Rules:
   R1  a position is which kinds are on which nodes; each is looked at once;
   R2  of empty nodes of one class only the first is tried at a position;
   R3  a position is given up when the members that are left cannot meet what is asked for, each
-      kind counted as if it were alone on the nodes.
+      kind counted as if it were alone on the nodes. What the plugins accept anywhere is a bound.
 """
 
 from __future__ import annotations
@@ -113,10 +115,11 @@ def place(task: Task, within: Within, budget: int) -> Plan | Failed | None:
             proof = evolve(relaxed, exact=exact)
             return Failed(proof, kind, member, diagnosis, beyond + relaxed.steps)
         left = budget - relaxed.steps
-        answer = run.explore(left)
+        answer = run.beyond_bounds(placed) or run.explore(left)
         task.work.steps += run.steps
         if isinstance(answer, Impossible):
-            answer = _refined(run, answer, left - run.steps)
+            if not answer.exact:
+                answer = _refined(run, answer, left - run.steps)
         elif answer is not None:
             answer = evolve(answer, placed=max(answer.placed, most))
         if answer is not None:
@@ -201,8 +204,10 @@ class _Run(SiblingPlacement):
                 open_.append(self._moves())
         except _BudgetSpent:
             self.take_back()
-            return BudgetExhausted(self.steps, max(closest, 0))
-        return self._impossible(best)
+            counts = zip(best, self.task.asks, strict=True)
+            placed = sum(min(n, ask.count) for n, ask in counts if ask.role is None)
+            return BudgetExhausted(self.steps, placed)
+        return self._closest(best)
 
     def _progress(self) -> int:
         """Return how many of the members that are asked for are placed. O(asks)."""
@@ -253,27 +258,49 @@ class _Run(SiblingPlacement):
 
     def _may_meet(self) -> bool:
         """Return whether the members that are left may meet what is asked for. O(asks x kinds)."""
+        return all(
+            most >= ask.count for most, ask in zip(self._most(), self.task.asks, strict=True)
+        )
+
+    def _most(self) -> list[int]:
+        """Return how many members may be placed at most for each ask. O(asks x kinds)."""
         placeable: dict[Kind, int] = {}
         for kind, left in self.left.items():
             pod_class = kind.pod_class
             pod_class.refresh(self.task.nodes, self.task.judges[pod_class])
-            placeable[kind] = min(len(left), pod_class.headroom)
-        return all(
-            count + sum(n for kind, n in placeable.items() if kind.counts_for(ask)) >= ask.count
+            bound = self.task.checks[kind].bound()
+            placeable[kind] = min(len(left), pod_class.headroom, bound)
+        return [
+            count + sum(n for kind, n in placeable.items() if kind.counts_for(ask))
             for count, ask in zip(self.counts, self.task.asks, strict=True)
-        )
+        ]
 
-    def _impossible(self, best: list[int]) -> Impossible[Kind]:
+    def beyond_bounds(self, placed: list[int]) -> Impossible[Kind] | None:
+        """Return the first ask of which the nodes, without members, take too few of each kind.
+
+        None if there is no such ask. With *placed*, what a greedy pass placed for each.
+        """
+        for number, (most, ask) in enumerate(zip(self._most(), self.task.asks, strict=True)):
+            if most < ask.count:
+                exact = len(self.task.asks) == 1 and placed[number] >= most
+                return self._impossible(number, most, exact=exact)
+        return None
+
+    def _closest(self, best: list[int]) -> Impossible[Kind]:
         """Return the first ask that is not met at the position that comes closest."""
         asks = self.task.asks
         number = next(n for n, ask in enumerate(asks) if best[n] < ask.count)
+        return self._impossible(number, asks[number].count - 1, exact=False)
+
+    def _impossible(self, number: int, fits: int, *, exact: bool) -> Impossible[Kind]:
+        asks = self.task.asks
         ask = asks[number]
         kinds = frozenset(kind for kind in self.task.kinds if kind.counts_for(ask))
         pending = sum(len(self.task.kinds[kind]) for kind in kinds)
         return Impossible(
             Quota(kinds, ask.count, str(number)),
-            fits=ask.count - 1,
-            exact=False,
+            fits=fits,
+            exact=exact,
             alone=len(asks) == 1,
             pending=pending,
             resource=None,

@@ -8,7 +8,14 @@ from typing import Final, NamedTuple, TypeAlias
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption.eviction_units import EvictionUnit, IsCandidate
-from gangsched.framework.preemption.victim_budget import LOOK, NODE, POD, VictimBudget
+from gangsched.framework.preemption.victim_budget import (
+    BOUND,
+    CHOICE,
+    LOOK,
+    NODE,
+    POD,
+    VictimBudget,
+)
 from gangsched.framework.state.pods import ON_NODES, Pods
 from gangsched.model import PodUID
 
@@ -137,6 +144,43 @@ def _gives_up(
     return any(holder.at == index for holder in holders)
 
 
+def _held(
+    nodes: Nodes,
+    pods: Pods,
+    units: Sequence[EvictionUnit],
+    is_candidate: IsCandidate,
+    budget: VictimBudget,
+) -> Iterator[tuple[int, list[int]]]:
+    """Iterate over the nodes with the units, by number, that hold capacity: once for each pod.
+
+    It ends with the budget. Runtime complexity: O(units), and O(pods) of each node.
+    """
+    budget.count(BOUND * len(units))
+    of_pod, of_group, nominated = _by_holder(nodes, pods, units, is_candidate)
+    of_pieces: dict[int, list[int]] = {}
+    for number, unit in enumerate(units):
+        if unit.is_elastic:
+            budget.count(POD * unit.groups[0].scheduled)
+            for holder in unit.holders(nodes, pods, is_candidate):
+                of_pieces.setdefault(holder.at, []).append(number)
+    for index, info in nodes.by_index.items():
+        if budget.ends():
+            return
+        budget.count(NODE + (LOOK if of_group else POD) * len(info.holders))
+        found = [*nominated.get(index, ()), *of_pieces.get(index, ())]
+        for uid in info.holders:
+            alone = of_pod.get(uid)
+            if alone is not None:
+                found.append(alone)
+                continue
+            member = pods.members.get(uid)
+            if member is not None and member.group is not None and member.state in ON_NODES:
+                of_it = of_group.get(member.group.uid, ())
+                found += [each for each in of_it if not units[each].is_elastic]
+        if found and is_candidate(index):
+            yield index, found
+
+
 def by_domain(
     nodes: Nodes,
     pods: Pods,
@@ -145,27 +189,35 @@ def by_domain(
     is_candidate: IsCandidate,
     budget: VictimBudget,
 ) -> Choices:
-    """Return each domain with the units that hold capacity there, the fullest domain first."""
+    """Return each domain with the units that hold capacity there, the fullest domain first.
+
+    None are returned if the budget ends meanwhile. Runtime complexity: O(units), O(pods on nodes),
+    and O(units there x log) for each domain.
+    """
     if not units:
         return []
-    values: dict[tuple[str, str | None], dict[EvictionUnit, int]] = {}
-    classes = nodes.classes
-    for key in {domain.key for domain in domains if domain is not None}:
-        for unit in units:
-            holders = unit.holders(nodes, pods, is_candidate)
-            budget.count(LOOK * len(holders))
-            for holder in holders:
-                value = classes.of(holder.at).sample.node.labels.get(key)
-                held = values.setdefault((key, value), {})
-                held[unit] = held.get(unit, 0) + 1
+    # how much each unit holds, by number: nodes are read once, not the units for each domain
+    values: dict[tuple[str, str | None], dict[int, int]] = {}
+    keys = {domain.key for domain in domains if domain is not None}
+    for index, numbers in _held(nodes, pods, units, is_candidate, budget) if keys else ():
+        labels = nodes.by_index[index].node.labels
+        for key in keys:
+            held = values.setdefault((key, labels.get(key)), {})
+            for number in numbers:
+                held[number] = held.get(number, 0) + 1
+    if budget.ends():
+        return []
     found: list[tuple[int, Domain | None, list[EvictionUnit]]] = []
     for domain in domains:
+        budget.count(CHOICE)
         if domain is None:
             found.append((0, None, list(units)))
             continue
-        here: dict[EvictionUnit, int] = {}
+        here: dict[int, int] = {}
         for value in sorted(domain.values):
-            here.update(values.get((domain.key, value), {}))
-        found.append((-sum(here.values()), domain, [unit for unit in units if unit in here]))
+            for number, count in values.get((domain.key, value), {}).items():
+                here[number] = here.get(number, 0) + count
+        within = [units[number] for number in sorted(here)]
+        found.append((-sum(here.values()), domain, within))
     found.sort(key=lambda each: each[0])
     return [Choice(domain, within) for _held, domain, within in found]

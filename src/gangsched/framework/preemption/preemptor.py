@@ -86,7 +86,7 @@ class SinglePod:
     @property
     def depends_on_pods(self) -> bool:
         """See ``Preemptor``."""
-        return _depends_on_pods(self.nodes, [self.member])
+        return pod_readers.depends_on_pods(self.nodes, [self.member])
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
@@ -165,7 +165,14 @@ class SinglePod:
         )
         (domain,) = self.domains
         node = choose_node.choose(
-            settings, nodes, cycle, member, pod_class, domain, barred=self._barred
+            settings,
+            nodes,
+            cycle,
+            member,
+            pod_class,
+            domain,
+            barred=self._barred,
+            explains=False,
         )
         return (None if isinstance(node, Diagnosis) else node), outcome
 
@@ -227,7 +234,7 @@ class GangPreemptor:
         """See ``Preemptor``."""
         members = self.state.pods.members
         pending = [members[pod.uid] for each, _info in self.parties for pod in each.pending]
-        return _depends_on_pods(self.state.nodes, pending)
+        return pod_readers.depends_on_pods(self.state.nodes, pending)
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
@@ -364,15 +371,6 @@ def _count_looks(
         budget.count(CLASS + MOVED * min(pod_class.judgements.behind(nodes.classes), known))
     else:
         budget.count(CLASS + EVALUATED * known)
-
-
-def _depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:
-    """Return whether a plugin reads pods for a member, or a carried term is about it."""
-    if not nodes.watches_pods:
-        return False
-    return any(member.pod_class.reads_pods for member in members) or any(
-        pod_readers.affected_among(nodes, members)
-    )
 
 
 def _arrival(member: Member) -> int:

@@ -28,6 +28,7 @@ __all__ = [
     "ASK",
     "BACK",
     "BOUND",
+    "CHOICE",
     "CLASS",
     "EVALUATED",
     "GAIN",
@@ -52,6 +53,9 @@ NODE: Final = 20
 
 POD: Final = 5
 """How many operations it is to find the unit of a pod."""
+
+CHOICE: Final = 200
+"""How many operations it is to begin a search in a domain."""
 
 BOUND: Final = 10
 """How many operations it is to bound the gain of a unit."""

@@ -44,6 +44,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.queueing.equivalence import EquivalenceClass, reads_pods
 from gangsched.framework.queueing.node_change import UNKNOWN, NodeChange, headroom
+from gangsched.framework.runtime import cluster_headroom
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -123,7 +124,8 @@ def _open(
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
-    for line in state.queue.queues_near(free, partial(_preempts, state.pods, state.reservations)):
+    preempts = partial(_preempts, state.pods, state.reservations)
+    for line in state.queue.queues_near(free, preempts, change.most):
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, change=change):
@@ -256,7 +258,8 @@ def may_fit(
     for pod_class, count in counts:
         if not change.is_judged(pod_class):
             return True  # the cycle of one of its pods will raise the error, and name the pod
-        needed -= min(count, pod_class.headroom)
+        bound = cluster_headroom.of_class(state.settings, state.nodes, pod_class, now)
+        needed -= min(count, pod_class.headroom, bound)
         matters = matters or change.takes(pod_class)
     lacking = {each.role: each.count for each in equivalence_class.role_counts}
     for (pod_class, count), role in zip(runs, equivalence_class.roles, strict=False):

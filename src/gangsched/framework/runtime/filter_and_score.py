@@ -86,7 +86,8 @@ class _Judge:
             # these are asked about single nodes; see pod_readers. A plugin with carried terms gives
             # all nodes one score if no term is about the pod
             apart = pod_readers.readers(settings, pod, is_affected=True)
-            reading = {id(plugin) for plugin in apart}
+            in_cycle = pod_readers.scoring_by_pods(settings, cycle, pod)
+            reading = {id(plugin) for plugin in (*apart, *in_cycle)}
             self._weighted = tuple(each for each in profile.weighted if id(each[0]) not in reading)
             self._normalizers = {n: p for n, p in profile.normalizers.items() if n not in reading}
             self._headrooms = tuple(p for p in profile.headrooms if id(p) not in reading)
@@ -106,20 +107,21 @@ class _Judge:
 
     def quick(self, given: NodeClass) -> Judgement | None:
         evaluator, kind = self._evaluator, given.kind
-        if evaluator is None or evaluator.function is None or kind is None:
+        if evaluator is None or kind is None or evaluator.function is None:
             return None
         accepted = evaluator.accepted.get(kind)
         if accepted is None:
             known = evaluator.refused.get(kind)
             return self._first_of_kind(evaluator, kind, given) if known is None else known
-        plugin: Any = self._profile.evaluating
         try:
-            found = evaluator.function(given.sample)
+            found = evaluator.function(given)
             known = accepted[1].get(found)
         except Exception as error:
-            raise calls.raised(plugin, "node_evaluator", self._pod, error) from error
+            raiser: Any = self._profile.evaluating
+            raise calls.raised(raiser, "node_evaluator", self._pod, error) from error
         if known is not None:
             return known
+        plugin: Any = self._profile.evaluating
         if found is None:
             refusal = self._call(plugin, "filter", given)
             return Judgement(0, 0, refusal.reasons) if type(refusal) is Unschedulable else None
@@ -156,7 +158,7 @@ class _Judge:
     def _headroom(self, given: NodeClass) -> int:
         pod, headroom = self._pod, _UNBOUNDED
         for bounding in self._headrooms:
-            bound = calls.call_for_count(bounding, "headroom", pod, pod, given.sample)
+            bound = calls.call_for_count(bounding, "headroom", pod, pod, given)
             headroom = min(headroom, bound)
         return headroom
 
@@ -209,7 +211,7 @@ class _Judge:
         return answer
 
     def _call(self, plugin: Any, point: str, given: NodeClass) -> Any:
-        pod, args = self._pod, (self._cycle, self._pod, given.sample)
+        pod, args = self._pod, (self._cycle, self._pod, given)
         if point == "filter":
             return calls.call(plugin, point, pod, _FILTERED, *args)
         answer: Any = calls.call(plugin, point, pod, object, *args)
@@ -230,12 +232,12 @@ class _Judge:
         views: dict[NodeName, NodeView] = {nodes[n].node.name: nodes[n] for n in indices}
         for given in found:
             if not given.nodes:
-                views.setdefault(given.sample.node.name, given.sample)
+                views.setdefault(given.node.name, given)
         return views
 
     def _names(self, given: NodeClass) -> list[NodeName]:
         nodes = self._nodes.by_index
-        return [nodes[n].node.name for n in given.nodes] or [given.sample.node.name]
+        return [nodes[n].node.name for n in given.nodes] or [given.node.name]
 
     def _normalize(self, found: Sequence[NodeClass]) -> None:
         """Compute the total scores of classes. O(passing nodes) for each plugin that normalizes."""
@@ -372,9 +374,10 @@ def evaluate_nodes(
     pod_class = member.pod_class
     if not settings.profile.signed:
         # an answer that may depend on the cycle is good for this cycle alone
-        pod_class = PodClass(
-            pod_class.signature, member.pod, reads_pods=member.pod_class.reads_pods
+        reads = pod_class.reads_pods or bool(
+            pod_readers.scoring_by_pods(settings, cycle, member.pod)
         )
+        pod_class = PodClass(pod_class.signature, member.pod, reads_pods=reads)
     judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
     pod_class.refresh(nodes, judge)
     return pod_class, judge, judge.outcome

@@ -13,6 +13,9 @@ which pods it does so (``reads_pods``). For such a pod the work is divided:
 A pod on a node may also affect pods for which no plugin reads pods (``pods_affected``). A pod that
 a carried term is about is treated in the same way, by the plugins with such terms (``affected``).
 
+Whether scores depend on other pods may depend on objects of the cluster (``scores_by_pods``). That
+is asked in each cycle, and the scores of all accepted nodes are computed here then.
+
 Some of these plugins read no more of a node than a few labels (``topology_keys``). If these labels
 tell classes of nodes apart, the plugin is asked once for all nodes with equal labels. When a member
 is placed or taken back, it is asked again.
@@ -38,7 +41,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
-from gangsched.framework.runtime import calls
+from gangsched.framework.runtime import calls, cluster_headroom
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import FrozenMap, NodeName, Pod
@@ -52,7 +55,9 @@ __all__ = [
     "NodeCheck",
     "affected",
     "affected_among",
+    "depends_on_pods",
     "readers",
+    "scoring_by_pods",
     "selected_among",
 ]
 
@@ -105,6 +110,18 @@ def affected_among(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Af
         terms if concern is None else terms | {concern}
         for terms, concern in zip(found, concerns, strict=True)
     ]
+
+
+def depends_on_pods(nodes: Nodes, members: Sequence[Member]) -> bool:
+    """Return whether a plugin reads pods for a member, or a carried term is about it.
+
+    See ``affected_among`` for the cost.
+    """
+    if not nodes.watches_pods:
+        return False
+    return any(member.pod_class.reads_pods for member in members) or any(
+        affected_among(nodes, members)
+    )
 
 
 def _affected_by_each_other(nodes: Nodes, members: Sequence[Member]) -> list[frozenset[Affecting]]:
@@ -176,6 +193,18 @@ def readers(settings: Settings, pod: Pod, *, is_affected: bool = False) -> tuple
     )
 
 
+def scoring_by_pods(settings: Settings, cycle: CycleState, pod: Pod) -> tuple[Any, ...]:
+    """Return the plugins whose scores read, in this cycle, which pods are on nodes.
+
+    Asked for a pod for which no plugin reads pods otherwise. O(plugins with ``scores_by_pods``).
+    """
+    return tuple(
+        plugin
+        for plugin in settings.profile.scoring_by_pods
+        if calls.call(plugin, "scores_by_pods", pod, bool, cycle, pod)
+    )
+
+
 @final
 class NodeCheck:
     """The plugins that read pods on nodes, for one pod or for pods like it.
@@ -196,6 +225,7 @@ class NodeCheck:
     """
 
     __slots__ = (
+        "_bounds",
         "_cycle",
         "_every",
         "_extensions",
@@ -240,6 +270,7 @@ class NodeCheck:
             each for each in profile.weighted if self.ranks_alone or id(each[0]) in numbers
         )
         self._normalizers = profile.normalizers
+        self._bounds = tuple(p for p in reading if callable(getattr(p, "cluster_headroom", None)))
         self._extensions = tuple(p for p in reading if callable(getattr(p, "add_pod", None)))
         self.scores: bool = bool(self._weighted)
         self.asked: int = 0
@@ -356,6 +387,14 @@ class NodeCheck:
             if reasons:
                 return reasons
         return () if self._plan is None else self._breaks_plan(self._plan, node)
+
+    def bound(self) -> int:
+        """Return how many further pods like the pod the plugins accept at most. O(plugins)."""
+        return (
+            cluster_headroom.bound(self._bounds, self._cycle, self._pod)
+            if self._bounds
+            else (cluster_headroom.UNBOUNDED)
+        )
 
     def group_of(self, node: NodeView) -> Hashable:
         """Return what tells an empty node from others of its class; None if nothing does."""

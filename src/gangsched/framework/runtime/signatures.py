@@ -38,6 +38,7 @@ __all__ = [
     "selected",
     "signature",
     "watches_pods",
+    "within_cycle",
 ]
 
 _NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
@@ -58,6 +59,20 @@ def signature(settings: Settings, pod: Pod) -> Hashable:
         # one by one, to name the plugin that failed
         return _signature_by_plugin(settings, pod)
     return parts
+
+
+def within_cycle(settings: Settings, pod: Pod) -> Hashable:
+    """Return the part of a pod that plugins read in one view of the nodes; its UID if not known.
+
+    Pods with equal parts get equal answers there, even if scores are normalized in each cycle. If a
+    plugin raises, its UID is returned, too: the pod is evaluated by itself. O(plugins).
+    """
+    try:
+        parts = tuple([signs(pod) for signs in settings.profile.signs_in_cycle])
+        hash(parts)
+    except Exception:
+        return pod.uid
+    return parts or pod.uid
 
 
 def _parts(signing: Signing, pod: Pod) -> tuple[Hashable, ...]:

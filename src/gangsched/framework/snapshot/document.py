@@ -44,7 +44,7 @@ from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.label_values import LabelValue, LabelValues
 from gangsched.framework.nodes.labels_read import LabelsRead
-from gangsched.framework.nodes.node_class import NodeClass, NodeShape, Snapshot
+from gangsched.framework.nodes.node_class import NodeClass, NodeShape
 from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
@@ -152,19 +152,19 @@ HELD: Final[Mapping[type, Held]] = {
         anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
     ),
     NodeClasses: Held(
-        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch",
+        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked"
+        " _is_scarce",
         given="_sign _sign_after _changing _signs_allocatable",
     ),
     NodeShape: Held(anew="kind nodes"),
-    Ranking: Held(anew="_levels _ranks"),
-    Level: Held(anew="firsts line start"),
+    Ranking: Held(anew="_firsts _levels _ranks"),
+    Level: Held(anew="count is_read line start"),
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
-        anew="number sample scarce nodes key kind shape is_signed after before endless"
-        " next previous"
+        anew="defaulted node free pod_count number scarce nodes key kind shape is_signed after"
+        " before endless next previous"
     ),
-    Snapshot: Held(anew="defaulted node free pod_count"),
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
         anew="sample signature labels objects reads_pods watches_pods carried selected filters"
@@ -186,7 +186,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="_early _blocked _numbers _open",
         given="_sort",
     ),
-    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled"),
+    BlockedQueues: Held(anew="_kinds _like _numbers _proofs _queues _sections _unfiled"),
     Proofs: Held(anew="_by_step"),
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),

@@ -46,14 +46,15 @@ class PodClasses:
     def watch(self, pod_class: PodClass, change: int, nodes: Nodes) -> None:
         """Count one class more (1) or less (-1) that depends on, or affects, other pods.
 
-        While there is one, the nodes note when their pods change. While a class carries terms, the
-        pods on nodes are counted. O(1), O(pods on nodes) for the first, O(counts) after the last.
+        While there is one, the nodes note when their pods change. From the first class on that
+        carries terms or selects pods, the pods on nodes are counted, so that no decision begins
+        with that. O(1), O(pods on nodes) for the first, O(counts) after the last.
         """
         self.watching += change
         nodes.watches_pods = self.watching > 0
         if not self.watching:
             nodes.counts.clear()
-        elif change > 0 and pod_class.carried:
+        elif change > 0 and (pod_class.carried or pod_class.selected):
             nodes.counts.activate()
 
     def share(self, pod_class: PodClass, key: Hashable) -> None:

@@ -46,7 +46,7 @@ from gangsched.framework.what_if.lazy_dict import LazyDict
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
-__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile"]
+__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile", "is_forkable"]
 
 T = TypeVar("T")
 
@@ -74,7 +74,18 @@ def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
         ProfileError: A plugin wrote a mutable value without ``fork`` into a cycle.
         PluginError: The ``fork`` of a value that a plugin wrote raised.
     """
-    return cast("T", _Fork(instead).copied(thing))
+    return fork_counted(thing, instead=instead)[0]
+
+
+def fork_counted(
+    thing: T, *, instead: tuple[tuple[object, object], ...] = ()
+) -> tuple[T, Callable[[], int]]:
+    """Return the same, and a function that returns how many objects were copied so far. O(1).
+
+    Objects in dicts are copied when they are first read, so the number grows.
+    """
+    made = _Fork(instead)
+    return cast("T", made.copied(thing)), made.count
 
 
 def forked_profile(profile: Profile) -> Profile:
@@ -113,10 +124,19 @@ def forked_policy(policy: Backfill | None) -> Backfill | None:
     return policy if run_times is policy.run_times else evolve(policy, run_times=run_times)
 
 
+def is_forkable(plugin: object) -> bool:
+    """Return whether a plugin has ``fork`` or visibly keeps no state; see ``Forkable``."""
+    return _has_fork(plugin) or _is_shared(plugin)
+
+
+def _is_shared(plugin: object) -> bool:
+    return _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin))
+
+
 def _plugin(plugin: Any, name: str) -> Any:
     if _has_fork(plugin):
         return _forked(plugin, name)
-    if _is_value(plugin) or not (_is_container(plugin) or _attributes(plugin)):
+    if _is_shared(plugin):
         return plugin
     raise ProfileError("what_if", f"plugin {name!r} has state and no fork method; {_HINT}")
 
@@ -147,6 +167,10 @@ class _Fork:
         self._made: dict[int, Any] = {id(one): other for one, other in instead}
         self._how: dict[type, Callable[[Any], Any] | None] = {}
         self._names: dict[type, tuple[str, ...]] = {}
+
+    def count(self) -> int:
+        """Return how many objects were copied. O(1)."""
+        return len(self._made)
 
     def copied(self, thing: object) -> Any:
         """Return the copy of an object; the object itself if it is immutable."""
@@ -305,7 +329,8 @@ def _is_value(thing: Any) -> bool:
         return True
     if isinstance(thing, types.FunctionType):
         parts = (cell.cell_contents for cell in thing.__closure__ or ())
-    elif isinstance(thing, FrozenMap):
+    elif isinstance(thing, FrozenMap | types.MappingProxyType):
+        # a view of a dict: whatever else holds the dict must not change it
         parts = tuple(cast("Any", thing).values())
     elif isinstance(thing, tuple | frozenset):
         parts = cast("Iterable[Any]", thing)

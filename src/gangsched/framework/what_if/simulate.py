@@ -6,7 +6,8 @@ drives the fork as a driver would, and records the effects.
 Rules:
   R1  the fork decides by the same four calls as the scheduler; this module decides nothing;
   R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
-      the cluster does not allow it. An evicted pod is deleted and not recreated;
+      the cluster does not allow it; the volumes that it chose are written before. An evicted pod is
+      deleted and not recreated;
   R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for;
   R4  a question has a budget in all: a fork that has spent it decides nothing more, and the answer
       says so.
@@ -16,13 +17,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from gangsched import _volumes
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InvalidValueError
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    ObjectChanged,
+    PodDeleted,
+)
 from gangsched.explain import Why
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import copying
@@ -42,6 +53,10 @@ _FORK: Final = 100
 _UNBOUNDED: Final = 1 << 60
 _COPIED: Final = 100
 """How many pods or nodes a fork copies in one step."""
+_READ: Final = 2
+"""How many objects are copied in one step, when the fork first reads them."""
+_FREE: Final = 5_000
+"""How many objects of each fork may be copied that are not counted."""
 
 
 @final
@@ -72,6 +87,7 @@ class Ahead:
         cluster: The cluster state that the fork reads.
         now: The first instant.
         spending: The budget of the question.
+        copied: Returns how many objects the fork has copied.
 
     Attributes:
         state: The state of the fork.
@@ -88,7 +104,10 @@ class Ahead:
         cluster: OverlayCluster,
         now: float,
         spending: Spending,
+        copied: Callable[[], int],
     ) -> None:
+        self._copied = copied
+        self._counted: int = _FREE
         self._calls = calls
         self._spending = spending
         self.is_cut_short: bool = False
@@ -112,9 +131,11 @@ class Ahead:
         while self._spending.left:
             before = attempts.search_steps
             effects = self._calls.schedule_one(now=self.now)
+            self._spending.spend(attempts.search_steps - before)  # it may have looked ahead
+            self._count_copies()
             if effects is None:
                 return
-            self._spending.spend(_DECISION + attempts.search_steps - before)
+            self._spending.spend(_DECISION)
             self._perform(effects)
         self.is_cut_short = self.state.queue.head() is not None
 
@@ -130,9 +151,19 @@ class Ahead:
                 self.is_cut_short = True
                 return
             self.now = max(self.now, due)
-            self._spending.spend(_EVENT)
-            self._perform(self._calls.advance(now=self.now))
+            before = self.state.attempts.search_steps
+            effects = self._calls.advance(now=self.now)
+            self._spending.spend(_EVENT + self.state.attempts.search_steps - before)
+            self._count_copies()
+            self._perform(effects)
             self.settle()
+
+    def _count_copies(self) -> None:
+        """Count the objects that were copied since the last time. O(1)."""
+        more = self._copied() - self._counted
+        if more >= _READ:
+            self._spending.spend(more // _READ)
+            self._counted += more
 
     def answer(self) -> WhatIf:
         """Return the recorded effects, with the reasons at the end.
@@ -168,9 +199,22 @@ class Ahead:
             if effect is None:
                 todo.pop()
             elif isinstance(effect, Bind | Evict):
-                self._spending.spend(_EVENT)
-                report = self._bound(effect) if isinstance(effect, Bind) else self._gone(effect)
-                todo.append(self._recorded(self._calls.handle(report, now=self.now)))
+                todo.append(self._following(effect))
+
+    def _following(self, effect: Bind | Evict) -> Iterator[Effect]:
+        """Report an effect as performed; yield what follows from each report before the next."""
+        for report in self._reports(effect):
+            self._spending.spend(_EVENT)
+            yield from self._recorded(self._calls.handle(report, now=self.now))
+
+    def _reports(self, effect: Bind | Evict) -> Iterator[Event]:
+        if isinstance(effect, Evict):
+            yield self._gone(effect)
+            return
+        for choice in effect.volumes if self._refusal(effect) is None else ():
+            for written in _volumes.written(self.cluster.objects, choice):
+                yield self.cluster.apply(ObjectChanged(written))
+        yield self._bound(effect)
 
     def _recorded(self, effects: tuple[Effect, ...]) -> Iterator[Effect]:
         self.timed += [(self.now, effect) for effect in effects]
@@ -178,12 +222,17 @@ class Ahead:
 
     def _bound(self, bind: Bind) -> Bound | BindFailed:
         """Perform a bind as an API server does, which refuses a bind that contradicts its state."""
+        refusal = self._refusal(bind)
+        if refusal is not None:
+            return BindFailed(bind.uid, bind.attempt, refusal)
+        return self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+
+    def _refusal(self, bind: Bind) -> str | None:
+        """Return why the cluster refuses a bind; None if it does not."""
         pod, node = self.cluster.pod(bind.uid), self.cluster.node(bind.node)
         if pod is None or node is None or pod.is_finished or pod.deleted_at is not None:
-            return BindFailed(bind.uid, bind.attempt, "the pod or the node is gone")
-        if pod.node_name is not None:
-            return BindFailed(bind.uid, bind.attempt, f"the pod is bound to {pod.node_name}")
-        return self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+            return "the pod or the node is gone"
+        return None if pod.node_name is None else f"the pod is bound to {pod.node_name}"
 
     def _gone(self, evict: Evict) -> PodDeleted:
         """Delete an evicted pod; no controller recreates it."""
@@ -215,10 +264,10 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         # classes of pods keep the plugins that are asked about them
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
-    twin, memory = copying.fork((calls, state), instead=instead)
+    (twin, memory), copied = copying.fork_counted((calls, state), instead=instead)
     spending = Spending(_UNBOUNDED) if spending is None else spending
     spending.spend(_FORK + (len(state.pods.members) + len(state.nodes.infos)) // _COPIED)
-    return Ahead(twin, memory, cluster, now, spending)
+    return Ahead(twin, memory, cluster, now, spending, copied)
 
 
 def check_budget(budget: object) -> None:

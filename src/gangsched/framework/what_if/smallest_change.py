@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from gangsched.errors import UnknownPodError
+from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
 from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
 from gangsched.framework.config.cycle_state import CycleState
@@ -29,7 +29,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import why as answers
 from gangsched.framework.what_if.simulate import Ahead, Spending
-from gangsched.model import GroupKey, Node, NodeName
+from gangsched.model import GroupKey, Node, NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
@@ -63,6 +63,7 @@ def search(
 
     Raises:
         UnknownPodError: The group is not known.
+        InvalidValueError: The key is that of a pod.
     """
     known, entity = state.pods.registry.get(key), state.pods.entities.get(key)
     if known is not None and known.was_scheduled:
@@ -83,7 +84,7 @@ def search(
         ahead.run(until)
         info = ahead.state.pods.registry.get(key)
         if info is None:
-            raise UnknownPodError(str(key))
+            raise _unknown(ahead, key)
         if info.was_scheduled:
             return Sufficient(key, shape, number, now, _started_at(ahead, key))
         if ahead.is_cut_short:
@@ -95,15 +96,19 @@ def search(
         if number == most:
             break
         number += 1
+    is_cut_short = ahead.is_cut_short
     why = answers.why(ahead.state, key, now=ahead.now)
+    if why == before and not is_cut_short and ahead.state.settings.profile.cluster_headrooms:
+        _try_anew(ahead, key, until)
+        why = answers.why(ahead.state, key, now=ahead.now)
     return Insufficient(
         key,
         shape,
-        max(number - ahead.is_cut_short, 0),
+        max(number - is_cut_short, 0),
         until,
         why,
         _refusal(ahead.state.settings, ahead.state.nodes, ahead.state.pods, key, shape, until),
-        ahead.is_cut_short,
+        is_cut_short,
         _others_started(ahead, key),
         # A failed attempt is counted in the answer. An answer that is the same as before the trial
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
@@ -117,6 +122,30 @@ def _before(ahead: Ahead, key: GroupKey) -> Why | None:
         ahead.take_in()
     known = ahead.state.pods.registry.get(key) is not None
     return answers.why(ahead.state, key, now=ahead.now) if known else None
+
+
+def _unknown(ahead: Ahead, key: GroupKey) -> GangschedError:
+    member = ahead.state.pods.members.get(PodUID(key))
+    if member is None:
+        return UnknownPodError(str(key))
+    own = "which has no group" if member.group is None else f"of pod group {member.group.key}"
+    expected = f"the key of a pod group; this is a pod, {own}: ask what_if about a pod"
+    return InvalidValueError("group", str(key), expected)
+
+
+def _try_anew(ahead: Ahead, key: GroupKey, until: float) -> None:
+    """Try a group that a plugin keeps from being tried, for its reason with the nodes added.
+
+    The bound of a quota says that the group cannot fit, and not why; see ``ClusterHeadroom``.
+    """
+    entity, queue = ahead.state.pods.entities.get(key), ahead.state.queue
+    if entity is None:
+        return
+    entity.refused_at = -1  # otherwise it is left out, since it cannot fit
+    for line in queue.blocked_queues():
+        if line.equivalence_class == entity.equivalence_class:
+            queue.open(line, step=ahead.state.attempts.tick(), now=ahead.now, helps=True)
+    ahead.run(until)
 
 
 def _others_started(ahead: Ahead, key: GroupKey) -> int:

@@ -74,6 +74,7 @@ class Desk:
         max_binds: How many members are being bound at once at most.
         grace: For how many seconds ``filter`` waits for the scheduler at most, about a member of
             which it has said nothing yet.
+        ignored: Constraints that are not modelled and are ignored, as paths without indices.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Desk:
         *,
         max_binds: int,
         grace: float,
+        ignored: Iterable[str] = (),
     ) -> None:
         self._extender = extender
         self._cache = cache
@@ -101,7 +103,7 @@ class Desk:
         self._grace = grace
         self._turns = asyncio.Semaphore(max_binds)
         self._requested = 0
-        self._decode = PodDecoder()
+        self._decode = PodDecoder(ignored)
         self._going: dict[Bind, asyncio.Future[str]] = {}
         self._clients: dict[PodUID, set[asyncio.Future[str]]] = {}
         self._given_up_at = -math.inf

@@ -20,6 +20,7 @@ from gangsched.configuration.scheduler import check_settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._counted import CountedApi
+from gangsched.kubernetes._ignored import check_ignored_constraints
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._requests import Requests
@@ -76,6 +77,7 @@ async def run_extender(
     stop = asyncio.Event() if stop is None else stop
     further = tuple(plugins)
     check_settings(settings, plugins=further, factories=factories)
+    check_ignored_constraints(settings.ignored)
     measures = Measures(settings)
     measures.serves_verbs()
     label = None if pod is None else LeaderLabel(pod)

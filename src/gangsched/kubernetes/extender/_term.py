@@ -45,6 +45,7 @@ from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._shell import Shell
 from gangsched.kubernetes._tasks import Tasks, end
+from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes.extender._answers import Extender
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._nominator import Nominator
@@ -118,7 +119,8 @@ class ExtenderTerm:
         """
         settings = self.settings
         cache = Cache(settings.profile.scheduler_names, API_GROUPS, gangs_only=True)
-        owner = Owner(cache, self.clock)
+        unreadable = UnreadableObjects(cache.names, self.measures.unreadable)
+        owner = Owner(cache, self.clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
         watches = Shell(
             self.api,
@@ -132,10 +134,11 @@ class ExtenderTerm:
         tasks = Tasks()
         try:
             if await watches.list_all(tasks, owner, stop):
-                await self._decide(tasks, stop, owner, reads_budgets=watches.reads_budgets)
+                await self._decide(tasks, stop, owner, unreadable, watches.reads_budgets)
         finally:
             self.desk = None
             await tasks.cancel()
+            unreadable.close()
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
@@ -148,7 +151,12 @@ class ExtenderTerm:
         )
 
     async def _decide(
-        self, tasks: Tasks, stop: asyncio.Event, owner: Owner, *, reads_budgets: bool
+        self,
+        tasks: Tasks,
+        stop: asyncio.Event,
+        owner: Owner,
+        unreadable: UnreadableObjects,
+        reads_budgets: bool,
     ) -> None:
         settings, cache = self.settings, owner.cache
         connections = settings.client.event_connections
@@ -163,6 +171,7 @@ class ExtenderTerm:
             workers=connections,
         )
         self.measures.dropped(lambda: events.dropped)
+        unreadable.report_to(events)  # the conditions of pods are kube-scheduler's
         scheduler = self._scheduler(cache, preempts=reads_budgets)
 
         async def release(evict: Evict) -> None:
@@ -255,7 +264,7 @@ class ExtenderTerm:
         binder = Binder(
             requests,
             cache,
-            PodDecoder(),
+            PodDecoder(self.settings.ignored),
             owner.tell,
             self.may_write,
             repeated=effects.bind_is_repeated,
@@ -271,4 +280,5 @@ class ExtenderTerm:
             self.clock,
             max_binds=self.settings.client.bind_connections,
             grace=self.holding.grace,
+            ignored=self.settings.ignored,
         )

@@ -1,30 +1,14 @@
-"""Events that the caller reports, effects and notices that the scheduler returns.
-
-Rules:
-  R1  events have names in the past tense, effects in the imperative, notices as past participles;
-  R2  the caller updates the cluster state first and reports the event then. Events may arrive
-      twice, late or out of order: a repeated event changes nothing;
-  R3  effects are in the order in which the caller must perform them. Notices report decisions and
-      need no action;
-  R4  all three are frozen values.
-"""
+"""Notices: what the scheduler has decided, which needs no action."""
 
 from __future__ import annotations
 
 from typing import TypeAlias, final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from gangsched.cluster_objects import ClusterObject
-from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = [
-    "Bind",
-    "BindFailed",
-    "Bound",
-    "Effect",
-    "Event",
-    "Evict",
     "GroupBelowMinimum",
     "GroupBound",
     "GroupIncomplete",
@@ -33,315 +17,19 @@ __all__ = [
     "GroupRemoved",
     "GroupRestarted",
     "GroupScheduled",
-    "NodeAdded",
-    "NodeDeleted",
-    "NodeUpdated",
     "Nominated",
     "NominationLapsed",
     "Notice",
-    "ObjectChanged",
-    "ObjectDeleted",
-    "PermitAllowed",
-    "PermitRejected",
-    "PodAdded",
-    "PodDeleted",
-    "PodGroupAdded",
-    "PodGroupDeleted",
-    "PodGroupUpdated",
     "PodNotAdmitted",
     "PodRefused",
     "PodRejected",
     "PodScheduled",
     "PodUnschedulable",
-    "PodUpdated",
     "PodWaiting",
     "PriorityOverruled",
-    "Release",
     "RestartLimitReached",
     "VictimSearchExhausted",
-    "VolumeChoice",
 ]
-
-# Events -----------------------------------------------------------------------------------
-
-
-@final
-@frozen
-class PodAdded:
-    """A pod was created."""
-
-    pod: Pod
-
-
-@final
-@frozen
-class PodUpdated:
-    """A pod changed: its phase, node, gates or deletion timestamp; or another pod replaced it."""
-
-    pod: Pod
-
-
-@final
-@frozen
-class PodDeleted:
-    """A pod was deleted."""
-
-    uid: PodUID = field(converter=PodUID)
-
-
-@final
-@frozen
-class NodeAdded:
-    """A node was added."""
-
-    node: Node
-
-
-@final
-@frozen
-class NodeUpdated:
-    """A node changed: its allocatable resources, labels or taints, or it was (un)cordoned."""
-
-    node: Node
-
-
-@final
-@frozen
-class NodeDeleted:
-    """A node was deleted."""
-
-    name: NodeName = field(converter=NodeName)
-
-
-@final
-@frozen
-class PodGroupAdded:
-    """The specification of a pod group was created."""
-
-    group: PodGroup
-
-
-@final
-@frozen
-class PodGroupUpdated:
-    """The specification of a pod group changed."""
-
-    group: PodGroup
-
-
-@final
-@frozen
-class PodGroupDeleted:
-    """The specification of a pod group was deleted; its pods may remain."""
-
-    key: GroupKey = field(converter=GroupKey)
-
-
-@final
-@frozen
-class ObjectChanged:
-    """An object that constraints refer to was created, or changed.
-
-    Attributes:
-        value: The object as it is now; see ``gangsched.cluster_objects``.
-    """
-
-    value: ClusterObject
-
-
-@final
-@frozen
-class ObjectDeleted:
-    """An object that constraints refer to was deleted.
-
-    Attributes:
-        object_kind: The name of its class: ``PersistentVolumeClaim``, as in Kubernetes.
-        key: Its key: the name, or ``namespace/name``.
-    """
-
-    object_kind: str
-    key: str
-
-
-@final
-@frozen
-class Bound:
-    """A ``Bind`` was performed.
-
-    Attributes:
-        uid: The pod.
-        node: The node that the pod is bound to.
-        attempt: The attempt number of the ``Bind``.
-    """
-
-    uid: PodUID = field(converter=PodUID)
-    node: NodeName = field(converter=NodeName)
-    attempt: int
-
-
-@final
-@frozen
-class BindFailed:
-    """A ``Bind`` failed; the pod is not bound.
-
-    Attributes:
-        uid: The pod.
-        attempt: The attempt number of the ``Bind``. A report for any other attempt is late and
-            changes nothing.
-        reason: Why the bind failed.
-    """
-
-    uid: PodUID = field(converter=PodUID)
-    attempt: int
-    reason: str
-
-
-@final
-@frozen
-class PermitAllowed:
-    """A permit plugin allows a waiting pod, as ``WaitingPod.Allow`` of kube-scheduler.
-
-    The pod is released once no plugin is pending. The members of a gang are released together, as
-    soon as a quorum of them is allowed.
-
-    Attributes:
-        uid: The waiting pod. If the plugin answers for whole groups, every waiting sibling is
-            allowed too.
-        plugin: The name of the plugin. The plugin with the quorum of gangs allows nothing from
-            outside: its answer is a count.
-        attempt: The attempt number of the ``PodWaiting``. A report for any other attempt is late
-            and changes nothing.
-    """
-
-    uid: PodUID = field(converter=PodUID)
-    plugin: str
-    attempt: int
-
-
-@final
-@frozen
-class PermitRejected:
-    """A permit plugin rejects a waiting pod, as ``WaitingPod.Reject`` of kube-scheduler.
-
-    The pod gives its node back, and is tried again after a backoff. Its group is rejected too if
-    the others are too few for the quorum.
-
-    Attributes:
-        uid: The waiting pod.
-        plugin: The name of the plugin.
-        attempt: The attempt number of the ``PodWaiting``. A report for any other attempt is late
-            and changes nothing.
-        reason: Why the pod is rejected.
-    """
-
-    uid: PodUID = field(converter=PodUID)
-    plugin: str
-    attempt: int
-    reason: str
-
-
-Event: TypeAlias = (
-    PodAdded
-    | PodUpdated
-    | PodDeleted
-    | NodeAdded
-    | NodeUpdated
-    | NodeDeleted
-    | PodGroupAdded
-    | PodGroupUpdated
-    | PodGroupDeleted
-    | ObjectChanged
-    | ObjectDeleted
-    | Bound
-    | BindFailed
-    | PermitAllowed
-    | PermitRejected
-)
-
-# Effects ----------------------------------------------------------------------------------
-
-
-@final
-@frozen
-class Release:
-    """Permit is granted to members of a group; their ``Bind`` effects follow directly.
-
-    A caller that can perform several binds in one transaction uses it as the bounds of the
-    transaction. Any other caller may ignore it.
-
-    Attributes:
-        group: The group.
-        members: The members that are released in this call, in the order of their binds.
-    """
-
-    group: GroupKey
-    members: tuple[PodUID, ...]
-
-
-@final
-@frozen
-class VolumeChoice:
-    """How a claim for storage is to be met, a part of ``Bind``.
-
-    Attributes:
-        claim: The key of the claim, ``namespace/name``.
-        node: The node that the pod goes to.
-        volume: The name of the volume that the claim is bound to: its reference to a claim is to
-            be set. Empty if a volume is to be provisioned for *node*: the claim is to be annotated
-            with it.
-    """
-
-    claim: str
-    node: NodeName
-    volume: str = ""
-
-
-@final
-@frozen
-class Bind:
-    """Bind the pod to the node, then report ``Bound`` or ``BindFailed`` with the same attempt.
-
-    Attributes:
-        uid: The pod.
-        node: The node.
-        attempt: The number of the attempt. The numbers of a pod ascend, and are never used again,
-            even if another pod is created under the same UID. The first number is 1.
-        volumes: The volumes for claims of the pod that are not bound yet. Write these choices
-            first. If that fails, report ``BindFailed``.
-    """
-
-    uid: PodUID
-    node: NodeName
-    attempt: int
-    volumes: tuple[VolumeChoice, ...] = ()
-
-    def __repr__(self) -> str:
-        # most pods have no claims, and a log has many binds
-        more = f", volumes={self.volumes!r}" if self.volumes else ""
-        return f"Bind(uid={self.uid!r}, node={self.node!r}, attempt={self.attempt!r}{more})"
-
-
-@final
-@frozen
-class Evict:
-    """Delete the pod, which is bound, then report ``PodDeleted`` when it is gone.
-
-    The pod's controller creates a new pod. The caller retries until the pod is gone: until then
-    the pod keeps its node and counts as terminating. A pod whose bind is under way is evicted when
-    the bind is reported as done; if it failed, there is nothing to evict.
-
-    Attributes:
-        uid: The pod.
-        node: The node that the pod is bound to.
-        reason: Why the pod is evicted.
-    """
-
-    uid: PodUID
-    node: NodeName
-    reason: str
-
-
-# Notices ----------------------------------------------------------------------------------
 
 
 @final
@@ -699,6 +387,3 @@ Notice: TypeAlias = (
     | NominationLapsed
     | VictimSearchExhausted
 )
-
-Effect: TypeAlias = Release | Bind | Evict | Notice
-"""What a call returns: effects and notices in one sequence."""

@@ -1,0 +1,255 @@
+"""The extension points, in the order in which they run, and what belongs to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from gangsched.events import Bind, VolumeChoice
+from gangsched.model import NodeName, Pod
+from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
+from gangsched.protocols._groups import EntityView, GroupView
+from gangsched.protocols._views import CycleView, NodeView
+
+__all__ = [
+    "BindPlugin",
+    "ChoosesVolumes",
+    "FilterPlugin",
+    "NormalizeScore",
+    "PermitPlugin",
+    "Plugin",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterExtensions",
+    "PreFilterPlugin",
+    "PreScorePlugin",
+    "QueueSortKey",
+    "QueueSortPlugin",
+    "ReservePlugin",
+    "ScorePlugin",
+]
+
+
+QueueSortKey: TypeAlias = tuple[Any, ...]
+"""A sort key in the queue: the smallest goes first. ``gangsched.SortKey`` is one, with names."""
+
+
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages, unique in a profile."""
+        ...
+
+
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Admits pods to the queue."""
+
+    def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
+        """Return ``Success`` or ``Skip`` to admit *pod*, ``Unschedulable`` to keep it out.
+
+        Called again whenever the pod or its group changes.
+        """
+        ...
+
+
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the queue. A profile has exactly one."""
+
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
+        """Return the sort key of *entity*: the smallest key goes first.
+
+        A key is a non-empty tuple of numbers, strings and such tuples. Give every key the same
+        kinds of parts: keys of different kinds are ordered by kind. End the key with
+        ``entity.seq``, so that no two keys are equal. A key of at most five numbers is fastest.
+
+        Called once per enqueueing, not per comparison. The key stays until the entity is enqueued
+        again.
+        """
+        ...
+
+
+class PreFilterPlugin(Plugin, Protocol):
+    """Checks a pod before any node is evaluated, and may write counts into the cycle."""
+
+    def pre_filter(self, state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        """Return ``Success``, ``Skip``, or ``Unschedulable`` to end the cycle."""
+        ...
+
+
+class PreFilterExtensions(Protocol):
+    """Optional for plugins with ``pre_filter`` and ``reads_pods``: keep a count up to date.
+
+    ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
+    planned, these methods are called for each sibling that is placed or taken back. Meanwhile,
+    members with equal signatures share the cycle of the first of them. So *added* may be *pod*
+    itself, which stands for a like member from then on.
+
+    If a decision is tried without some victims, ``pre_filter`` is called again on the nodes without
+    them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.
+
+    Source: ``PreFilterExtensions`` of kube-scheduler.
+    """
+
+    def add_pod(self, state: CycleView, pod: Pod, added: Pod, node: NodeView) -> None:
+        """Account for *added*, which is on *node* from now on, in the cycle of *pod*."""
+        ...
+
+    def remove_pod(self, state: CycleView, pod: Pod, removed: Pod, node: NodeView) -> None:
+        """Account for *removed*, which is not on *node* any more, in the cycle of *pod*."""
+        ...
+
+
+class FilterPlugin(Plugin, Protocol):
+    """Accepts or refuses a node for a pod."""
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        """Return ``Success`` or ``Skip`` if *node* can take *pod*, else ``Unschedulable``.
+
+        Pure. Called once for each class of nodes that the last pod with this signature did not
+        meet. For a pod for which ``reads_pods`` returns True it is called for single nodes.
+        """
+        ...
+
+
+class PostFilterPlugin(Plugin, Protocol):
+    """Runs after a scheduling cycle found no node for a pod, or no quorum for its group."""
+
+    def post_filter(
+        self, state: CycleView, pod: Pod, reason: str, *, now: float
+    ) -> Outcome | Verdict:
+        """Return a verdict on a group, or ``Success``, to end the point.
+
+        After ``Unschedulable`` and ``Skip`` the next plugin is asked, as in kube-scheduler.
+        """
+        ...
+
+
+class PreScorePlugin(Plugin, Protocol):
+    """Prepares for the scoring of nodes."""
+
+    def pre_score(
+        self, state: CycleView, pod: Pod, nodes: Sequence[NodeView], *, now: float
+    ) -> Outcome:
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to end the cycle.
+
+        Not called if no node passes the filters.
+
+        Args:
+            state: The state of the scheduling cycle.
+            pod: The pod.
+            nodes: The nodes that passed the filters, in the order in which they were added.
+            now: The current instant.
+        """
+        ...
+
+
+class ScorePlugin(Plugin, Protocol):
+    """Scores the nodes that can take a pod."""
+
+    def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
+        """Return how good *node* is for *pod*, 0 to 100; scores of all plugins are added.
+
+        Absolute, not relative to other nodes. Pure; called as often as ``filter``.
+        """
+        ...
+
+
+class NormalizeScore(Protocol):
+    """Optional for a plugin with ``score``: turn raw scores into scores from 0 to 100.
+
+    A raw score of such a plugin is any int. After all passing nodes are scored, this method gets
+    the raw scores of all of them at once, as ``NormalizeScore`` in kube-scheduler does.
+
+    The answer depends on all nodes, so the pods of a profile with such a plugin are evaluated one
+    by one. A scheduling cycle then costs O(nodes), as it does with ``pre_score``. If an absolute
+    score will do, leave this method out.
+    """
+
+    def normalize_score(
+        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
+    ) -> Mapping[NodeName, int]:
+        """Return the normalized score of each node, an int from 0 to 100.
+
+        Nodes with equal raw scores must get equal normalized scores.
+        """
+        ...
+
+
+class ReservePlugin(Plugin, Protocol):
+    """Takes and gives back what a tentative placement needs."""
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement."""
+        ...
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> RejectGroup | EvictGroup | None:
+        """Undo ``reserve``. Idempotent; may be called for a pod that was never reserved.
+
+        Runs for every member that gives its node back without being bound, in the reverse order of
+        ``reserve``. A verdict on a group whose attempt is being rejected already changes nothing.
+
+        Args:
+            state: The state of the scheduling cycle.
+            pod: The pod.
+            node: The node that the pod gives back.
+            cause: ``timeout``; ``deleted``; ``changed``: the pod has finished, is terminating or
+                gated, or is now another pod or in another group; ``rejected``; ``refused``: a
+                later point returned ``Unschedulable``; ``bind_failed``; or ``node_gone``.
+            now: The current instant.
+        """
+        ...
+
+
+class ChoosesVolumes(Protocol):
+    """Optional for a plugin with ``reserve``: the volumes that a bind writes."""
+
+    def volume_choices(self, pod: Pod, node: NodeName) -> Iterable[VolumeChoice]:
+        """Return the choices for the claims of a pod that is about to be bound to its node."""
+        ...
+
+
+class PermitPlugin(Plugin, Protocol):
+    """The last decision before binding."""
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success`` to allow the pod, ``Wait`` to let it wait.
+
+        The pod counts as assumed already. ``Unschedulable`` undoes its placement. A pod is released
+        when each plugin has allowed it; the members of a gang are released together, when a quorum
+        of them is allowed.
+
+        After ``Wait`` the plugin is asked again when an event concerns the pod, its group, or an
+        object that is read for it. The host may answer in its place with ``PermitAllowed`` and
+        ``PermitRejected``. No answer makes the wait longer: it ends after the shortest timeout.
+        """
+        ...
+
+
+class PreBindPlugin(Plugin, Protocol):
+    """Runs for each released pod before its bind."""
+
+    def pre_bind(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement."""
+        ...
+
+
+class BindPlugin(Plugin, Protocol):
+    """Makes the effect that binds a pod."""
+
+    def bind(self, pod: Pod, node: NodeName, attempt: int, *, now: float) -> Bind | Skip:
+        """Return the effect that binds *pod*, or ``Skip`` to leave it to the next plugin."""
+        ...
+
+
+class PostBindPlugin(Plugin, Protocol):
+    """Is notified of each bound pod."""
+
+    def post_bind(self, pod: Pod, node: NodeName, *, now: float) -> None:
+        """Process the notification; the return value is None."""
+        ...
