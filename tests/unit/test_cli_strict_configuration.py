@@ -105,7 +105,8 @@ def known(path: str) -> set[str]:
         "quotas": ("def _quotas", "def _leader_election", "each"),
     }[path]
     text = source[source.index(begin) : source.index(end)]
-    return set(re.findall(rf'{name}\.(?:\w+)\("(\w+)"', text))
+    found = set(re.findall(rf'{name}\.(?:\w+)\("(\w+)"', text))
+    return found | set(re.findall(r'^    name = "(\w+)"', text, re.MULTILINE))
 
 
 def schema(path: str) -> dict[str, Any]:

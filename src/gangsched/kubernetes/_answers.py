@@ -253,7 +253,8 @@ class Answers:
 def _is_configured(settings: Settings) -> bool:
     """Return whether decisions follow from more than the defaults of a configuration."""
     names = settings.profile.scheduler_names
-    return bool(settings.quotas) or settings.profile != ProfileSettings(scheduler_names=names)
+    is_default = settings.profile == ProfileSettings(scheduler_names=names)
+    return bool(settings.quotas or settings.ignored) or not is_default
 
 
 def _is_in(name: str, query: Mapping[str, str]) -> bool:
