@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NoReturn, assert_never, final
+from typing import Any, NoReturn, assert_never, final
 
 from attrs import field, frozen
 
@@ -49,10 +49,6 @@ from gangsched.outcomes import (
 from gangsched.protocols import CycleView, EntityView, GroupView, QueueSortKey
 
 __all__ = ["Coscheduling", "WhenBindFails", "WhenBlocked"]
-
-
-# a look-up in an enum takes ten times as long, and every cycle asks
-_ONCE_SATISFIED: Final = MatchPolicy.ONCE_SATISFIED
 
 
 class WhenBlocked(enum.Enum):
@@ -277,16 +273,14 @@ class Coscheduling:
             return SUCCESS
         minimum = group.min_available
         if minimum is None:
-            if group.was_scheduled and self.match_policy is _ONCE_SATISFIED:
+            if group.was_scheduled and self.match_policy is MatchPolicy.ONCE_SATISFIED:
                 return SUCCESS
             return Unschedulable(f"pod group {group.key} does not exist", resolvable=False)
         needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
-        scheduled = minimum - needed
         roles: list[tuple[str, int, int, int]] = []
         if group.roles:
-            scheduled = _quorum.counted(group, self.match_policy, minimum)
             shares = _quorum.shares(group, self.match_policy)
             roles = [(each.role, each.least, each.scheduled, each.unscheduled) for each in shares]
         own = group.schedule_timeout
@@ -295,7 +289,7 @@ class Coscheduling:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
         return _quorum.decide(
             min_available=minimum,
-            scheduled=scheduled,
+            scheduled=_quorum.counted(group, self.match_policy, minimum),
             remaining=group.unscheduled,
             roles=roles,
             timeout=timeout,
@@ -315,17 +309,17 @@ class Coscheduling:
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:
             return SUCCESS
-        if self.match_policy is _ONCE_SATISFIED and group.was_scheduled:
+        if self.match_policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
             return SUCCESS
-        minimum = group.min_available
-        if minimum is None:
+        if group.min_available is None:
             return Unschedulable(
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        present = group.unscheduled + _quorum.counted(group, self.match_policy, minimum)
-        roles: list[tuple[str, int, int]] = []
-        if group.roles:
-            shares = _quorum.shares(group, self.match_policy)
-            roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
-        return _quorum.complete(min_available=minimum, present=present, roles=roles)
+        counted = _quorum.counted(group, self.match_policy, group.min_available)
+        present = group.unscheduled + counted
+        if not group.roles:
+            return _quorum.complete(min_available=group.min_available, present=present)
+        shares = _quorum.shares(group, self.match_policy)
+        roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
+        return _quorum.complete(min_available=group.min_available, present=present, roles=roles)

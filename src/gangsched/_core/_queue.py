@@ -144,16 +144,13 @@ class SchedulingQueue:
         return self._blocked.unfiled()
 
     def queues_near(
-        self,
-        free: Iterable[Mapping[str, int]],
-        helps: Callable[[Hashable], bool],
-        room: Callable[[Any], float],
+        self, free: Iterable[Mapping[str, int]], helps: Callable[[Hashable], bool]
     ) -> list[EquivalenceQueue]:
         """Return the blocked queues that nodes with so much free may help.
 
         See ``BlockedQueues.near``.
         """
-        return self._blocked.near(free, helps, room)
+        return self._blocked.near(free, helps)
 
     def open_queues_in_backoff(self) -> list[EquivalenceQueue]:
         """Return the open equivalence queues whose entities are all in backoff. O(open queues)."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable
-from typing import Final, NoReturn, final
+from typing import NoReturn, final
 
 from attrs import frozen
 
@@ -69,11 +69,6 @@ class MatchPolicy(enum.Enum):
         refuse_choice(cls, "match_policy", value)
 
 
-# a look-up in an enum takes ten times as long, and every cycle of a gang asks
-_ONCE_SATISFIED: Final = MatchPolicy.ONCE_SATISFIED
-_ONLY_WAITING: Final = MatchPolicy.ONLY_WAITING
-
-
 @final
 @frozen
 class Share:
@@ -96,7 +91,7 @@ class Share:
 
 def counted(group: GroupView | RoleView, policy: MatchPolicy, least: int) -> int:
     """Return the number of members that count for a minimum, of a group or of a role. O(1)."""
-    held = group.waiting if policy is _ONLY_WAITING else group.scheduled
+    held = group.waiting if policy is MatchPolicy.ONLY_WAITING else group.scheduled
     if held >= least or held + group.unscheduled >= least:
         return held
     return held + group.succeeded
@@ -117,7 +112,7 @@ def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
     """Return the number of members that each role lacks; see ``RoleRule``. O(roles)."""
     if group.min_available is None:
         return {}
-    if policy is _ONCE_SATISFIED and group.was_scheduled:
+    if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
         return {}
     needed = {share.role: share.least - share.scheduled for share in shares(group, policy)}
     return {"": group.min_available - counted(group, policy, group.min_available), **needed}
@@ -131,7 +126,7 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         has no minimum, or its first release satisfied the policy once and for all.
     """
     minimum = group.min_available
-    if minimum is None or (policy is _ONCE_SATISFIED and group.was_scheduled):
+    if minimum is None or (policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled):
         return None
     missing = minimum - counted(group, policy, minimum)
     if not group.roles:

@@ -110,10 +110,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = (
-        *("_call", "_host_decides", "_listed", "_now", "_passed", "_retries_refused"),
-        "_state",
-    )
+    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_retries_refused", "_state")
 
     def __init__(
         self,
@@ -169,7 +166,7 @@ class Scheduler:
         )
         self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
-        self._now = self._passed = -math.inf
+        self._now = -math.inf
         self._listed = False
         self._retries_refused = False
         self._call = OneCall()
@@ -349,7 +346,6 @@ class Scheduler:
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
-            self._passed = -math.inf
             self._retries_refused = retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -562,8 +558,16 @@ class Scheduler:
         if state.pod_classes.labels.idle:
             label_readers.forget_idle(state.nodes, state.pod_classes)
         self._now = now
-        if passing or now != self._passed:
-            self._apply_deadlines(now, passing=passing)
+        # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
+        # now. Other calls at the same instant must not end it: the quorum may be completed by them.
+        begun_before = math.inf if passing else now
+        # each step is skipped if there is nothing that could be due: most calls find nothing
+        if len(state.pods.waiting):
+            permit_end.expire(state, now=now, begun_before=begun_before)
+        state.queue.advance(now=now)
+        state.pods.registry.expire(now=now)
+        for key in state.pods.restarts.due(now=now):
+            state.call.touched[key] = None
         if state.reservations.nominations or state.reservations.overdue:
             nominator.review(state, now=now)
         reservation = state.reservations.backfill.reservation
@@ -577,24 +581,6 @@ class Scheduler:
             self._retries_refused = False
         if state.call.touched:
             restart.settle(state, now=now)
-
-    def _apply_deadlines(self, now: float, *, passing: bool) -> None:
-        """End the waits, backoffs and grace periods that are over.
-
-        Other calls at the same instant, which are most, need not ask again: a call sets a deadline
-        after its instant, or applies it itself. The exception is a wait with timeout 0.
-        """
-        state = self._state
-        # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
-        # now. Other calls at the same instant must not end it: the quorum may be completed by them.
-        begun_before = math.inf if passing else now
-        if len(state.pods.waiting):
-            permit_end.expire(state, now=now, begun_before=begun_before)
-        state.queue.advance(now=now)
-        state.pods.registry.expire(now=now)
-        for key in state.pods.restarts.due(now=now):
-            state.call.touched[key] = None
-        self._passed = now
 
     def _read_again(self, now: float) -> None:
         """Read the nodes that an earlier call could not read, before anything else changes."""

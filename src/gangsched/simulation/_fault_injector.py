@@ -35,14 +35,11 @@ class FaultInjector:
 
     Attributes:
         injected_faults: The faults that have been injected, each with its instant.
-        is_spent: Whether no fault is left that a bind, an assignment, an event or a call could
-            have. It is kept and not computed, because it is asked before each of these.
     """
 
     def __init__(self, plan: FaultPlan) -> None:
         self.injected_faults: list[tuple[float, Fault]] = []
         self._at: dict[_Place, list[Fault]] = {}
-        self.is_spent: bool = True
         self._jumps: list[ClockJumps] = []
         self._counts: Counter[tuple[str, GroupKey | None]] = Counter()
         for fault in plan.faults:
@@ -58,6 +55,11 @@ class FaultInjector:
                 case ClockJumps():
                     self._jumps.append(fault)
         self._jumps.sort(key=lambda jump: jump.at, reverse=True)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no fault is left that a bind, an assignment, an event or a call could have."""
+        return not self._at
 
     def on_bind(self, group: GroupKey | None, now: float) -> list[Fault]:
         """Count a bind; return its faults."""
@@ -90,7 +92,6 @@ class FaultInjector:
 
     def _put(self, what: str, group: GroupKey | None, number: int, fault: Fault) -> None:
         self._at.setdefault((what, group, number), []).append(fault)
-        self.is_spent = False
 
     def _take(self, what: str, group: GroupKey | None, now: float) -> list[Fault]:
         found: list[Fault] = []
@@ -99,6 +100,5 @@ class FaultInjector:
         for counted in (None,) if group is None else (None, group):
             self._counts[what, counted] += 1
             found += self._at.pop((what, counted, self._counts[what, counted]), [])
-        self.is_spent = not self._at
         self.injected_faults += [(now, fault) for fault in found]
         return found

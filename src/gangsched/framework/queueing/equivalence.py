@@ -54,7 +54,7 @@ __all__ = [
 
 
 @final
-@frozen(cache_hash=True)  # a class is looked up several times for each try of an entity
+@frozen
 class EquivalenceClass:
     """What an entity asks for.
 
@@ -105,11 +105,8 @@ class EquivalenceClass:
             watches_pods = watches_pods or pod_class.watches_pods
         is_plain = not self.floor and not watches_pods
         is_known = is_plain and len(known) == len(needs)
+        filing = (self.reach, tuple(sorted(known))) if is_known else None
         is_alike = is_plain and len(self.runs) == 1 and not self.role_counts
-        filing: Filing | None = None
-        if is_known:
-            asked = (self.runs[0][0], self.needed) if is_alike else (None, 0)
-            filing = Filing(self.reach, tuple(sorted(known)), *asked)
         object.__setattr__(self, "watches_pods", watches_pods)
         object.__setattr__(self, "filing", filing)
         object.__setattr__(self, "alike", self.runs[0] if is_alike else None)

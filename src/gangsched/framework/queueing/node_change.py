@@ -11,7 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Final, final
 
@@ -72,11 +71,6 @@ class NodeChange:
         if known is None:
             known = self._room[pod_class] = self._find_headroom(pod_class)
         return known
-
-    def most(self, pod_class: PodClass) -> float:
-        """Return ``room``; infinity if a plugin raised, for the cycle of a pod to name it."""
-        known = self.room(pod_class)
-        return math.inf if known == UNKNOWN else known
 
     def has_room(self, pod_class: PodClass) -> bool:
         """Return whether a changed node has free what a pod requests; no plugin is asked.

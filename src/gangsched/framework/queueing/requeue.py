@@ -124,8 +124,7 @@ def _open(
     infos = [info for name in names if (info := state.nodes.infos.get(name)) is not None]
     free = [info.free for info in infos]
     change = NodeChange(state.settings, state.nodes, names, now)
-    preempts = partial(_preempts, state.pods, state.reservations)
-    for line in state.queue.queues_near(free, preempts, change.most):
+    for line in state.queue.queues_near(free, partial(_preempts, state.pods, state.reservations)):
         if since is not None and (line.blocked_at < since or line.equivalence_class == disproved):
             continue
         if may_fit(state, line.equivalence_class, now=now, change=change):

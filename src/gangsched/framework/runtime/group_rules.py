@@ -7,7 +7,7 @@ to the end of the call, and the rule ``once_satisfied`` answers in its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, cast
 
 from gangsched._core import _quorum
 from gangsched.errors import GangschedError
@@ -19,20 +19,19 @@ from gangsched.resources import NOTHING, Resources
 
 __all__ = ["group_requests", "members_needed", "roles_needed"]
 
-_COUNT: Final = (int, type(None))
-
 
 def members_needed(settings: Settings, call: CurrentCall, group: GroupView) -> int | None:
     """Return how many more members a group needs; None if its members are released singly."""
     rule = settings.profile.quorum
     if rule is not None:
         try:
-            answer: int | None = calls.call(rule, "members_needed", group, _COUNT, group)
-            if answer is not True and answer is not False:
-                return answer
-            call.deferred.append(calls.returned(rule, "members_needed", group, answer))
+            answer = calls.call(rule, "members_needed", group, (int, type(None)), group)
+            if answer is True or answer is False:
+                raise calls.returned(rule, "members_needed", group, answer)
         except GangschedError as error:
             call.deferred.append(error)
+        else:
+            return cast("int | None", answer)
     return _quorum.members_needed(group, _quorum.MatchPolicy.ONCE_SATISFIED)
 
 

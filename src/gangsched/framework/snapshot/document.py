@@ -186,7 +186,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="_early _blocked _numbers _open",
         given="_sort",
     ),
-    BlockedQueues: Held(anew="_kinds _like _numbers _proofs _queues _sections _unfiled"),
+    BlockedQueues: Held(anew="_filings _proofs _queues _sections _unfiled"),
     Proofs: Held(anew="_by_step"),
     Proof: Held(kept="step", anew="classes later"),
     CapacityIndex: Held(anew="_alike"),
