@@ -110,8 +110,8 @@ def test_each_change_of_each_kind_is_its_event() -> None:
 
 def test_bookmarks_and_unknown_kinds_give_no_event() -> None:
     assert change("BOOKMARK", {"metadata": {"resourceVersion": "7"}}) is None
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
-    assert change("ADDED", service) is None
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    assert change("ADDED", secret) is None
 
 
 @pytest.mark.parametrize(

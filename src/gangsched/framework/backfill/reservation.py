@@ -7,9 +7,10 @@ Theory of operation
     delay the gang.
 
     Three kinds of entities are exempt and see all free capacity: the gang itself, entities of a
-    higher priority, and entities that end before the expected start and take no volume. Such an
-    entity may use reserved capacity only in a cycle of its own (``turn``). If pods of it are bound
-    on a reserved node, they become returning pods of that entry: they will have left in time.
+    higher priority, and entities that end before the expected start. The last must take no volume
+    that the gang needs. An exempt entity may use reserved capacity only in a cycle of its own
+    (``turn``). If pods of it are bound on a reserved node, they become returning pods of that
+    entry: they will have left in time.
 
     Constraints between pods cannot be withheld from nodes as capacity is. For an entity that is not
     exempt, ``ReservedPlan`` says on which nodes a pod would break the plan of the gang.

@@ -46,7 +46,14 @@ from gangsched.framework.what_if.lazy_dict import LazyDict
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
-__all__ = ["fork", "forked_cluster", "forked_policy", "forked_profile", "is_forkable"]
+__all__ = [
+    "fork",
+    "fork_counted",
+    "forked_cluster",
+    "forked_policy",
+    "forked_profile",
+    "is_forkable",
+]
 
 T = TypeVar("T")
 
