@@ -153,10 +153,10 @@ class NodeClass(_View):
         shape: NodeShape | None = None,
         scarce: frozenset[str] | None = None,
     ) -> None:
-        self.node = view.node
-        self.free = view.free
-        self.pod_count = view.pod_count
-        self.defaulted = view.defaulted
+        self.node: Node = view.node
+        self.free: Mapping[str, int] = view.free
+        self.pod_count: int = view.pod_count
+        self.defaulted: FrozenMap[int] = view.defaulted
         self.key: tuple[Hashable, ...] | None = key
         self.number: int = number
         self.kind: NodeKind | None = kind
