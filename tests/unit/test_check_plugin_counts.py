@@ -204,7 +204,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class FrozenConfigured:
-    limits: Mapping[str, int]
+    limits: Mapping[str, object]
     name: str = "FrozenConfigured"
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
@@ -235,7 +235,7 @@ def test_what_if_accepts_configuration_that_cannot_change(plugin: object) -> Non
         Configured({"red": 1}),
         Configured(MappingProxyType({"red": 1})),
         FrozenConfigured({"red": 1}),
-        FrozenConfigured(MappingProxyType({"red": [1]})),  # type: ignore[dict-item]
+        FrozenConfigured(MappingProxyType({"red": [1]})),
     ],
     ids=["plain", "plain-with-frozen-mapping", "frozen-with-dict", "mapping-of-lists"],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import asdict, evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,12 +39,12 @@ def test_bound_pod_in_memory_differs_in_its_node_only() -> None:
 
 def test_each_spelling_is_found_among_other_labels() -> None:
     for spelling in SPELLINGS:
-        given: dict[str, object] = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
+        given: dict[str, Any] = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
         if spelling.source is Source.FIELD:
             given["pod_group"] = "g"
         else:
             where = "labels" if spelling.source is Source.LABEL else "annotations"
             given[where] = {"app": "x", spelling.name: "g"}
-        claim = membership(Pod(name="p", **given))  # type: ignore[arg-type]
+        claim = membership(Pod(name="p", **given))
         assert claim is not None
         assert (claim.group, claim.spelling) == ("default/g", spelling)

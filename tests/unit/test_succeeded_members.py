@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -126,12 +128,12 @@ def test_succeeded_members_do_not_count_beside_enough_new_ones(
     "change", [{"node_name": None}, {"deleted_at": 1.0}], ids=["without a node", "deleted"]
 )
 def test_pod_that_did_not_run_to_its_end_does_not_count(
-    unit: SchedulingUnit, change: dict[str, float | None]
+    unit: SchedulingUnit, change: dict[str, Any]
 ) -> None:
     driver = host(unit)
     for number in range(2):
         done = evolve(member(str(number)), node_name=NodeName("n"), phase=SUCCEEDED)
-        driver.tell(PodAdded(evolve(done, **change)))  # type: ignore[arg-type]
+        driver.tell(PodAdded(evolve(done, **change)))
     driver.add(member("new"))
     driver.settle()
     assert running(driver) == set()

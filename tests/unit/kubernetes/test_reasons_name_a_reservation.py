@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from gangsched import InMemoryCluster, presets
 from gangsched.cli import _kubectl
 from gangsched.configuration import Settings, read_settings
 from gangsched.kubernetes import _client
@@ -162,8 +163,5 @@ def test_scheduler_with_defaults_is_not_said_to_have_another_configuration(
 
 
 def test_reason_without_a_reservation_is_unchanged() -> None:
-    class NoReservation:
-        reservation = None
-
     reason = "0/1 nodes are available: 1 Insufficient cpu."
-    assert with_reservation(reason, NoReservation(), None) == reason  # type: ignore[arg-type]
+    assert with_reservation(reason, presets.gang(InMemoryCluster()), None) == reason
