@@ -1,17 +1,18 @@
 """How does `gangsched run` compare with kube-scheduler's own gang scheduling on one API server?
 
 kube-scheduler 1.36 with `GangScheduling`, and gangsched, on a real API server with simulated nodes.
-Each section below measures both in turn. The file with the figures keeps those of earlier sections
-and shapes, so the table can be measured in parts. We would act below 4 times the pods a second in
-the median of a shape with gangs, or 2 times in a pair; below 1.5 times for plain pods; above 0.2
-times the processor time for gangs, or 0.25 times for plain pods; above 0.05 s for a wake-up, 2 s to
-lead, 10 s to the first gang of a large cluster, half the memory; or if a gang that fits waits for
-1 s.
+Each section below measures both in turn. Beside gangs, a bare client shows how many binds a second
+the API server takes from a client that only binds. The file with the figures keeps those of earlier
+sections and shapes, so the table can be measured in parts. We would act below 4 times the pods a
+second in the median of a shape with gangs, or 2 times in a pair; below 1.5 times for plain pods;
+above 0.2 times the processor time for gangs, or 0.25 times for plain pods; above 0.05 s for a
+wake-up, 2 s to lead, 10 s to the first gang of a large cluster, half the memory; or if a gang that
+fits waits for 1 s.
 
     python benchmarks/kubernetes.py [--json FILE] [--rounds 5] [SECTION …]
 
 section         what is measured                                      quiet machine   ended after
-even, uneven    pods a second of gangs and plain pods, 1,000 nodes    7 min each      25 min each
+even, uneven    pods a second of gangs and plain pods, 1,000 nodes    9 min each      25 min each
 wake-up         a gang that did not fit, 0.3 s later                  2 min           10 min
 wake-up-late    the same, 2.5 s later                                 5 min           15 min
 start-up        from the start of the process to leadership           1 min           5 min
@@ -41,7 +42,7 @@ from typing import Any, Final
 
 from kubernetes_churn import churn
 from kubernetes_moments import listing, starts, wake_ups
-from kubernetes_rounds import CONTESTANTS, OURS, Cluster, Shape
+from kubernetes_rounds import BARE, CONTESTANTS, OURS, Cluster, Shape
 from kubernetes_table import add_round, begin, described, read, table, write
 from support.control_plane import ApiError, ControlPlane, ProgramFailed
 
@@ -154,8 +155,10 @@ def _section(
             cluster.add_nodes(options.nodes)
             shapes = [SHAPES[each] for each in options.shapes]
             found = measured.setdefault(name, {})
-            begin(found, [shape.name for shape in shapes], CONTESTANTS, resume=options.resume)
-            _rounds(cluster, shapes, options.rounds, found, lambda: write(options.json, document))
+            for shape in shapes:
+                all_of_them = (*CONTESTANTS, BARE) if shape.gangs else CONTESTANTS
+                begin(found, shape.name, all_of_them, resume=options.resume)
+            _rounds(cluster, shapes, options, found, lambda: write(options.json, document))
             cluster.remove_nodes()
         case "wake-up" | "wake-up-late":
             delay = 0.3 if name == "wake-up" else 2.5
@@ -205,12 +208,12 @@ class _Running:
 def _rounds(
     cluster: Cluster,
     shapes: Sequence[Shape],
-    rounds: int,
+    options: Any,
     found: dict[str, Any],
     keep: Callable[[], None],
 ) -> None:
     """Add rounds to each shape until it has enough; *keep* is called after each."""
-    for number in range(rounds):
+    for number in range(options.rounds):
         for shape in shapes:
             if len(found.get(shape.name, {}).get(OURS, ())) > number:
                 continue
@@ -220,6 +223,10 @@ def _rounds(
                 figures = cluster.round(name, shape)
                 pair[name] = figures._asdict()
                 print(f"{number} {shape.name} {name} {figures}", flush=True)
+            if shape.gangs:  # without gangs, the pods are created while the clock runs
+                speed = cluster.bare_round(shape, options.nodes)
+                pair[BARE] = {"pods_per_s": speed}
+                print(f"{number} {shape.name} {BARE} {speed:.0f} pods/s", flush=True)
             add_round(found, shape.name, pair)
             keep()
 

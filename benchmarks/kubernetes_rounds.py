@@ -7,6 +7,7 @@ contestant stands still (``SIGSTOP``) while they are created, and goes on when t
 Plain pods alone are bound as they come, so their clock runs from the first pod.
 Processor time is counted until the contestant has posted its events, which is after the last bind.
 Both contestants have the token of a service account: the API server limits their requests.
+A third one, the bare client, only binds: what the API server takes at that moment.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ from typing import Any, Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from kubernetes_bare import bind_all
 from support.control_plane import Account, ControlPlane, Process, Rule
 from support.control_plane.cluster import GANG_FEATURES
 from support.control_plane.processes import free_ports
 from support.control_plane.programs import programs
 
-__all__ = ["CONTESTANTS", "IN_TREE", "OURS", "Binds", "Cluster", "Figures", "Shape"]
+__all__ = ["BARE", "CONTESTANTS", "IN_TREE", "OURS", "Binds", "Cluster", "Figures", "Shape"]
 
 IN_TREE: Final = "in-tree"
 OURS: Final = "gangsched"
 CONTESTANTS: Final = (IN_TREE, OURS)
+BARE: Final = "bare"
+"""The client that only binds; see ``kubernetes_bare``."""
 _GROUPS: Final = "scheduling.k8s.io/v1alpha2"
 _THREADS: Final = 8
 _PATIENCE: Final = 300.0
@@ -187,6 +191,32 @@ class Cluster:
         finally:
             process.stop()
 
+    def bare_round(self, shape: Shape, nodes: int) -> float:
+        """Create the pods of a shape, let the bare client bind them; return the binds a second.
+
+        Args:
+            shape: The shape; only the number of its pods counts.
+            nodes: How many nodes there are, which get the pods in turn.
+        """
+        pods = f"/api/v1/namespaces/{self._new_namespace()}/pods"
+        names = [f"p{number}" for number in range(shape.pods)]
+        binds = Binds(self._plane, pods, shape.pods)
+        self._all(lambda name: self._add_pod(pods, BARE, name, None), names)
+        time.sleep(1.0)
+        kubeconfig = self._plane.kubeconfig(BARE, self._tokens[OURS])
+        targets = {name: f"n{number % nodes}" for number, name in enumerate(names)}
+        began = bind_all(kubeconfig, pods, targets)
+        passed = binds.wait() - began
+        if len(binds.at) < shape.pods:
+            raise RuntimeError(f"the bare client bound {len(binds.at)} of {shape.pods} pods")
+        self._admin.delete(pods, {"gracePeriodSeconds": 0})
+        return shape.pods / passed
+
+    def _new_namespace(self) -> str:
+        namespace = f"round-{next(self._numbers)}"
+        self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        return namespace
+
     def add_running(self, count: int, nodes: int, first: int = 0) -> None:
         """Create pods that run already, spread over the nodes that ``add_nodes`` created."""
         if not first:
@@ -206,8 +236,7 @@ class Cluster:
 
     def place(self, process: Process, contestant: str, shape: Shape) -> Figures:
         """Let a running contestant place one shape, and return what that took."""
-        namespace = f"round-{next(self._numbers)}"
-        self._admin.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        namespace = self._new_namespace()
         pods = f"/api/v1/namespaces/{namespace}/pods"
         groups = f"/apis/{_GROUPS}/namespaces/{namespace}/podgroups"
         names = [f"g{gang}" for gang in range(shape.gangs)]

@@ -21,6 +21,7 @@ __all__ = ["add_round", "begin", "described", "page_with", "read", "table", "wri
 
 _IN_TREE: Final = "in-tree"
 _OURS: Final = "gangsched"
+_BARE: Final = "bare"
 _BEGIN: Final = "<!-- figures: begin -->"
 _END: Final = "<!-- figures: end -->"
 _FORMAT: Final = 1
@@ -62,21 +63,18 @@ def described(document: Document, section: str) -> None:
     document["load_before"][section] = round(os.getloadavg()[0], 2)
 
 
-def begin(
-    found: Document, shapes: Sequence[str], contestants: Sequence[str], *, resume: bool
-) -> None:
-    """Prepare the figures of a section for more rounds of some shapes.
+def begin(found: Document, shape: str, contestants: Sequence[str], *, resume: bool) -> None:
+    """Prepare the figures of a section for more rounds of a shape.
 
-    Rounds of other shapes stay. Those of *shapes* stay if the measurement is resumed, but only
-    those of both contestants, in which the same was measured as today.
+    Rounds of other shapes stay. Those of *shape* stay if the measurement is resumed, but only if
+    all contestants have them, and the same was measured as today.
     """
-    for shape in shapes:
-        before = found.get(shape, {})
-        whole = set(before) == set(contestants) and all(
-            "events" in each for rounds in before.values() for each in rounds
-        )
-        if not (resume and whole):
-            found.pop(shape, None)
+    before = found.get(shape, {})
+    whole = set(before) == set(contestants) and all(
+        "events" in each for name in (_IN_TREE, _OURS) for each in before[name]
+    )
+    if not (resume and whole):
+        found.pop(shape, None)
 
 
 def add_round(found: Document, shape: str, pair: Mapping[str, Any]) -> None:
@@ -117,9 +115,10 @@ def page_with(page: str, document: Document) -> str:
 
 def _shapes(measured: dict[str, Any]) -> str:
     lines = [
-        "| gangs x members | kube-scheduler, pods/s | gangsched, pods/s | ratio | CPU ms a pod "
-        "| CPU ratio | spread ms | events | partial |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| gangs x members | kube-scheduler, pods/s | gangsched, pods/s | ratio "
+        "| bare client, pods/s | its ratio | CPU ms a pod | CPU ratio | spread ms | events "
+        "| partial |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for shape in sorted(measured, key=_SHAPES.index):
         rounds = measured[shape]
@@ -129,7 +128,8 @@ def _shapes(measured: dict[str, Any]) -> str:
             shape,
             _three([each["pods_per_s"] for each in theirs], 0),
             _three([each["pods_per_s"] for each in ours], 0),
-            _three([our["pods_per_s"] / their["pods_per_s"] for their, our in pairs], 1),
+            _three(_ratios(theirs, ours), 1),
+            *_bare(theirs, rounds.get(_BARE, ())),
             _change(rounds, "cpu_ms", 2),
             _three([our["cpu_ms"] / their["cpu_ms"] for their, our in pairs], 2),
             _change(rounds, "spread_ms", 0),
@@ -145,6 +145,18 @@ def _shapes(measured: dict[str, Any]) -> str:
         f" are medians of kube-scheduler and of gangsched. Processor time {end}."
     )
     return "\n".join(lines)
+
+
+def _bare(theirs: Sequence[Any], bare: Sequence[Any]) -> tuple[str, str]:
+    """Return the pods a second of the bare client, and their ratio; "-" where it took no part."""
+    if not bare:
+        return "-", "-"
+    return _three([each["pods_per_s"] for each in bare], 0), _three(_ratios(theirs, bare), 1)
+
+
+def _ratios(theirs: Sequence[Any], others: Sequence[Any]) -> list[float]:
+    pairs = zip(theirs, others, strict=True)
+    return [other["pods_per_s"] / their["pods_per_s"] for their, other in pairs]
 
 
 def _moments(measured: dict[str, Any]) -> list[str]:

@@ -40,14 +40,14 @@ def rounds_of(*speeds: float) -> dict[str, list[dict[str, Any]]]:
 
 def test_other_shapes_keep_their_rounds(figures: ModuleType) -> None:
     found = {"plain": rounds_of(150.0), "2x500": rounds_of(400.0)}
-    figures.begin(found, ["plain"], BOTH, resume=False)
+    figures.begin(found, "plain", BOTH, resume=False)
     figures.add_round(found, "plain", round_of(200.0))
     assert found == {"2x500": rounds_of(400.0), "plain": rounds_of(200.0)}
 
 
 def test_resumed_shape_keeps_its_rounds_and_gets_more(figures: ModuleType) -> None:
     found = {"plain": rounds_of(150.0)}
-    figures.begin(found, ["plain"], BOTH, resume=True)
+    figures.begin(found, "plain", BOTH, resume=True)
     figures.add_round(found, "plain", round_of(200.0))
     assert found == {"plain": rounds_of(150.0, 200.0)}
 
@@ -55,7 +55,7 @@ def test_resumed_shape_keeps_its_rounds_and_gets_more(figures: ModuleType) -> No
 def test_rounds_without_processor_time_of_events_are_not_resumed(figures: ModuleType) -> None:
     found = {"plain": rounds_of(150.0)}
     del found["plain"]["gangsched"][0]["events"]
-    figures.begin(found, ["plain"], BOTH, resume=True)
+    figures.begin(found, "plain", BOTH, resume=True)
     assert found == {}
 
 
@@ -67,7 +67,7 @@ def test_parts_that_were_measured_apart_are_in_one_table(
         document = figures.read(file)
         figures.described(document, section)
         found = document["measured"].setdefault(section, {})
-        figures.begin(found, [shape], BOTH, resume=False)
+        figures.begin(found, shape, BOTH, resume=False)
         figures.add_round(found, shape, round_of(250.0))
         figures.write(file, document)
     table = figures.table(figures.read(file))
@@ -76,7 +76,19 @@ def test_parts_that_were_measured_apart_are_in_one_table(
         "| 2x500 |",
         "| plain |",
     ]
-    assert "| plain | 100/100/100 | 250/250/250 | 2.5/2.5/2.5 |" in uneven
+    assert "| plain | 100/100/100 | 250/250/250 | 2.5/2.5/2.5 | - | - |" in uneven
+
+
+def test_binds_of_the_bare_client_are_compared_with_those_of_the_same_round(
+    figures: ModuleType,
+) -> None:
+    document = figures.read(None)
+    figures.described(document, "even")
+    found = document["measured"]["even"] = {}
+    for bare in (300.0, 500.0):
+        figures.add_round(found, "2x500", {**round_of(250.0), "bare": {"pods_per_s": bare}})
+    table = figures.table(document)
+    assert "| 2.5/2.5/2.5 | 300/400/500 | 3.0/4.0/5.0 |" in table
 
 
 def test_processor_time_until_leadership_is_in_the_table(figures: ModuleType) -> None:
