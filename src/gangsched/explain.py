@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gangsched._seconds import format_instant, format_utc
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
@@ -322,12 +322,15 @@ class BackingOff:
         attempts: The number of consecutive failed attempts.
         reason: Why the last one failed.
         unschedulable_member: The member that did not fit; None if it failed for another reason.
+        tried_at: When the last one failed; None if there was none. Answers that differ in this
+            alone are equal.
     """
 
     until: float
     attempts: int
     reason: str
     unschedulable_member: UnschedulableMember | None = None
+    tried_at: float | None = field(default=None, eq=False)
 
     def __str__(self) -> str:
         return self._said(format_instant)
@@ -347,11 +350,14 @@ class NoNodeFits:
         attempts: The number of consecutive failed attempts.
         reason: Why the last one failed.
         unschedulable_member: The member that did not fit; None if it failed for another reason.
+        tried_at: When the last one failed: the reason is of then, and what is not of use to it has
+            happened since. None if there was none. Answers that differ in this alone are equal.
     """
 
     attempts: int
     reason: str
     unschedulable_member: UnschedulableMember | None = None
+    tried_at: float | None = field(default=None, eq=False)
 
     def __str__(self) -> str:
         return f"{self.unschedulable_member or self.reason}"

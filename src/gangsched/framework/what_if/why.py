@@ -218,16 +218,17 @@ def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | Non
     ahead = ahead or _ahead
     if queue.is_gated(entity):
         return NotAdmitted(entity.reason)
+    # nothing else sets the time of an entity that has failed
+    tried_at = entity.queued_at if entity.failures else None
+    member = entity.unschedulable_member
     if entity.place is Place.BACKOFF:
-        return BackingOff(
-            entity.backoff_until, entity.failures, entity.reason, entity.unschedulable_member
-        )
+        return BackingOff(entity.backoff_until, entity.failures, entity.reason, member, tried_at)
     if entity.place is Place.UNSCHEDULABLE:
         leader = queue.leader_of(entity)
         if leader is None:
-            return NoNodeFits(entity.failures, entity.reason, entity.unschedulable_member)
-        return Queued(ahead(queue, entity), _name(leader), entity.unschedulable_member)
-    return Queued(ahead(queue, entity), None, entity.unschedulable_member)
+            return NoNodeFits(entity.failures, entity.reason, member, tried_at)
+        return Queued(ahead(queue, entity), _name(leader), member)
+    return Queued(ahead(queue, entity), None, member)
 
 
 def _ahead(queue: SchedulingQueue, entity: QueuedEntity) -> int:
