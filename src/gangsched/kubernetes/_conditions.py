@@ -211,8 +211,7 @@ class StatusWriter:
         await self._patch(_group_path(facts), to_json(body))
 
     async def _patch(self, path: str, body: bytes) -> None:
-        response = await self._requests.send(
-            "PATCH",
+        response = await self._requests.patch(
             path,
             body=body,
             content_type=STRATEGIC_MERGE_PATCH,

@@ -7,7 +7,8 @@ Rules:
       grace period is the pod's own;
   R3  with *respect_budgets*, the request is an eviction. The API server refuses it with 429 while a
       PodDisruptionBudget allows none, and the caller repeats it;
-  R4  a pod that is gone counts as evicted;
+  R4  a pod that is gone counts as evicted. 409 can mean that another pod has its name, or only
+      that it was changed at the same time, so the pod is looked at;
   R5  the scheduler evicts only pods that are bound, so no bind of the pod is under way.
 """
 
@@ -21,6 +22,7 @@ from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import status_patch
+from gangsched.kubernetes._events import identity_of
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import RequestError, Requests, said, to_json
 from gangsched.model import Pod, PodUID
@@ -95,7 +97,7 @@ class Evictor:
             "kind": "DeleteOptions",
             "preconditions": {"uid": pod.uid},
         }
-        await self._done("DELETE", pod_path(pod), options)
+        await self._done(pod, "DELETE", pod_path(pod), options)
 
     async def _evict(self, pod: Pod) -> None:
         eviction = {
@@ -104,13 +106,22 @@ class Evictor:
             "metadata": {"name": pod.name, "namespace": pod.namespace},
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
-        await self._done("POST", pod_path(pod, "eviction"), eviction)
+        await self._done(pod, "POST", pod_path(pod, "eviction"), eviction)
 
-    async def _done(self, method: str, path: str, body: dict[str, Any]) -> None:
+    async def _done(self, pod: Pod, method: str, path: str, body: dict[str, Any]) -> None:
         status, problem = await self._send(method, path, to_json(body))
-        # 409: the pod of that UID is gone, and another has its name
-        if status >= 300 and status not in (404, 409):
-            raise RequestError(method, path, status, problem)
+        if status < 300 or status == 404 or (status == 409 and await self._is_gone(pod)):
+            return
+        raise RequestError(method, path, status, problem)
+
+    async def _is_gone(self, pod: Pod) -> bool:
+        """Look whether a pod is gone, or another has its name."""
+        response = await self._requests.send(
+            "GET", pod_path(pod), lane=_LANE, patience=self._patience
+        )
+        if response.is_success:
+            return identity_of(response.body).uid != pod.uid
+        return response.status == 404
 
     async def _send(
         self, method: str, path: str, body: bytes, content_type: str = "application/json"

@@ -38,6 +38,8 @@ _LONGEST_RETRY_AFTER: Final = 60.0
 _REFUSED_FOR_A_MOMENT: Final = frozenset({401, 403})
 
 _FORBIDDEN: Final = 403
+_CONFLICT: Final = 409
+_TRIES_OF_A_PATCH: Final = 3
 _RIGHT: Final = re.compile(r'cannot \S+ resource "[^"]*" in API group "[^"]*"')
 """What an authorizer says that is missing; the rest of the message names one object."""
 _OF_ONE: Final = re.compile(r'"[^"]*"')
@@ -157,6 +159,27 @@ class Requests:
             pauses = pauses or self.pauses(patience)
             if not await pauses.after(response):
                 return response
+
+    async def patch(
+        self, path: str, *, body: bytes, content_type: str, lane: str, patience: float
+    ) -> Response:
+        """Send a patch as ``send`` does, a few times more if it is answered with 409.
+
+        A patch that names a UID gets 409 if another object has the name, and also if the object
+        was changed at the same time. Only the latter can end otherwise.
+
+        Raises:
+            RequestError: There was no answer within *patience*.
+        """
+        tries = 1
+        while True:
+            response = await self.send(
+                "PATCH", path, body=body, content_type=content_type, lane=lane, patience=patience
+            )
+            if response.status != _CONFLICT or tries == _TRIES_OF_A_PATCH:
+                return response
+            tries += 1
+            await self._sleep(_FIRST_PAUSE)
 
     def pauses(self, patience: float | None = None) -> Pauses:
         """Return the pauses between the tries of one request."""

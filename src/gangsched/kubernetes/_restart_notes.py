@@ -118,8 +118,7 @@ class RestartNotes:
         if facts is None:
             return
         notes = restart_annotations(restarts, until)
-        response = await self._requests.send(
-            "PATCH",
+        response = await self._requests.patch(
             _path(facts),
             body=to_json({"metadata": {"uid": facts.identity.uid, "annotations": notes}}),
             content_type=MERGE_PATCH,

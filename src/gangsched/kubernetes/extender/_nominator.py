@@ -92,8 +92,7 @@ class Nominator:
             await self._patch(pod, node)
 
     async def _patch(self, pod: Pod, node: NodeName | None) -> None:
-        response = await self._requests.send(
-            "PATCH",
+        response = await self._requests.patch(
             pod_path(pod, "status"),
             body=status_patch(pod, {_FIELD: node}),
             content_type=STRATEGIC_MERGE_PATCH,
