@@ -106,6 +106,27 @@ def test_gang_that_fits_and_waits_is_named(nodes: Client, namespace: str) -> Non
         wait_for(lambda: oracle.unstarted() == [])
 
 
+def test_member_of_a_whole_gang_waits_only_as_long_as_it_does_not_fit(
+    nodes: Client, namespace: str
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    with ClusterOracle(nodes, bound=60) as oracle:
+        create_gang(nodes, namespace, "g", 4, "none")
+        for number in range(4):
+            bind(nodes, namespace, f"g-{number}", ("one", "two")[number % 2])
+        oracle.wait_until([f"{namespace}/g"], timeout=10)
+        again = nodes.get(f"{pods}/g-0")
+        nodes.delete(f"{pods}/g-0", {"gracePeriodSeconds": 0})
+        keys = ("schedulerName", "schedulingGroup", "containers")
+        spec = {key: again["spec"][key] for key in keys}
+        nodes.create(pods, {"metadata": {"name": "g-0"}, "spec": spec})
+        wait_for(lambda: oracle.unstarted() == [f"{namespace}/g"])
+        assert not oracle.is_partial(f"{namespace}/g")
+        create_gang(nodes, namespace, "other", 1, "none")
+        bind(nodes, namespace, "other-0", "one")
+        wait_for(lambda: oracle.unstarted() == [])
+
+
 def test_in_tree_gang_scheduling_is_accepted_behind_a_proxy(
     control_plane: ControlPlane, nodes: Client, namespace: str
 ) -> None:

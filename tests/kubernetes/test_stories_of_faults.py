@@ -139,7 +139,7 @@ class Story:
         while time.monotonic() - quiet_since < 1.0:
             oracle.check()
             placed = {gang: oracle.bound_members(f"{self._namespace}/{gang}") for gang in gangs}
-            partial = [gang for gang, count in placed.items() if 0 < count < gangs[gang]]
+            partial = any(oracle.is_partial(f"{self._namespace}/{gang}") for gang in gangs)
             if partial or oracle.unstarted():
                 quiet_since = time.monotonic()
             logs = [process.log for process in replicas.running]

@@ -184,8 +184,16 @@ class ClusterOracle:
         with self._lock:
             return sum(1 for pod in self._account.pods.values() if _is_placed(pod))
 
+    def is_partial(self, gang: str) -> bool:
+        """Return whether some members of a gang are on nodes, and it was not whole before."""
+        with self._lock:
+            known = self._account.gangs.get(gang)
+            return known is not None and known.partial_since is not None
+
     def unstarted(self) -> list[str]:
         """Return the gangs that wait although they fit into what is free now.
+
+        Of a gang that was whole and has lost a member, one pending member has to fit.
 
         A gang is counted only if its members request the same, as then it is easy to be exact.
         Nodes that are cordoned or tainted are left out, as if no member tolerated that.
@@ -194,7 +202,7 @@ class ClusterOracle:
             return [
                 name
                 for name, gang in self._account.gangs.items()
-                if not self._placed(name) and self._fits(name, gang)
+                if (gang.was_whole or not self._placed(name)) and self._fits(name, gang)
             ]
 
     def wait_until(self, gangs: Iterable[str], *, timeout: float) -> None:
@@ -220,8 +228,11 @@ class ClusterOracle:
 
     def _fits(self, name: str, gang: _Gang) -> bool:
         members = [pod for pod in self._account.members(name) if not _ends(pod)]
+        if gang.was_whole:
+            members = [pod for pod in members if not _is_placed(pod)]
         asked = {tuple(sorted(_requests(pod).items())) for pod in members}
-        if len(members) < gang.minimum or len(asked) != 1:
+        needed = 1 if gang.was_whole else gang.minimum
+        if len(members) < needed or len(asked) != 1:
             return False
         requests = dict(asked.pop())
         places = 0
@@ -231,7 +242,7 @@ class ClusterOracle:
             free = self._account.free(node)
             shares = [free.get(kind, Fraction(0)) // need for kind, need in requests.items()]
             places += max(int(min(shares)), 0)
-        return places >= gang.minimum
+        return places >= needed
 
     def _placed(self, gang: str) -> int:
         members = self._account.members(gang)
