@@ -1,7 +1,7 @@
 """Runs of members that are alike, in the order in which the members of a gang are planned.
 
-Most gangs are one run. So what is compared is one object for like members as a rule, and none of it
-is compared in Python: a gang of 1,000 pays for one kind, not for 1,000 members.
+Most gangs are one run. What is compared is one object for like members as a rule, and none of it is
+compared in Python. So a gang of 1,000 pays for one kind, not for 1,000 members.
 
 Rules:
   R1  the members of a run are of one kind; one kind may have several runs;
