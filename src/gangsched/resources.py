@@ -97,7 +97,7 @@ class FrozenMap(Mapping[str, V], Generic[V]):
             return True
         # of the same class first: isinstance asks an abstract base class, for 0.4 us
         if type(other) is type(self) or isinstance(other, FrozenMap):
-            return bool(self._data == cast("Any", other)._data)
+            return self._data == cast("FrozenMap[Any]", other)._data
         return NotImplemented
 
     def __hash__(self) -> int:

@@ -11,7 +11,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, final
 
 from attrs import frozen
@@ -95,7 +95,7 @@ class PodGroupCounters:
         self.set_all((uid,), state)
         return before
 
-    def set_all(self, uids: Iterable[PodUID], state: MemberState) -> None:
+    def set_all(self, uids: Collection[PodUID], state: MemberState) -> None:
         """Set the state of several members. O(1) for each.
 
         Raises:
@@ -105,10 +105,10 @@ class PodGroupCounters:
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
         states, counts, roles = self._states, self._counts, self._roles
+        counts[state] += len(uids)
         for uid in uids:
             before = states.get(uid)
             states[uid] = state
-            counts[state] += 1
             if before is None:
                 continue
             counts[before] -= 1

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any, Final
 
 from gangsched._core._heap import HeapHandle
@@ -152,7 +152,7 @@ class QueuedEntity:
             self._pod = None
             self._is_ready = False
 
-    def discard_all(self, uids: Iterable[PodUID]) -> None:
+    def discard_all(self, uids: Collection[PodUID]) -> None:
         """Remove members, pending or not. O(members given)."""
         self.expected_run = None
         for uid in uids:
@@ -202,6 +202,11 @@ class QueuedEntity:
     def pending(self) -> list[Pod]:
         """The members that hold no node, in no particular order."""
         return [] if self._pod is None else [self._pod]
+
+    @property
+    def pending_uids(self) -> Collection[PodUID]:
+        """The UIDs of the members that hold no node, in no particular order. O(1)."""
+        return () if self._pod is None else (self._pod.uid,)
 
     @property
     def firsts(self) -> list[Pod]:

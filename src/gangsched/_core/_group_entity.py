@@ -22,7 +22,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from operator import itemgetter
 from typing import Final, TypeAlias, final
@@ -114,6 +114,19 @@ class QueuedGroup(QueuedEntity):
             if not self._kinds:
                 self._heap = self._heaps_by_role = None
 
+    def discard_all(self, uids: Collection[PodUID]) -> None:
+        """Remove members, pending or not. O(members given)."""
+        if self._pending.keys() != set(uids):
+            super().discard_all(uids)
+            return
+        # a gang that is placed leaves no pending member, so no record is needed any more
+        self.expected_run = None
+        self._pending.clear()
+        self._kinds.clear()
+        self._heap = self._heaps_by_role = None
+        self._info.untried = 0
+        self._info.untried_by_role.clear()
+
     def mark_tried(self, uid: PodUID) -> None:
         """Mark a pending member as tried in this round."""
         record = self._pending.get(uid)
@@ -175,6 +188,11 @@ class QueuedGroup(QueuedEntity):
     def pending(self) -> list[Pod]:
         """The members that hold no node, in no particular order. O(members)."""
         return [record[POD] for record in self._pending.values()]
+
+    @property
+    def pending_uids(self) -> Collection[PodUID]:
+        """The UIDs of the members that hold no node, in no particular order. O(1)."""
+        return self._pending.keys()
 
     @property
     def firsts(self) -> list[Pod]:

@@ -32,12 +32,7 @@ from gangsched._core._bundle import Bundle, Bundles
 from gangsched._core._claims import Claims
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
-from gangsched.errors import (
-    InternalError,
-    InvalidPodGroupError,
-    InvalidValueError,
-    UnknownPodError,
-)
+from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError, UnknownPodError
 from gangsched.membership import Membership
 from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resources
 from gangsched.quantity import is_seconds
@@ -375,6 +370,11 @@ class PodGroupRegistry:
             if info.first_seen_at is not None:
                 self._left.setdefault(key, now + self._grace)
         self._forget_if_empty(info, now=now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether a group without members is remembered for its grace period. O(1)."""
+        return bool(self._left)
 
     def expire(self, *, now: float) -> None:
         """Delete the groups whose grace period has ended.

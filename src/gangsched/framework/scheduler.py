@@ -560,17 +560,18 @@ class Scheduler:
         self._now = now
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
-        begun_before = math.inf if passing else now
         # each step is skipped if there is nothing that could be due: most calls find nothing
-        if len(state.pods.waiting):
-            permit_end.expire(state, now=now, begun_before=begun_before)
+        pods, reservations = state.pods, state.reservations
+        if len(pods.waiting):
+            permit_end.expire(state, now=now, begun_before=math.inf if passing else now)
         state.queue.advance(now=now)
-        state.pods.registry.expire(now=now)
-        for key in state.pods.restarts.due(now=now):
+        if pods.registry.has_left:
+            pods.registry.expire(now=now)
+        for key in pods.restarts.due(now=now):
             state.call.touched[key] = None
-        if state.reservations.nominations or state.reservations.overdue:
+        if reservations.nominations or reservations.overdue:
             nominator.review(state, now=now)
-        reservation = state.reservations.backfill.reservation
+        reservation = reservations.backfill.reservation
         if reservation is not None:
             reserving.expire(state, reservation, now=now)
         if listing or not self._listed:
@@ -593,8 +594,7 @@ class Scheduler:
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         while state.call.refused:
-            refused = permit_end.refused(state.pods, state.call)
-            permit_end.reject(state, refused, now=self._now)
+            permit_end.reject(state, permit_end.refused(state.pods, state.call), now=self._now)
         if state.call.touched:
             restart.settle(state, now=self._now)
         if state.call.deferred:

@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from gangsched._core._counters import MemberState
@@ -77,14 +77,13 @@ def _take(
 ) -> Outcome:
     """Assume the members on their nodes, and ask Reserve, Permit, PreBind and Bind."""
     members = [member for member, _index in plan.placed]
-    parties: dict[int, list[Member]] = {}
-    for member in members:
-        parties.setdefault(member.entity.seq, []).append(member)
-    together = list(parties.values())
+    together = [members] if info.bundle is None else _by_entity(members)
     assume.assume_together(state.nodes, state.pods, together, plan.placed, plan.become(), cycles)
-    groups = (party[0].group for party in together)
-    others = [group for group in groups if group is not None and group is not info]
-    begun = [other for other in others if group_attempt.begin(other, now=now)]
+    begun: list[PodGroupInfo] = []
+    if info.bundle is not None:
+        groups = [party[0].group for party in together]
+        others = [group for group in groups if group is not None and group is not info]
+        begun = [other for other in others if group_attempt.begin(other, now=now)]
     try:
         answer, waits = _reserve_and_permit(state.settings, state.call, together, now=now)
     except GangschedError:
@@ -116,6 +115,14 @@ def _take(
     for other in begun:
         group_attempt.abandon(other)
     return _fail(state, entity, info, answer, cycles, now=now, verdict=verdict)
+
+
+def _by_entity(members: Iterable[Member]) -> list[list[Member]]:
+    """Return the members of the groups of a bundle, by group."""
+    parties: dict[int, list[Member]] = {}
+    for member in members:
+        parties.setdefault(member.entity.seq, []).append(member)
+    return list(parties.values())
 
 
 def _timeout(waits: Waits) -> float:
@@ -163,13 +170,8 @@ def _reserve(
     outcome = extension_points.reserve(settings, members[0], now, for_all)
     if isinstance(outcome, Unschedulable):
         return unschedulable(members[0], outcome.reason)
-    of_class, asked = None, for_each
-    for member in members if for_each else ():
-        if member.pod_class is not of_class:
-            of_class = member.pod_class
-            asked = extension_points.concerned(settings, member, "reserve of each", for_each)
-        if not asked:
-            continue
+    point = "reserve of each"
+    for member, asked in extension_points.concerned_among(settings, members, point, for_each):
         outcome = extension_points.reserve(settings, member, now, asked)
         if isinstance(outcome, Unschedulable):
             return unschedulable(member, outcome.reason)

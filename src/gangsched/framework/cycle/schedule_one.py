@@ -86,7 +86,8 @@ def _run_cycle(state: State, entity: QueuedEntity, *, now: float) -> None:
     member = member or equivalence.next_member(state.settings, state.pods, state.call, entity)
     state.attempts.tick()
     info = entity.group
-    gang = None if equivalence.goes_alone(state.settings, state.call, info) else info
+    is_alone = info is None or equivalence.goes_alone(state.settings, state.call, info)
+    gang = None if is_alone else info
     begun = gang is not None and group_attempt.begin(gang, now=now)
     before = requeue.begin_try(state.attempts, entity)
     try:
@@ -165,6 +166,7 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
     A group that gives way is rejected when another entity is next, not earlier: until then an
     event may complete it.
     """
+    giving_way = state.attempts.giving_way
     while True:
         entity = state.queue.head()
         if entity is None:
@@ -172,9 +174,9 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
                 continue
             return None
         own = None if entity.group is None else entity.group.key
-        others = [key for key in state.attempts.giving_way if key != own]
+        others = [key for key in giving_way if key != own] if giving_way else ()
         for key in others:
-            apply_verdict(state, RejectGroup(key, state.attempts.giving_way[key]), now=now)
+            apply_verdict(state, RejectGroup(key, giving_way[key]), now=now)
         # another group of a bundle may have lost its released members since this one was queued
         if not others and readmit(state, entity, now=now):
             return entity

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, final
 
-from attrs import field, frozen
+from attrs import define
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
@@ -31,9 +31,9 @@ __all__ = ["Seen", "ask", "close", "everything", "group", "look", "node", "pod",
 
 
 @final
-@frozen
+@define(eq=False)  # not frozen, which doubles the cost of making one with each event about a pod
 class Seen:
-    """A pod that was read, with what membership and plugins say of it.
+    """A pod that was read, with what membership and plugins say of it; it does not change.
 
     Attributes:
         pod: The pod, as the cluster state shows it.
@@ -50,7 +50,7 @@ class Seen:
 
     pod: Pod
     claim: Membership | None
-    problem: InvalidPodGroupError | None = field(eq=False)
+    problem: InvalidPodGroupError | None
     signature: Hashable
     labels: frozenset[str]
     reads_pods: bool

@@ -73,8 +73,7 @@ def assume_together(
         member.cycle = cycles[member.seq]
         member.attempt += 1
     for members in parties:
-        pods.put_all(members, MemberState.WAITING)
-        members[0].entity.discard_all([member.pod.uid for member in members])
+        members[0].entity.discard_all(pods.put_all(members, MemberState.WAITING))
     nodes.assume_together([(m.pod, m.requests, index) for m, index in placed], become)
 
 

@@ -124,12 +124,12 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
                 state.pods.waiting.remove(member.pod.uid)
         if info.attempt_started_at is not None:
             group_attempt.succeed(state.call, info, now=now)
-        if released:  # a quorum may run already, and every member that joins it be refused
-            uids = tuple([member.pod.uid for member in released])
-            state.call.out.append(Release(info.key, uids))
     else:
         state.pods.waiting.remove(last.pod.uid)
-    state.pods.put_all(released, MemberState.BINDING)
+    uids = state.pods.put_all(released, MemberState.BINDING)
+    # a quorum may run already, and every member that joins it be refused
+    if info is not None and uids:
+        state.call.out.append(Release(info.key, tuple(uids)))
     for member, effect in zip(members, prepared.binds, strict=True):
         if effect is None:
             assert member.node is not None

@@ -374,8 +374,7 @@ class Nodes:
         """Assume a pod, which is not bound, on a node. O(resources)."""
         self.assumed[pod.uid] = (name, pod)
         info = self.infos[name]
-        held = info.holders.get(pod.uid)
-        self._hold(info, pod, held)
+        self._hold(info, pod, info.holders.get(pod.uid))
         self._withhold_less(info)
         self._touch()
 
@@ -389,18 +388,19 @@ class Nodes:
             become: The class of each of these nodes afterwards.
         """
         info: NodeInfo | None = None
-        counts = self.counts
+        assumed, is_counting = self.assumed, self.counts.is_active
         asked, alike = NOTHING, 0
         for pod, requests, index in pods:
             if info is None or info.index != index or requests is not asked:
                 if info is not None:
                     info.shift(asked, -alike, self._total)
                 info, asked, alike = self.by_index[index], requests, 0
-            self.assumed[pod.uid] = (info.node.name, pod)
-            info.holders[pod.uid] = requests
-            info.pods_by_uid[pod.uid] = pod
-            if counts.is_active:
-                counts.put(pod, index)
+            uid = pod.uid
+            assumed[uid] = (info.node.name, pod)
+            info.holders[uid] = requests
+            info.pods_by_uid[uid] = pod
+            if is_counting:
+                self.counts.put(pod, index)
             alike += 1
         if info is not None:
             info.shift(asked, -alike, self._total)

@@ -8,11 +8,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import TypeAlias
 
 from gangsched._core._entity import QueuedEntity
+from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
@@ -58,23 +59,26 @@ def plan_gang(
         The plan, or a member that does not fit; a member that ``pre_filter`` refused, or None; and
         the cycle of each member, by its number. At least one of the first two is not None.
     """
-    party = [(e, e.group) for e in bundles.pending(state.pods, entity) if e.group is not None]
-    nodes, cluster = state.nodes, state.settings.cluster
+    parties = bundles.pending(state.pods, entity)
+    groups: list[PodGroupInfo] = []
+    nodes, cluster, known = state.nodes, state.settings.cluster, state.pods.members
     cycles: dict[int, CycleState] = {}
     ready_members: list[Member] = []
     refused: UnschedulableMember | None = None
-    for each, group in party:
-        members = [state.pods.members[pod.uid] for pod in each.pending]
-        members.sort(key=_arrival)
+    for each in parties:
+        group = each.group
+        if group is None:
+            continue
+        groups.append(group)
+        members = sorted(map(known.__getitem__, each.pending_uids), key=_arrival)
         for member in members:
             cycles[member.seq] = CycleState(group, nodes.infos, cluster, nodes.counts)
-        ready, problem = _pre_filter(state.settings, state.nodes, members, cycles, now=now)
+        ready, problem = _pre_filter(state.settings, nodes, members, cycles, now=now)
         ready_members += ready
         refused = refused or problem
     found: Plan | UnschedulableMember | None = None
     if ready_members:
-        asked = asks(state.settings, state.pods, state.call, entity)
-        groups = [group for _each, group in party]
+        asked = _asks(state.settings, state.call, parties)
         kept = nominator.plan(state, entity, ready_members, cycles, now=now)
         if (
             kept is not None
@@ -100,12 +104,17 @@ def asks(
     settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity
 ) -> list[RoleCount]:
     """Return how many members of each group must be placed for an attempt to succeed. O(roles)."""
-    return [
-        asked
-        for each in bundles.pending(pods, entity)
-        if each.group is not None
-        for asked in equivalence.role_counts(settings, call, each)
-    ]
+    return _asks(settings, call, bundles.pending(pods, entity))
+
+
+def _asks(
+    settings: Settings, call: CurrentCall, parties: Iterable[QueuedEntity]
+) -> list[RoleCount]:
+    asked: list[RoleCount] = []
+    for each in parties:
+        if each.group is not None:
+            asked += equivalence.role_counts(settings, call, each)
+    return asked
 
 
 def _pre_filter(
@@ -120,26 +129,17 @@ def _pre_filter(
     )
     if why is not None:
         return [], unschedulable(first, why)
-    if not for_each:
-        return members, None
-    ready: list[Member] = []
-    refused: UnschedulableMember | None = None
-    of_class, asked = None, for_each
-    for member in members:
-        # most members are of the class of the one before
-        if member.pod_class is not of_class:
-            of_class = member.pod_class
-            asked = extension_points.concerned(settings, member, "pre_filter of each", for_each)
-        if not asked:
-            ready.append(member)
-            continue
+    point = "pre_filter of each"
+    refused: dict[int, UnschedulableMember] = {}
+    for member, asked in extension_points.concerned_among(settings, members, point, for_each):
         cycle = cycles[member.seq]
         why = extension_points.pre_filter_refusal(settings, nodes, cycle, member.pod, now, asked)
         if why is not None:
-            refused = refused or unschedulable(member, why)
-        else:
-            ready.append(member)
-    return ready, refused
+            refused[member.seq] = unschedulable(member, why)
+    if not refused:
+        return members, None
+    ready = [member for member in members if member.seq not in refused]
+    return ready, next(iter(refused.values()))
 
 
 def unschedulable(member: Member, why: Diagnosis | str) -> UnschedulableMember:

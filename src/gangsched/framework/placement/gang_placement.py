@@ -25,23 +25,24 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import Final
 
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.constraints.matchers import PodMatcher
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, sibling_search, topology
 from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
+from gangsched.framework.placement.like_runs import runs
 from gangsched.framework.placement.packing.budget import Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
-from gangsched.framework.runtime import filter_and_score, pod_readers, signatures
-from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
+from gangsched.framework.runtime import filter_and_score, signatures
+from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
@@ -55,6 +56,8 @@ _LOOK: Final = 100
 
 _OF_CAPACITY: Final = ("Insufficient ", "Too many pods")
 """How the reasons begin that a proof says already."""
+
+_reads_pods: Final = attrgetter("reads_pods")
 
 
 def place(
@@ -76,71 +79,49 @@ def place(
     """
     kinds: Kinds = {}
     judges: dict[PodClass, Judge] = {}
-    cycle_of: dict[Kind, Member] = {}
     refused: UnschedulableMember | None = None
-    before: Member | None = None
-    alike: list[Member] = []
     of_kind: dict[Hashable, list[Member]] = {}
     signed = state.settings.profile.signed
-    by_terms: Sequence[frozenset[Affecting]] = [pod_readers.NO_TERMS] * len(members)
-    by_siblings: Sequence[frozenset[PodMatcher]] = [pod_readers.NOT_SELECTED] * len(members)
-    if state.nodes.watches_pods:
-        by_terms = pod_readers.affected_among(state.nodes, members)
-        by_siblings = pod_readers.selected_among(members)
-    terms: frozenset[Affecting] = pod_readers.NO_TERMS
-    selecting: frozenset[PodMatcher] = pod_readers.NOT_SELECTED
-    for member, affected, selected in zip(members, by_terms, by_siblings, strict=True):
-        if (
-            signed
-            # like the member before, without comparing the requests
-            and before is not None
-            and member.pod_class is before.pod_class
-            and member.requests is before.requests
-            and member.group is before.group
-            and member.role == before.role
-            and affected == terms
-            and selected == selecting
-        ):
-            alike.append(member)
-            continue
+    is_affected = False
+    for affected, selected, run in runs(state.nodes, members, signed=signed):
+        member = run[0]
         assert member.group is not None
-        terms, selecting = affected, selected
         kind = Kind(
             member.pod_class, member.requests, member.group.key, member.role, affected, selected
         )
         key: Hashable = kind
         if not signed:  # a class is of this decision alone; members that are alike share it
             key = (signatures.within_cycle(state.settings, member.pod), *kind[1:])
-        if key in of_kind:
-            before, alike = member, of_kind[key]
-            alike.append(member)
+        alike = of_kind.get(key)
+        if alike is not None:
+            alike += run
             continue
+        of_kind[key] = run
+        is_affected = is_affected or bool(affected)
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
             state.settings, state.nodes, cycles[member.seq], member, now
         )
         if isinstance(outcome, Unschedulable):
+            # those that are like it are refused, too
             refused = refused or UnschedulableMember(
                 member.pod.uid, member.pod.key, outcome.reason, None
             )
-            of_kind[key] = []  # those that are like it are refused, too
             continue
-        before, alike = member, [member]
         if pod_class is not kind.pod_class:
             kind = kind._replace(pod_class=pod_class)
-        kinds[kind], cycle_of[kind] = alike, member
-        of_kind[key] = alike
+        kinds[kind] = run
         judges[pod_class] = judge
     checks: dict[Kind, NodeCheck] = {}
-    if any(pod_class.reads_pods for pod_class in judges) or any(by_terms):
+    if is_affected or any(map(_reads_pods, judges)):
         checks = {
             kind: NodeCheck(
                 state.settings,
                 state.nodes,
-                cycles[first.seq],
-                first.pod,
+                cycles[alike[0].seq],
+                alike[0].pod,
                 is_affected=bool(kind.affected),
             )
-            for kind, first in cycle_of.items()
+            for kind, alike in kinds.items()
         }
     shared = len(groups) > 1
     work = Work() if work is None else work

@@ -98,7 +98,8 @@ class Plan:
         Runtime complexity: O(members x log members) and O(classes of nodes that are tried).
         """
         if placement is PlacementStrategy.AUTO:
-            scarce = any("/" in name for member in members[:1] for name in member.requests)
+            # an extended resource has a slash in its name
+            scarce = bool(members) and "/" in "".join(members[0].requests)
             placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
         if placement is PlacementStrategy.PACK:
             return self._pack(pod_class, judge, members)
@@ -284,13 +285,14 @@ class Plan:
         The last members go to the smallest node that takes all of them.
         """
         left = list(reversed(members))
-        touched = [
-            (-pod_class.judgement(given, judge).max_pods, index)
-            for index, given in self._affordable(pod_class)
-        ]
-        for order, index in sorted(touched):
-            if order:
-                self._fill(pod_class, judge, left, self._at[index], index)
+        if self._at:
+            touched = [
+                (-pod_class.judgement(given, judge).max_pods, index)
+                for index, given in self._affordable(pod_class)
+            ]
+            for order, index in sorted(touched):
+                if order:
+                    self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
             for given in self._largest(pod_class, strands, left):
                 index = int(given.nodes[self._used.get(given, 0)])
@@ -333,11 +335,12 @@ class Plan:
     def _fill(
         self, pod_class: PodClass, judge: Judge, left: list[Member], given: NodeClass, index: int
     ) -> None:
-        judgements = pod_class.judgements
-        while left and not judgements.judgement(given, judge).reasons:
+        judgement, taking = pod_class.judgements.judgement, self._nodes.taking
+        placed = self.placed
+        while left and not judgement(given, judge).reasons:
             member = left.pop()
-            given = self._nodes.taking(given, member.requests)
-            self.placed.append((member, index))
+            given = taking(given, member.requests)
+            placed.append((member, index))
         self._at[index] = given
 
 

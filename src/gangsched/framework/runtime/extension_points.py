@@ -19,7 +19,8 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from attrs import evolve
@@ -29,6 +30,7 @@ from gangsched.events import Bind, VolumeChoice
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.runtime import calls, sort_keys
 from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.runtime.group_rules import group_requests, members_needed, roles_needed
@@ -55,6 +57,7 @@ __all__ = [
     "Waits",
     "bind",
     "concerned",
+    "concerned_among",
     "group_requests",
     "members_needed",
     "name_of",
@@ -79,6 +82,7 @@ Waits: TypeAlias = tuple[tuple[str, float], ...]
 _POST_FILTER: Final = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
 _PERMIT: Final = (Success, Skip, Wait, Unschedulable)
 _UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
+_class_of: Final[Callable[[Member], PodClass]] = attrgetter("pod_class")
 
 
 def queue_sort(settings: Settings, call: CurrentCall, entity: EntityView) -> QueueSortKey:
@@ -166,6 +170,24 @@ def concerned(settings: Settings, member: Member, point: str, plugins: _Plugins)
     return found
 
 
+def concerned_among(
+    settings: Settings, members: Sequence[Member], point: str, plugins: _Plugins
+) -> list[tuple[Member, _Plugins]]:
+    """Return the members that some of the plugins have to do with, each with these plugins.
+
+    See ``concerned`` for the arguments. O(members) without a loop in Python if there are none, as
+    for members that state no constraint.
+    """
+    asked = {
+        sample.pod_class: concerned(settings, sample, point, plugins)
+        for sample in dict(zip(map(_class_of, members), members, strict=True)).values()
+    }
+    if not any(asked.values()):
+        return []
+    pairs = ((member, asked[member.pod_class]) for member in members)
+    return [(member, some) for member, some in pairs if some]
+
+
 def post_filter(
     settings: Settings, cycle: CycleState, pod: Pod, reason: str, now: float
 ) -> Outcome | Verdict:
@@ -196,12 +218,12 @@ def reserve(
     settings: Settings, member: Member, now: float, plugins: _Plugins | None = None
 ) -> Outcome:
     """Run ``reserve`` for a tentative placement: of all plugins, or of *plugins*."""
-    args = (member.cycle, member.pod, member.node)
     asked = plugins
     if asked is None:
         asked = concerned(settings, member, "reserve", settings.profile.reserve)
     if not asked:
         return SUCCESS
+    args = (member.cycle, member.pod, member.node)
     return calls.first_unschedulable(asked, "reserve", member.pod, *args, now=now)
 
 
@@ -233,15 +255,17 @@ def permit(
         with its timeout in seconds. No name means that every plugin allows the release.
     """
     waits: list[tuple[str, float]] = []
-    args = (member.cycle, member.pod, member.node)
+    cycle, pod, node = member.cycle, member.pod, member.node
     for plugin in settings.profile.permit if plugins is None else plugins:
-        answer = calls.call(plugin, "permit", member.pod, _PERMIT, *args, now=now)
+        answer = calls.call(plugin, "permit", pod, _PERMIT, cycle, pod, node, now=now)
+        if answer is SUCCESS:
+            continue  # most answers: worth the short way
         if isinstance(answer, Unschedulable):
             return answer
         if isinstance(answer, Wait):
             if not math.isfinite(now + answer.timeout):
                 expected = f"a Wait whose timeout added to now={now!r} is finite"
-                raise calls.returned(plugin, "permit", member.pod, answer, expected)
+                raise calls.returned(plugin, "permit", pod, answer, expected)
             profile = settings.profile
             for other, name in zip(profile.permit, profile.permit_names, strict=True):
                 if other is plugin:
@@ -268,8 +292,6 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
     try:
         for plugin in settings.profile.bind:
             answer = plugin.bind(pod, node, member.attempt, now=now)
-            if type(answer) is Skip:
-                continue
             if (
                 type(answer) is Bind
                 and answer.uid == pod.uid
@@ -277,6 +299,8 @@ def bind(settings: Settings, member: Member, now: float) -> Bind:
                 and answer.attempt == member.attempt
             ):
                 return _with_volumes(settings, answer, pod) if pod.volume_claims else answer
+            if type(answer) is Skip:
+                continue
             raise calls.returned(plugin, "bind", pod, answer)
     except PluginError:
         raise

@@ -97,13 +97,13 @@ class _Judge:
         self._raw: dict[int, dict[NodeName, int]] = {}
         self._totals: dict[NodeClass, int] = {}
         self.outcome: Outcome = SUCCESS
-        self._evaluator: Evaluator | None = None
+        evaluator: Evaluator | None = None
         if profile.evaluating is not None:
-            self._evaluator = self._answers.get(_EVALUATOR)
-            if self._evaluator is None:
+            evaluator = self._answers.get(_EVALUATOR)
+            if evaluator is None:
                 weight = next(w for p, w in self._weighted if p is profile.evaluating)
-                evaluator = Evaluator(profile.evaluating, weight, pod)
-                self._evaluator = self._answers[_EVALUATOR] = evaluator
+                evaluator = self._answers[_EVALUATOR] = Evaluator(profile.evaluating, weight, pod)
+        self._evaluator = evaluator
 
     def quick(self, given: NodeClass) -> Judgement | None:
         evaluator, kind = self._evaluator, given.kind

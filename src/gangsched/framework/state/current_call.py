@@ -62,10 +62,8 @@ class CurrentCall:
         """
         if not self.out:
             return ()
-        if (
-            len(self.out) == 1
-            or len([effect for effect in self.out if type(effect) is GroupIncomplete]) < 2
-        ):
+        # counted without a loop in Python: each member of a gang has an effect
+        if len(self.out) == 1 or list(map(type, self.out)).count(GroupIncomplete) < 2:
             effects = tuple(self.out)
         else:
             effects = tuple(_without_repeated(self.out))

@@ -48,7 +48,7 @@ def note(nodes: Nodes, pod_classes: PodClasses, member: Member) -> bool:
     pod_class.pending += 1
     if pod_class.pending > 1:
         return False
-    if pod_classes.labels.add(pod_class.labels):
+    if pod_class.labels and pod_classes.labels.add(pod_class.labels):
         nodes.classify_anew()
     return True
 
@@ -60,7 +60,9 @@ def leave(nodes: Nodes, pod_classes: PodClasses, member: Member) -> None:
     member.is_counted = False
     pod_class = member.pod_class
     pod_class.pending -= 1
-    if not pod_class.pending and pod_classes.labels.discard(pod_class.labels):
+    if pod_class.pending or not pod_class.labels:
+        return
+    if pod_classes.labels.discard(pod_class.labels):
         nodes.classify_anew()
 
 

@@ -136,13 +136,20 @@ class Pods:
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
 
-    def put_all(self, members: Sequence[Member], state: MemberState) -> None:
-        """Put the members of one group, or one pod, in a state, and count them so. O(members)."""
-        group = members[0].group if members else None
+    def put_all(self, members: Sequence[Member], state: MemberState) -> list[PodUID]:
+        """Put the members of one group, or one pod, in a state, and count them so. O(members).
+
+        Returns:
+            Their UIDs.
+        """
+        uids: list[PodUID] = []
         for member in members:
             member.state = state
+            uids.append(member.pod.uid)
+        group = members[0].group if members else None
         if group is not None:
-            group.members.set_all([member.pod.uid for member in members], state)
+            group.members.set_all(uids, state)
+        return uids
 
     def of_group(self, info: PodGroupInfo) -> list[Member]:
         """Return the members of a group, in the order in which they came. O(members)."""
