@@ -169,6 +169,23 @@ def test_class_takes_the_entry_of_a_class_that_had_its_node() -> None:
     ranking._check()
 
 
+def test_class_that_comes_back_takes_an_entry_that_is_passed_over() -> None:
+    sample = Snapshot(Node(name=NodeName("n")), {}, 0)
+    classes = [NodeClass(None, n, sample) for n in range(4)]
+    firsts = {given: 10 * n for n, given in enumerate(classes)}
+    ranking = Ranking(((0, first, given) for given, first in firsts.items()), firsts)
+    assert ranking.first() is classes[0]
+    del firsts[classes[0]]
+    ranking.move(0, 0, -1, classes[0])
+    assert ranking.first() is classes[1]
+    made = NodeClass(None, 9, sample)
+    firsts[made] = 5
+    ranking.move(0, -1, 5, made)
+    assert ranking._levels[0].at == [5, 10, 20, 30]
+    assert [given for _rank, given in ranking] == [made, *classes[1:]]
+    ranking._check()
+
+
 def whole(cluster: InMemoryCluster, **options: Any) -> Scheduler:
     unit = SchedulingUnit.GROUP
     return presets.kube_default(cluster, policy=Coscheduling(), unit=unit, **options)
