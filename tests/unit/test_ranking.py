@@ -118,7 +118,7 @@ def have_a_class_that_is_nowhere(ranking: Ranking) -> None:
 
 
 def put_in_disorder(ranking: Ranking) -> None:
-    ranking._levels[0].line.reverse()
+    ranking._levels[0].at.reverse()
 
 
 def pass_a_node_over(ranking: Ranking) -> None:
@@ -218,4 +218,4 @@ def test_level_that_no_reader_reads_drops_what_has_left() -> None:
         ranking.move(0, n, n + 1, given)
         assert len(ranking._levels[0].line) <= 2 + 64
     assert list(ranking) == [(0, given)]
-    assert ranking._levels[0].line == [(500, 0, given)]
+    assert (ranking._levels[0].at, ranking._levels[0].line) == ([500], [given])

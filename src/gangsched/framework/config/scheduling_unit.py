@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import NoReturn
 
 from gangsched._fields import refuse_choice
 
-__all__ = ["PlacementStrategy", "SchedulingUnit"]
+__all__ = ["PlacementStrategy", "SchedulingUnit", "strategy_for"]
 
 
 class SchedulingUnit(enum.Enum):
@@ -38,3 +39,12 @@ class PlacementStrategy(enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         refuse_choice(cls, "placement", value)
+
+
+def strategy_for(placement: PlacementStrategy, resources: Iterable[str]) -> PlacementStrategy:
+    """Return the strategy for members that request some resources; never ``AUTO``."""
+    if placement is not PlacementStrategy.AUTO:
+        return placement
+    # an extended resource has a slash in its name; one string is searched faster than each name
+    is_extended = "/" in "".join(resources)
+    return PlacementStrategy.PACK if is_extended else PlacementStrategy.SCORE

@@ -258,9 +258,7 @@ def _admit(
     if claim is not None:
         member.role = claim.role
     if is_first:
-        filter_and_score.evaluate_ahead(
-            state.settings, state.nodes, state.pod_classes, pod_class, now
-        )
+        filter_and_score.evaluate_ahead(state.settings, state.nodes, state.pod_classes, member, now)
     if wanted is _UNSCHEDULED:
         _tell_priority(state.call, member)
         entity.add(pod, member.seq, member.role, member.pod_class)

@@ -206,6 +206,19 @@ class Judgements:
             known = self._judged[node_class]
         return known
 
+    def refuses(self, node_class: NodeClass, judge: Judge) -> bool:
+        """Return whether nodes of a class cannot take such a pod. O(1), else O(plugins).
+
+        The class is not scored, so this is for nodes of which none will be preferred.
+        """
+        known = self._judged.get(node_class)
+        if known is None:
+            known = judge.quick(node_class)
+            if known is None:
+                return bool(judge.screen(node_class)[1])
+            self._judged[node_class] = known
+        return bool(known.reasons)
+
     def has_judged(self, node_class: NodeClass) -> bool:
         """Return whether the judgement of a class is known, so that no plugin is asked. O(1)."""
         return node_class in self._judged
@@ -316,6 +329,22 @@ class Judgements:
             ranked = ((-judged[found].score, first, found) for found, first in firsts.items())
             self._order = Ranking(ranked, firsts)
         return self._order
+
+    def put_in_order(self, *, packs: bool) -> None:
+        """Put the feasible classes in the order that the next decision reads.
+
+        Each kind of member of a gang reads its own order. To put all nodes in order for each of
+        many kinds takes longer than to place the members, so it is done when their pods come.
+
+        Runtime complexity: O(1), the first time O(classes).
+
+        Args:
+            packs: Whether that is the order of packing, or of scores.
+        """
+        if packs:
+            self._in_packing_order(None)
+        else:
+            self._in_order()
 
     def _strands(self, found: NodeClass) -> bool:
         """Return whether a node has a free extended resource that such a pod does not request."""

@@ -8,11 +8,16 @@ Most classes that leave a level are among the first, because their nodes have ta
 entry of a level stays where it is when its class leaves, and is passed over. Entries are dropped
 when most of them are such. The rankings of one owner share the dict that tells entries apart.
 
+A gang of unlike members makes a ranking of all nodes for each kind of member, and reads a few
+classes of each. So an entry is no object: a level has two lists. Nodes are mostly ranked in order
+of arrival, and then there is nothing to sort.
+
 Invariants (``_check`` checks them):
   I1  ``_ranks`` has the rank of each level, ascending, and no level is empty;
   I2  each class of ``firsts`` has one entry with its first node, which is in one level; ``count``
       is the number of these in a level. A class keeps its rank for as long as a ranking;
-  I3  a level that was read has them in order of their first node, and none is before ``start``.
+  I3  the first nodes in a level that is sorted are ascending, each of them once;
+  I4  a level that was read is sorted, and no class is before ``start``.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, final
 
 from gangsched.errors import InternalError
 from gangsched.framework.nodes import in_order
@@ -28,8 +33,6 @@ from gangsched.framework.nodes.node_class import NodeClass
 
 __all__ = ["Level", "Ranking"]
 
-_Entry: TypeAlias = tuple[int, int, NodeClass]
-# the index of the first node, the number of the class, the class
 _SPARE: Final = 64
 
 
@@ -38,69 +41,82 @@ class Level:
     """The classes of one rank.
 
     Attributes:
-        line: The entries, with those of classes that have left; in order after a first reader.
+        at: The first node of each entry.
+        line: The class of each entry; it has left if its first node is another one now.
+        is_sorted: Whether the entries are in order.
         is_read: Whether there was a reader.
         start: The number of entries that are passed over.
         count: The number of classes.
     """
 
-    __slots__ = ("count", "is_read", "line", "start")
+    __slots__ = ("at", "count", "is_read", "is_sorted", "line", "start")
 
     def __init__(self) -> None:
-        self.line: list[_Entry] = []
+        self.at: list[int] = []
+        self.line: list[NodeClass] = []
+        self.is_sorted: bool = True
         self.is_read: bool = False
         self.start: int = 0
         self.count: int = 0
 
     def add(self, first: int, given: NodeClass) -> None:
         """Add an entry. O(1) before the level is read; then O(log n), and a move in memory."""
-        line, entry = self.line, (first, given.number, given)
-        if not self.is_read or not line or entry > line[-1]:
-            line.append(entry)
+        at, line = self.at, self.line
+        if not self.is_read or not at or first > at[-1]:
+            if at and first <= at[-1]:
+                self.is_sorted = False
+            at.append(first)
+            line.append(given)
             return
-        place = bisect_left(line, entry)
-        if line[place] != entry:
-            if 0 < place <= self.start:
-                place -= 1
-                line[place] = entry
-            else:
-                line.insert(place, entry)
+        place = bisect_left(at, first)
+        if at[place] == first:
+            # a node is the first of one class, so the entry is of a class that has left or will
+            line[place] = given
+        elif 0 < place <= self.start:
+            place -= 1
+            at[place], line[place] = first, given
+        else:
+            at.insert(place, first)
+            line.insert(place, given)
         self.start = min(self.start, place)
 
     def tidy(self, firsts: Mapping[NodeClass, int]) -> None:
         """Drop the entries of classes that have left. O(entries)."""
-        found = [entry for entry in self.line if firsts.get(entry[2]) == entry[0]]
-        # a class that left and came back before there was a reader has two
-        self.line = found if self.is_read else list(dict.fromkeys(found))
-        self.start = 0
+        self._keep(self._found(firsts))
 
     def first(self, firsts: Mapping[NodeClass, int]) -> NodeClass:
-        """Return the class with the first node. O(1) amortised, and O(n log n) the first time."""
-        line = self._read(firsts)
-        return line[self.start][2]
+        """Return the class with the first node. O(1) amortised; see ``entries``."""
+        self._read(firsts)
+        return self.line[self.start]
 
-    def entries(self, firsts: Mapping[NodeClass, int]) -> Iterator[_Entry]:
+    def entries(self, firsts: Mapping[NodeClass, int]) -> Iterator[tuple[int, NodeClass]]:
         """Iterate over the entries in order, with those of classes that have left.
 
-        Runtime complexity: O(1) for each, and O(n log n) the first time.
+        Runtime complexity: O(1) for each. The first time O(n log n), if nodes were not added in
+        order.
         """
-        line = self._read(firsts)
-        return islice(line, self.start, None)
+        self._read(firsts)
+        start = self.start
+        return zip(islice(self.at, start, None), islice(self.line, start, None), strict=True)
 
-    def _read(self, firsts: Mapping[NodeClass, int]) -> list[_Entry]:
+    def _found(self, firsts: Mapping[NodeClass, int]) -> dict[int, NodeClass]:
+        """Return the classes by first node. One that left and came back may have two entries."""
+        entries = zip(self.at, self.line, strict=True)
+        return {first: given for first, given in entries if firsts.get(given) == first}
+
+    def _keep(self, found: Mapping[int, NodeClass]) -> None:
+        self.at, self.line, self.start = list(found), list(found.values()), 0
+
+    def _read(self, firsts: Mapping[NodeClass, int]) -> None:
         if not self.is_read:
-            if len(self.line) != self.count:
-                self.tidy(firsts)
-            self.line.sort()
-            self.is_read = True
+            if not self.is_sorted or len(self.at) != self.count:
+                self._keep(dict(sorted(self._found(firsts).items())))
+            self.is_sorted = self.is_read = True
         # those that have left are passed over once, and not by each reader again
-        line, n = self.line, self.start
-        entry = line[n]
-        while firsts.get(entry[2]) != entry[0]:
+        at, line, n = self.at, self.line, self.start
+        while firsts.get(line[n]) != at[n]:
             n += 1
-            entry = line[n]
         self.start = n
-        return line
 
 
 @final
@@ -124,7 +140,11 @@ class Ranking:
             level = levels.get(rank)
             if level is None:
                 level = levels[rank] = Level()
-            level.line.append((first, given.number, given))
+            at = level.at
+            if at and first <= at[-1]:
+                level.is_sorted = False
+            at.append(first)
+            level.line.append(given)
             level.count += 1
         self._ranks: in_order.Items = in_order.made(levels)
 
@@ -152,7 +172,7 @@ class Ranking:
         # one generator for all, since each member of a gang takes a step of it
         firsts = self._firsts
         for rank in ranks:
-            for first, _number, given in self._levels[rank].entries(firsts):
+            for first, given in self._levels[rank].entries(firsts):
                 if firsts.get(given) == first:
                     yield rank, given
 
@@ -188,15 +208,15 @@ class Ranking:
             raise InternalError(f"the ranks {list(self._ranks)} are not those of the levels")
         there: dict[NodeClass, int] = {}
         for rank, level in self._levels.items():
-            found = [entry for entry in level.line if self._firsts.get(entry[2]) == entry[0]]
-            if level.is_read and found != sorted(found):
+            at = level.at
+            if level.is_sorted and any(at[n] <= at[n - 1] for n in range(1, len(at))):
                 raise InternalError(f"the nodes of rank {rank} are not in order")
             if level.is_read and len(list(self._of((rank,)))) != level.count:
                 raise InternalError(f"the nodes of rank {rank} are passed over")
-            found = list(dict.fromkeys(found))
-            if len(found) != level.count or not found:
+            found = level._found(self._firsts)
+            if len(found) != level.count or not found or (level.is_read and not level.is_sorted):
                 raise InternalError(f"the nodes of rank {rank} are miscounted")
-            there |= {given: first for first, _number, given in found}
+            there |= {given: first for first, given in found.items()}
         counted = sum(level.count for level in self._levels.values())
         if there != self._firsts or len(there) != counted:
             raise InternalError("a class of nodes has not one rank")

@@ -207,7 +207,7 @@ class _NodeModel:
         if self._boundless is not None:
             node = self._classes.boundless(node, self._boundless)
         pod_class = pod.pod_class
-        if pod_class.judgement(node, self._judges[pod_class]).reasons:
+        if pod_class.judgements.refuses(node, self._judges[pod_class]):
             return None
         return self._classes.taking(node, pod.requests)
 

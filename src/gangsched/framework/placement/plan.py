@@ -23,7 +23,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.config.scheduling_unit import PlacementStrategy
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, strategy_for
 from gangsched.framework.nodes.judgements import Judge, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
@@ -97,10 +97,8 @@ class Plan:
 
         Runtime complexity: O(members x log members) and O(classes of nodes that are tried).
         """
-        if placement is PlacementStrategy.AUTO:
-            # an extended resource has a slash in its name
-            scarce = bool(members) and "/" in "".join(members[0].requests)
-            placement = PlacementStrategy.PACK if scarce else PlacementStrategy.SCORE
+        if members:
+            placement = strategy_for(placement, members[0].requests)
         if placement is PlacementStrategy.PACK:
             return self._pack(pod_class, judge, members)
         return self._by_score(

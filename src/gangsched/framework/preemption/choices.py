@@ -158,6 +158,13 @@ def _held(
     budget.count(BOUND * len(units))
     of_pod, of_group, nominated = _by_holder(nodes, pods, units, is_candidate)
     of_pieces: dict[int, list[int]] = {}
+    # elastic members are units of their own, which are found by their holders
+    whole = {
+        uid: numbers
+        for uid, all_of_it in of_group.items()
+        if (numbers := [each for each in all_of_it if not units[each].is_elastic])
+    }
+    members = pods.members
     for number, unit in enumerate(units):
         if unit.is_elastic:
             budget.count(POD * unit.groups[0].scheduled)
@@ -173,10 +180,11 @@ def _held(
             if alone is not None:
                 found.append(alone)
                 continue
-            member = pods.members.get(uid)
+            member = members.get(uid)
             if member is not None and member.group is not None and member.state in ON_NODES:
-                of_it = of_group.get(member.group.uid, ())
-                found += [each for each in of_it if not units[each].is_elastic]
+                of_it = whole.get(member.group.uid)
+                if of_it:
+                    found += of_it
         if found and is_candidate(index):
             yield index, found
 
@@ -197,14 +205,12 @@ def by_domain(
     if not units:
         return []
     # how much each unit holds, by number: nodes are read once, not the units for each domain
-    values: dict[tuple[str, str | None], dict[int, int]] = {}
+    values: dict[tuple[str, str | None], list[int]] = {}
     keys = {domain.key for domain in domains if domain is not None}
     for index, numbers in _held(nodes, pods, units, is_candidate, budget) if keys else ():
         labels = nodes.by_index[index].node.labels
         for key in keys:
-            held = values.setdefault((key, labels.get(key)), {})
-            for number in numbers:
-                held[number] = held.get(number, 0) + 1
+            values.setdefault((key, labels.get(key)), []).extend(numbers)
     if budget.ends():
         return []
     found: list[tuple[int, Domain | None, list[EvictionUnit]]] = []
@@ -213,11 +219,8 @@ def by_domain(
         if domain is None:
             found.append((0, None, list(units)))
             continue
-        here: dict[int, int] = {}
-        for value in sorted(domain.values):
-            for number, count in values.get((domain.key, value), {}).items():
-                here[number] = here.get(number, 0) + count
-        within = [units[number] for number in sorted(here)]
-        found.append((-sum(here.values()), domain, within))
+        held = [number for value in domain.values for number in values.get((domain.key, value), ())]
+        within = [units[number] for number in sorted(set(held))]
+        found.append((-len(held), domain, within))
     found.sort(key=lambda each: each[0])
     return [Choice(domain, within) for _held, domain, within in found]

@@ -24,6 +24,11 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.scheduling_unit import (
+    PlacementStrategy,
+    SchedulingUnit,
+    strategy_for,
+)
 from gangsched.framework.nodes.judgements import Judge, Judgement
 from gangsched.framework.nodes.node_class import NodeClass, NodeKind
 from gangsched.framework.nodes.node_table import Nodes
@@ -313,9 +318,9 @@ def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) ->
 
 
 def evaluate_ahead(
-    settings: Settings, nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass, now: float
+    settings: Settings, nodes: Nodes, pod_classes: PodClasses, member: Member, now: float
 ) -> None:
-    """Evaluate the nodes for a new pod class before the first scheduling cycle of a pod of it.
+    """Evaluate the nodes for the class of a pod, before the first scheduling cycle of such a pod.
 
     Gangs with affinity have a class each, because their terms name them. The judgements leave out
     the plugins that read such terms, so they are shared with classes that are like it otherwise.
@@ -324,11 +329,20 @@ def evaluate_ahead(
     """
     if not settings.profile.signed:
         return
+    pod_class = member.pod_class
     with suppress(GangschedError):
         if pod_class.fitted is None:  # a class with running pods only may get pending ones again
             note_fitted(settings, pod_class)
         share_judgements(settings, pod_classes, pod_class)
         judged(settings, nodes, pod_class, now)
+        pod_class.judgements.put_in_order(packs=_packs(settings, member))
+
+
+def _packs(settings: Settings, member: Member) -> bool:
+    """Return whether the nodes for a member are read in the order of packing."""
+    is_planned = member.group is not None and settings.unit is SchedulingUnit.GROUP
+    strategy = strategy_for(settings.placement, member.requests)
+    return is_planned and strategy is PlacementStrategy.PACK
 
 
 def share_judgements(settings: Settings, pod_classes: PodClasses, pod_class: PodClass) -> None:

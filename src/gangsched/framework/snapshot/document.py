@@ -158,7 +158,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     NodeShape: Held(anew="kind nodes"),
     Ranking: Held(anew="_firsts _levels _ranks"),
-    Level: Held(anew="count is_read line start"),
+    Level: Held(anew="at count is_read is_sorted line start"),
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
