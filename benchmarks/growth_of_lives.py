@@ -31,7 +31,7 @@ from gangsched import (
     SchedulingUnit,
 )
 from gangsched.testing import make_pod
-from growth_runs import Row, Run, added, after, full, nodes, on, one_on_each, pods
+from growth_runs import Row, Run, Shown, added, after, full, nodes, on, one_on_each, pods
 
 __all__ = ["ROWS"]
 
@@ -200,7 +200,7 @@ def reserved(n: int) -> Run:
         make_pod(f"g{k // 2}-{k}", group=f"g{k // 2}", min_available=2, cpu=64)
         for k in range(n // 2 * 2)
     ]
-    shown = [*nodes(1), *on("n0", pods(1, "r"))]
+    shown: list[Shown] = [*nodes(1), *on("n0", pods(1, "r"))]
     return after(shown, list(map(added, given)), 0, backfill=Backfill())
 
 
