@@ -121,10 +121,11 @@ class QuotaLedger:
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
         self._quotas = as_quotas(quotas)
-        self._of: dict[str, list[Quota]] = {}
-        for quota in self._quotas:
+        # the quotas of each namespace, by number
+        self._of: dict[str, list[int]] = {}
+        for number, quota in enumerate(self._quotas):
             for namespace in dict.fromkeys(quota.namespaces):
-                self._of.setdefault(namespace, []).append(quota)
+                self._of.setdefault(namespace, []).append(number)
         self._used: dict[str, dict[str, int]] = {quota.name: {} for quota in self._quotas}
         self._charges: dict[GroupKey, Charge] = {}
         self._waiting: dict[GroupKey, str] = {}
@@ -183,15 +184,16 @@ class QuotaLedger:
 
         If one of them waits, this is why it waits from now on.
         """
-        totals: dict[str, dict[str, int]] = {}
+        totals: dict[int, dict[str, int]] = {}
         for key, amounts in wanted:
             if key in self._charges:
                 continue
-            for quota in self._of.get(key.partition("/")[0], ()):
-                total = totals.setdefault(quota.name, {})
+            for number in self._of.get(key.partition("/")[0], ()):
+                total = totals.setdefault(number, {})
                 for name, amount in amounts.items():
                     total[name] = total.get(name, 0) + amount
-        problem = self._problem(totals)
+        # the first quota by the order of the arguments is named
+        problem = self._problem((self._quotas[number], totals[number]) for number in sorted(totals))
         for key, _amounts in wanted:
             if problem and key in self._waiting:
                 self._waiting[key] = problem
@@ -231,8 +233,8 @@ class QuotaLedger:
         self._add(charge, 1)
 
     def _add(self, charge: Charge, sign: int) -> None:
-        for quota in self._of[charge.key.partition("/")[0]]:
-            used = self._used[quota.name]
+        for number in self._of[charge.key.partition("/")[0]]:
+            used = self._used[self._quotas[number].name]
             for name, amount in charge.amounts.items():
                 left = used.get(name, 0) + sign * amount
                 if left:
@@ -240,10 +242,10 @@ class QuotaLedger:
                 else:
                     used.pop(name, None)
 
-    def _problem(self, totals: dict[str, dict[str, int]]) -> str:
-        for quota in self._quotas:
+    def _problem(self, totals: Iterable[tuple[Quota, dict[str, int]]]) -> str:
+        for quota, total in totals:
             used = self._used[quota.name]
-            for name, amount in totals.get(quota.name, {}).items():
+            for name, amount in total.items():
                 limit = quota.hard.get(name)
                 if limit is not None and amount and used.get(name, 0) + amount > limit:
                     found = Resources.from_milli({name: amount}).quantity(name)
@@ -255,11 +257,11 @@ class QuotaLedger:
         return ""
 
     def _check(self) -> None:
-        for quota in self._quotas:
+        for number, quota in enumerate(self._quotas):
             own = [
                 charge
                 for charge in self._charges.values()
-                if quota in self._of.get(charge.key.partition("/")[0], ())
+                if number in self._of.get(charge.key.partition("/")[0], ())
             ]
             total: dict[str, int] = {}
             for charge in own:

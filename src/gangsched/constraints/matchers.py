@@ -22,7 +22,20 @@ from gangsched.constraints.selectors import LabelSelector
 from gangsched.constraints.taints import Taint, TaintEffect, Toleration
 from gangsched.resources import EMPTY, FrozenMap
 
-__all__ = ["CarriedTerm", "NodeMatcher", "PodMatcher"]
+__all__ = ["CarriedTerm", "NodeMatcher", "PodMatcher", "pairs_of"]
+
+
+def pairs_of(selector: LabelSelector) -> tuple[tuple[str, str], ...] | None:
+    """Return labels of which a selected pod has at least one; None if none are known.
+
+    They are those of one condition: the first label, else the values of the first ``In``.
+    """
+    for key, value in selector.match_labels.items():
+        return ((key, value),)
+    for one in selector.match_expressions:
+        if one.operator == "In":
+            return tuple((one.key, value) for value in one.values)
+    return None
 
 
 @final
@@ -70,16 +83,8 @@ class PodMatcher:
         return self.selector.matches(labels)
 
     def pairs(self) -> tuple[tuple[str, str], ...] | None:
-        """Return labels of which a matching pod has at least one; None if none are known.
-
-        They are those of one condition: the first label, else the values of the first ``In``.
-        """
-        for key, value in self.selector.match_labels.items():
-            return ((key, value),)
-        for one in self.selector.match_expressions:
-            if one.operator == "In":
-                return tuple((one.key, value) for value in one.values)
-        return None
+        """Return labels of which a matching pod has at least one; see ``pairs_of``."""
+        return pairs_of(self.selector)
 
     def __repr__(self) -> str:
         return short_repr(self)
