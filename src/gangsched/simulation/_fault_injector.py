@@ -35,6 +35,8 @@ class FaultInjector:
 
     Attributes:
         injected_faults: The faults that have been injected, each with its instant.
+        is_spent: Whether no fault is left that a bind, an assignment, an event or a call could
+            have. It is asked several times with each event, so it is not computed.
     """
 
     def __init__(self, plan: FaultPlan) -> None:
@@ -55,11 +57,7 @@ class FaultInjector:
                 case ClockJumps():
                     self._jumps.append(fault)
         self._jumps.sort(key=lambda jump: jump.at, reverse=True)
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether no fault is left that a bind, an assignment, an event or a call could have."""
-        return not self._at
+        self.is_spent = not self._at
 
     def on_bind(self, group: GroupKey | None, now: float) -> list[Fault]:
         """Count a bind; return its faults."""
@@ -95,10 +93,11 @@ class FaultInjector:
 
     def _take(self, what: str, group: GroupKey | None, now: float) -> list[Fault]:
         found: list[Fault] = []
-        if not self._at:
+        if self.is_spent:
             return found  # no fault is left that could apply, so nothing needs to be counted
         for counted in (None,) if group is None else (None, group):
             self._counts[what, counted] += 1
             found += self._at.pop((what, counted, self._counts[what, counted]), [])
+        self.is_spent = not self._at
         self.injected_faults += [(now, fault) for fault in found]
         return found

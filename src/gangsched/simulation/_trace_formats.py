@@ -76,12 +76,14 @@ def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
         raise TraceError(table.file, table.line, "tenant", "expected tenant or vc, got both")
     tenant = "tenant" if "tenant" in table.columns else "vc"
     has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
-    asked: dict[tuple[int, str, str], Resources] = {}
+    has_priority = "priority" in table.columns
+    sizes = [each for each in ("cpu_per_worker", "memory_per_worker") if each in table.columns]
+    asked: dict[tuple[int, *tuple[str, ...]], Resources] = {}
     for row in table:
         name, submitted = row.name("job"), row.instant("submit_s")
         workers = row.whole("workers", least=1, most=MOST_WORKERS)
         gpus = row.whole("gpus_per_worker", least=0)
-        key = (gpus, row.text("cpu_per_worker"), row.text("memory_per_worker"))
+        key = (gpus, *map(row.text, sizes))
         requests = asked.get(key)
         if requests is None:
             requests = asked.setdefault(key, _requests(row, gpus))
@@ -95,7 +97,7 @@ def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
                 requests,
                 row.duration("duration_s"),
                 row.duration("time_limit_s") if limited else None,
-                row.integer("priority"),
+                row.integer("priority") if has_priority else 0,
                 _namespace(row, tenant) if has_tenant else "default",
             ),
         )

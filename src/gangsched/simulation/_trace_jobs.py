@@ -72,18 +72,20 @@ def arrivals(job: TraceJob) -> Iterator[Arrival]:
     else:
         annotations |= {JOB: name, JOB_PODS: "1"}
     shared = FrozenMap(annotations)
-    first = _template(job.namespace, job.requests, job.priority, job.affinity)
-    for index in range(job.workers):
+    submitted_at, prefix = job.submitted_at, f"{job.namespace}/"
+    first = pod_with_fields(
+        _template(job.namespace, job.requests, job.priority, job.affinity),
+        name=f"{name}-0",
+        uid=PodUID(f"{prefix}{name}-0"),
+        labels=labels,
+        annotations=shared,
+        created_at=submitted_at,
+    )
+    yield Arrival(submitted_at, PodAdded(first))
+    for index in range(1, job.workers):
         pod_name = f"{name}-{index}"
-        pod = pod_with_fields(
-            first,
-            name=pod_name,
-            uid=PodUID(f"{job.namespace}/{pod_name}"),
-            labels=labels,
-            annotations=shared,
-            created_at=job.submitted_at,
-        )
-        yield Arrival(job.submitted_at, PodAdded(pod))
+        pod = pod_with_fields(first, name=pod_name, uid=PodUID(prefix + pod_name))
+        yield Arrival(submitted_at, PodAdded(pod))
 
 
 @lru_cache(maxsize=4096)

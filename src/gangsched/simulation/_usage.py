@@ -38,10 +38,10 @@ from gangsched.protocols import ClusterState
 from gangsched.simulation.jobs import Jobs
 from gangsched.simulation.metrics import Account
 
-__all__ = ["UsageTracker"]
+__all__ = ["RECORDED", "UsageTracker"]
 
 
-_RECORDED: Final = frozenset((Bind, Nominated, PodRejected, PodWaiting))
+RECORDED: Final = frozenset((Bind, Nominated, PodRejected, PodWaiting))
 """The effects that ``record_effects`` reads."""
 
 
@@ -90,14 +90,16 @@ class UsageTracker:
         """Record the effects of a call; return the pods that it assigns to a node."""
         assigned: list[PodUID] = []
         for effect in effects:
-            if type(effect) not in _RECORDED:
+            if type(effect) not in RECORDED:
                 continue  # most effects are notices
             match effect:
                 case PodWaiting(uid):
-                    assigned += self._hold(uid, now)
+                    if self.jobs.hold(uid, now=now):
+                        assigned.append(uid)
                 case Bind(uid, _node, attempt):
                     self._attempts[uid] = attempt
-                    assigned += self._hold(uid, now)
+                    if self.jobs.hold(uid, now=now):
+                        assigned.append(uid)
                 case PodRejected(uid):
                     self._give_back(uid, now)
                 case Nominated(victims=victims):
@@ -112,13 +114,6 @@ class UsageTracker:
         for job in self.jobs:
             for uid in sorted(job.holding - job.bound):
                 self.jobs.give_back(uid, now=now)
-
-    def _hold(self, uid: PodUID, now: float) -> list[PodUID]:
-        job = self.jobs.of(uid)
-        if job is None or uid in job.holding:
-            return []
-        self.jobs.hold(uid, now=now)
-        return [uid]
 
     def _give_back(self, uid: PodUID, now: float) -> None:
         """Record that a scheduler takes a pod off a node; a pod that is bound stays where it is.

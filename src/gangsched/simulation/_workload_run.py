@@ -56,7 +56,7 @@ from gangsched.replay import RecordedScheduler
 from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming
-from gangsched.simulation._usage import UsageTracker
+from gangsched.simulation._usage import RECORDED, UsageTracker
 from gangsched.simulation._volume_controller import VolumeController
 from gangsched.simulation._watch_cache import WatchCache
 from gangsched.simulation.faults import (
@@ -79,6 +79,8 @@ _PERFORMED: Final = frozenset(
     (Bind, Evict, GroupBound, GroupRestarted, PodWaiting, RestartLimitReached)
 )
 """The effects of which something follows in the cluster, or that may meet a fault."""
+_READ: Final = _PERFORMED | RECORDED
+"""The effects that a run reads at all: the others are notices."""
 
 
 class _Kind(enum.IntEnum):
@@ -294,7 +296,7 @@ class WorkloadRun:
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         for observer in self._observers:
             observer.effects(effects, self.now)
-        if not effects:
+        if not effects or _READ.isdisjoint(map(type, effects)):
             return  # most calls
         given = self.usage.record_effects(effects, self.now)
         vanishing: dict[PodUID, list[Fault]] = {}

@@ -14,7 +14,7 @@ Invariants (``_check`` checks I1, and I2 and I3 as far as the present shows):
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final, final
 
 from attrs import define, field, frozen
@@ -159,12 +159,14 @@ class Job:
 
     def has_quorum(self, of: Collection[PodUID]) -> bool:
         """Return whether some of the members are a quorum. O(members) if roles have minima."""
-        if self.quorum is None or len(of) < self.quorum:
+        quorum = self.quorum
+        if quorum is None or len(of) < quorum:
             return False
-        minima: Mapping[str, int] = {} if self.spec is None else self.spec.roles
+        if self.spec is None:
+            return True
         return all(
             sum(self.roles.get(uid) == role for uid in of) >= least
-            for role, least in minima.items()
+            for role, least in self.spec.roles.items()
         )
 
     @property
@@ -198,9 +200,13 @@ class Jobs:
         """Record a pod, or a new version of it."""
         known = self._of.get(pod.uid)
         if known is not None:
-            account, before = self._account(known), known.members[pod.uid]
+            before = known.members[pod.uid]
             known.members[pod.uid] = pod
-            if pod.uid in known.holding and before.requests != pod.requests:
+            # most versions share their requests; then nothing needs to be compared
+            if before.requests is pod.requests or before.requests == pod.requests:
+                return
+            if pod.uid in known.holding:
+                account = self._account(known)
                 account.subtract(before.requests, now=now)
                 account.add(pod.requests, now=now)
             return
@@ -237,12 +243,14 @@ class Jobs:
             job.spec = None
             self._forget_if_empty(job)
 
-    def hold(self, uid: PodUID, *, now: float) -> None:
-        """Record that a pod holds a node. O(resources)."""
+    def hold(self, uid: PodUID, *, now: float) -> bool:
+        """Record that a pod holds a node; return whether it held none before. O(resources)."""
         job = self._of.get(uid)
-        if job is not None and uid not in job.holding:
-            job.holding.add(uid)
-            self._account(job).add(job.members[uid].requests, now=now)
+        if job is None or uid in job.holding:
+            return False
+        job.holding.add(uid)
+        self._account(job).add(job.members[uid].requests, now=now)
+        return True
 
     def give_back(self, uid: PodUID, *, now: float) -> None:
         """Record that a pod no longer holds a node. O(resources)."""

@@ -25,40 +25,56 @@ __all__ = ["Account", "Distribution"]
 class Account:
     """An amount of resources that changes over time, and its integral."""
 
-    __slots__ = ("_amounts", "_areas", "_since")
+    __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        self._amounts: dict[str, int] = {}
-        self._areas: dict[str, float] = {}
-        self._since: dict[str, float] = {}
+        self._lines: dict[str, _Line] = {}
 
     def add(self, resources: Resources, *, now: float) -> None:
         """Increase the amount. O(resources)."""
-        for name, amount in resources.items():
-            self._change(name, amount, now)
+        self._change(resources, 1, now)
 
     def subtract(self, resources: Resources, *, now: float) -> None:
         """Decrease the amount. O(resources)."""
-        for name, amount in resources.items():
-            self._change(name, -amount, now)
+        self._change(resources, -1, now)
 
     def amounts(self) -> Resources:
         """Return the current amount."""
-        return Resources.from_milli(self._amounts)
+        return Resources.from_milli({name: line.amount for name, line in self._lines.items()})
 
     def areas(self, *, now: float) -> dict[str, float]:
         """Return the integral up to now: resource name to units times seconds."""
-        for name in self._amounts:
-            self._change(name, 0, now)
-        return {name: area / MILLI for name, area in sorted(self._areas.items()) if area}
+        for line in self._lines.values():
+            line.integrate(now)
+        ordered = sorted(self._lines.items())
+        return {name: line.area / MILLI for name, line in ordered if line.area}
 
-    def _change(self, name: str, by: int, now: float) -> None:
-        """Integrate an amount up to now, and change it."""
-        amount, since = self._amounts.get(name, 0), self._since.get(name, now)
-        if amount and since != now:  # the members of a gang change it at one instant
-            self._areas[name] = self._areas.get(name, 0) + amount * (now - since)
-        self._since[name] = now
-        self._amounts[name] = amount + by
+    def _change(self, resources: Resources, times: int, now: float) -> None:
+        """Integrate amounts up to now, and change them by a multiple of *resources*."""
+        for name, amount in resources.items():
+            line = self._lines.get(name)
+            if line is None:
+                line = self._lines[name] = _Line(now)
+            elif line.since != now:  # the members of a gang change it at one instant
+                line.integrate(now)
+            line.amount += times * amount
+
+
+@final
+class _Line:
+    """The amount of one resource since an instant, and its integral up to that instant."""
+
+    __slots__ = ("amount", "area", "since")
+
+    def __init__(self, since: float) -> None:
+        self.amount = 0
+        self.area = 0.0
+        self.since = since
+
+    def integrate(self, now: float) -> None:
+        """Add the time up to now to the integral. O(1)."""
+        self.area += self.amount * (now - self.since)
+        self.since = now
 
 
 @final
