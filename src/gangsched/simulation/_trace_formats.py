@@ -78,12 +78,12 @@ def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
     has_priority = "priority" in table.columns
     sizes = [each for each in ("cpu_per_worker", "memory_per_worker") if each in table.columns]
-    asked: dict[tuple[int, *tuple[str, ...]], Resources] = {}
+    asked: dict[tuple[int, tuple[str, ...]], Resources] = {}
     for row in table:
         name, submitted = row.name("job"), row.instant("submit_s")
         workers = row.whole("workers", least=1, most=MOST_WORKERS)
         gpus = row.whole("gpus_per_worker", least=0)
-        key = (gpus, *map(row.text, sizes))
+        key = (gpus, tuple(map(row.text, sizes)))
         requests = asked.get(key)
         if requests is None:
             requests = asked.setdefault(key, _requests(row, gpus))
