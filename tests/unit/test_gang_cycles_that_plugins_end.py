@@ -141,3 +141,21 @@ def test_why_of_a_group_of_a_bundle_that_a_plugin_holds_has_the_reason_of_the_pl
     assert running(driver) == {}
     assert why(driver, "two/b") == explain.NotAdmitted("two/b is on hold")
     assert "two/b is on hold" in str(why(driver, "one/a"))
+
+
+@pytest.mark.parametrize("refused", AB)
+def test_bundle_that_pre_bind_refuses_is_rejected_with_the_reason(refused: str) -> None:
+    plugin = FaultyPlugin("pre_bind")
+
+    def pre_bind(_state: object, pod: Pod, *_args: object, now: float) -> Outcome:
+        mine = refused.startswith(f"{pod.namespace}/")
+        return Unschedulable(f"{refused} has no volume") if mine else Success()
+
+    plugin.answers["pre_bind"] = pre_bind
+    driver = with_plugin(plugin)
+    driver.tell(node("n", 4), *specs(*AB))
+    driver.add(*(each for group in AB for each in pods(group)))
+    driver.drain()
+    assert running(driver) == {}
+    assert driver.scheduler._state.nodes.assumed == {}
+    assert f"{refused} has no volume" in str(why(driver, "one/a"))
