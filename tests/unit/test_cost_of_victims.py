@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gangsched import NodeName, Pod, PodUID, Resources
+from gangsched import PodUID, Resources
 from gangsched.framework.nodes.nodes_view import Holder
 from gangsched.framework.preemption.eviction_units import EvictionUnit
 from gangsched.framework.preemption.victim_plan import Taken, cost_of

@@ -159,3 +159,17 @@ def test_bundle_that_pre_bind_refuses_is_rejected_with_the_reason(refused: str) 
     assert running(driver) == {}
     assert driver.scheduler._state.nodes.assumed == {}
     assert f"{refused} has no volume" in str(why(driver, "one/a"))
+
+
+def test_bundle_that_a_plugin_holds_since_it_was_queued_is_not_tried() -> None:
+    plugin = FaultyPlugin("pre_enqueue", "permit")
+    driver = with_plugin(plugin)
+    driver.tell(node("n", 4), *specs(*AB))
+    driver.add(*(each for group in AB for each in pods(group)))
+    plugin.answers["pre_enqueue"] = Unschedulable("on hold since noon")
+    plugin.answers["permit"] = OOPS
+    driver.drain()
+    assert rejections(driver) == []
+    assert why(driver, "one/a") == explain.NotAdmitted("on hold since noon")
+    entity = driver.scheduler._state.pods.entities[key("one/a")]
+    assert driver.scheduler._state.queue.is_gated(entity)
