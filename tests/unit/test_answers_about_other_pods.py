@@ -13,6 +13,7 @@ from gangsched.framework.runtime.cluster_headroom import UNBOUNDED
 from gangsched.testing import make_pod
 from support.busy import NOW
 from support.faulty_plugin import OOPS, FaultyPlugin
+from support.views import cycle
 
 POD = make_pod("p", cpu=1)
 
@@ -66,7 +67,9 @@ def test_least_bound_of_all_plugins_counts(answers: tuple[int | None, ...]) -> N
 
 
 def test_plugin_without_a_bound_bounds_nothing() -> None:
-    assert bound(bounding(None, None)[1]) == UNBOUNDED
+    plugins, scheduler = bounding(None, None)
+    assert bound(scheduler) == UNBOUNDED
+    assert cluster_headroom.bound(plugins, cycle(), POD) == UNBOUNDED, "and is no error"
 
 
 def test_bound_of_a_plugin_without_pre_filter_counts() -> None:
