@@ -69,10 +69,6 @@ class LabelValues:
         self._placed: dict[str, int] = {}
         self._changed: dict[str, None] = {}
 
-    def __len__(self) -> int:
-        """Return the number of values."""
-        return len(self._values)
-
     def count(self, given: NodeClass, pods: int) -> None:
         """Count room for more pods on the nodes of a class; for fewer if it is negative. O(1)."""
         value = given.node.labels.get(self._key)
