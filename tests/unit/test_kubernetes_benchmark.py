@@ -84,7 +84,8 @@ def test_binds_of_the_bare_client_are_compared_with_those_of_the_same_round(
 ) -> None:
     document = figures.read(None)
     figures.described(document, "even")
-    found = document["measured"]["even"] = {}
+    found: dict[str, Any] = {}
+    document["measured"]["even"] = found
     for bare in (300.0, 500.0):
         figures.add_round(found, "2x500", {**round_of(250.0), "bare": {"pods_per_s": bare}})
     table = figures.table(document)
