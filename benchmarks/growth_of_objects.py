@@ -147,7 +147,7 @@ def priority_classes(n: int) -> Run:
 ROWS: Final[Mapping[str, tuple[Row, int]]] = {
     "quotas": (quotas, 1),
     "groups that wait for a quota": (groups_that_wait_for_a_quota, 40),
-    "disruption budgets": (budgets, 40),
+    "disruption budgets": (budgets, 10),
     "bound claims": (bound_claims, 1),
     "claims to be provisioned": (provisioned_claims, 1),
     "local volumes": (local_volumes, 40),

@@ -87,7 +87,7 @@ class Budgets:
     def marks(self, evictions: Iterable[Iterable[PodUID]]) -> list[bool]:
         """Return, for pods that are evicted together, in order, whether one violates a budget.
 
-        Runtime complexity: O(pods x budgets with a label of the pod), and O(budgets) the first time.
+        Runtime complexity: O(pods x budgets with a label of the pod); O(budgets) the first time.
         """
         left: dict[int, int] = {}
         found: list[bool] = []
