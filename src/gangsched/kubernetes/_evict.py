@@ -7,8 +7,8 @@ Rules:
       grace period is the pod's own;
   R3  with *respect_budgets*, the request is an eviction. The API server refuses it with 429 while a
       PodDisruptionBudget allows none, and the caller repeats it;
-  R4  a pod that is gone counts as evicted. 409 can mean that another pod has its name, or only
-      that it was changed at the same time, so the pod is looked at;
+  R4  a pod that is gone counts as evicted. After 409 the pod is looked at: another may have its
+      name, or it was only changed at the same time;
   R5  the scheduler evicts only pods that are bound, so no bind of the pod is under way.
 """
 
