@@ -405,6 +405,13 @@ class PodGroupRegistry:
         """Return a group; None if it is not known."""
         return self._groups.get(key)
 
+    def forgotten_at(self, key: GroupKey) -> float | None:
+        """Return when a group without pods and specification is forgotten; None for others."""
+        info = self._groups.get(key)
+        if info is None or info.members or info.spec is not None:
+            return None
+        return self._left.get(key)
+
     def __len__(self) -> int:
         return len(self._groups)
 

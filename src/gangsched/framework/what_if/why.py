@@ -158,6 +158,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
             _refused(state.pods, info),
             _held(state.pods, info),
             _without_role(state.pods, info) if absent else 0,
+            state.pods.registry.forgotten_at(info.key),
         )
     is_pending = entity is not None and len(entity) > 0
     rest: Why | None = None
