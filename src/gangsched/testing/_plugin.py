@@ -46,9 +46,9 @@ def check_plugin(
       second call returns the same, and the arguments are not changed.
     - Equal signatures have equal answers, also on a node that holds the pod itself. The signature
       of a pod that sets none of ``attributes_signed`` is None. With ``signs_node_alone``, neither
-      free capacity nor pods change the signature of a node. A node that ``filter`` accepts has headroom. A node with
-      too little of a fitted resource is refused. The function of ``node_evaluator`` agrees with
-      ``filter``, ``headroom`` and ``score``.
+      free capacity nor pods change the signature of a node. A node that ``filter`` accepts has
+      headroom. A node with too little of a fitted resource is refused. The function of
+      ``node_evaluator`` agrees with ``filter``, ``headroom`` and ``score``.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.

@@ -20,8 +20,10 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import why as answers
 from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
 
@@ -122,7 +124,7 @@ def _pending_row(state: State, member: Member, queued: _Order, now: float) -> Pe
         uid=None,
         priority=info.priority,
         pods=sum(info.members.count(each) for each in _PENDING),
-        needed=_needed(state, info),
+        needed=_needed(state.settings, state.call, info),
         position=position,
         attempts=entity.failures,
         age=now - info.created_at,
@@ -130,9 +132,9 @@ def _pending_row(state: State, member: Member, queued: _Order, now: float) -> Pe
     )
 
 
-def _needed(state: State, info: PodGroupInfo) -> int | None:
+def _needed(settings: Settings, call: CurrentCall, info: PodGroupInfo) -> int | None:
     """Return how many further members a group needs to start; 0 once it has started."""
-    needed = extension_points.members_needed(state.settings, state.call, info)
+    needed = extension_points.members_needed(settings, call, info)
     if needed is None:
         return 0 if info.was_scheduled else None
     return max(needed, 0)
