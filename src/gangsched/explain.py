@@ -180,6 +180,8 @@ class NotEnoughMembers:
         held: What holds members without a scheduling gate: constraints that are not modelled, of
             the group or of its first member that has some.
         without_role: If a role has too few members, the number of members that name no role.
+        forgotten_at: If the group has neither pods nor a specification, when it is forgotten; see
+            ``group_grace`` of the scheduler. None for other groups.
     """
 
     group: GroupKey
@@ -190,6 +192,7 @@ class NotEnoughMembers:
     refused: tuple[Refused, ...] = ()
     held: tuple[str, ...] = ()
     without_role: int = 0
+    forgotten_at: float | None = None
 
     @property
     def missing(self) -> int | None:
@@ -201,6 +204,12 @@ class NotEnoughMembers:
         return max(missing, in_roles) if self.roles else missing
 
     def __str__(self) -> str:
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
+        if self.forgotten_at is not None:
+            at = instant(self.forgotten_at)
+            return f"pod group {self.group} has no pods; it is forgotten at {at}"
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.without_role:
             members = (
@@ -481,6 +490,6 @@ def in_utc(why: Why) -> str:
 
 
 def _said(why: Why, instant: _Instant) -> str:
-    if isinstance(why, OnPermit | BackingOff | PartlyRunning):
+    if isinstance(why, NotEnoughMembers | OnPermit | BackingOff | PartlyRunning):
         return why._said(instant)
     return str(why)

@@ -119,7 +119,8 @@ def gang(
         generation: What distinguishes this run of the job from an earlier one of the same name; it
             becomes a part of the UIDs. None if the earlier pods are gone before the name is used
             again, as they are after ``Host.finish``.
-        fields: Further attributes of each pod, such as ``node_selector``.
+        fields: Further attributes of each pod, such as ``node_selector``. They are the same for
+            all roles: a ``Role`` has no node selector.
 
     Raises:
         InvalidValueError: A value is malformed, *workers* and *roles* are both given or missing, or

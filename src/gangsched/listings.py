@@ -3,19 +3,20 @@
 Rules:
   R1  a listing is a tuple of frozen rows, and its ``repr`` is a table, for a prompt;
   R2  a row is about a regular pod, or about a whole pod group: members are not listed one by one;
-  R3  a row is a value: it does not follow what the scheduler does later.
+  R3  a row is a value: it does not follow what the scheduler does later;
+  R4  a table is for reading: ages are rounded there, and exact in the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar, cast, final
 
 from attrs import frozen
 
 from gangsched._seconds import format_span
 from gangsched._text import printable
-from gangsched.explain import Why
+from gangsched.explain import Why, in_utc
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["GroupRow", "Listing", "PendingRow", "RunningRow"]
@@ -35,7 +36,7 @@ class PendingRow:
         priority: Its priority.
         pods: The number of pods without a node.
         needed: The number of further members that the group needs to start; 1 for a regular pod,
-            None while the minimum is unknown.
+            0 for a group that has started, None while the minimum is unknown.
         position: Its place among the active entities, 0 for the next one; None if it is in backoff,
             is parked as unschedulable, waits on permit, or is not admitted.
         attempts: The number of failed attempts in a row.
@@ -65,10 +66,10 @@ class PendingRow:
     age: float
     why: Why
 
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as text, one cell a column."""
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column; *said* writes the reason."""
         numbers = (self.priority, self.pods, self.needed, self.position, self.attempts)
-        return (self.name, *map(_number, numbers), format_span(self.age), str(self.why))
+        return (self.name, *map(_number, numbers), _age(self.age), said(self.why))
 
 
 @final
@@ -96,15 +97,15 @@ class RunningRow:
     nodes: tuple[NodeName, ...]
     age: float
 
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as text, one cell a column."""
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column; *said* is not used: it has no reason."""
         nodes = ",".join(self.nodes)
         return (
             self.name,
             str(self.priority),
             str(self.pods),
             nodes,
-            format_span(self.age),
+            _age(self.age),
         )
 
 
@@ -143,11 +144,11 @@ class GroupRow:
     age: float
     why: Why
 
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as text, one cell a column."""
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column; *said* writes the reason."""
         counts = (self.members, self.pending, self.waiting, self.bound)
         numbers = (self.priority, self.min_available, *counts)
-        return (self.key, *map(_number, numbers), format_span(self.age), str(self.why))
+        return (self.key, *map(_number, numbers), _age(self.age), said(self.why))
 
 
 @final
@@ -158,13 +159,27 @@ class Listing(tuple[_Row, ...]):
 
     def __repr__(self) -> str:
         """Return the rows as a table with a header; a sentence if there are none."""
+        return self._table(str)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return repr(self)
+
+    def in_utc(self) -> str:
+        """Return the table with the instants of its reasons as dates in UTC.
+
+        It is for a host whose clock counts seconds from 1970, as the clock of the drivers does.
+        """
+        return self._table(in_utc)
+
+    def _table(self, said: Callable[[Why], str]) -> str:
         if not self:
             return "(nothing)"
         rows = cast("Sequence[Any]", self)
         columns: tuple[str, ...] = rows[0].COLUMNS
         cells = [columns]
         for row in rows:
-            texts: tuple[str, ...] = row.cells()
+            texts: tuple[str, ...] = row.cells(said)
             cells.append(tuple(printable(text) for text in texts))
         widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
         lines = (
@@ -173,9 +188,10 @@ class Listing(tuple[_Row, ...]):
         )
         return "\n".join(line.rstrip() for line in lines)
 
-    def __str__(self) -> str:
-        """Return the table."""
-        return repr(self)
+
+def _age(seconds: float) -> str:
+    """Return an age to a tenth of a second: more digits are noise in a table."""
+    return format_span(round(seconds, 1))
 
 
 def _number(value: int | None) -> str:

@@ -267,7 +267,7 @@ class Metrics:
                 name = "gated" if queue.is_gated(entity) else "unschedulable"
                 pods[name] += len(entity)
                 if name == "gated" and entity.group is not None:
-                    held[entity.group.key] = entity.reason
+                    held[entity.group.key] = entity.denial
             for info in self._scheduler.registry:
                 if not info.members:
                     continue

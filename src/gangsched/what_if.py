@@ -14,7 +14,7 @@ from typing import TypeAlias, final
 from attrs import frozen
 
 from gangsched._seconds import format_span, format_utc
-from gangsched.events import Effect
+from gangsched.events import Effect, GroupScheduled
 from gangsched.explain import Why, in_utc
 from gangsched.model import FrozenMap, GroupKey, Node
 
@@ -43,6 +43,17 @@ class WhatIf:
     def effects(self) -> tuple[Effect, ...]:
         """The effects that the scheduler would return, in order."""
         return tuple(effect for _at, effect in self.timed)
+
+    def starts(self, group: str) -> bool:
+        """Return whether a group would start by *until*. O(effects).
+
+        Args:
+            group: ``namespace/name``. The answer is False for a group that is not known, and for
+                one that had started before the question.
+        """
+        return any(
+            isinstance(each, GroupScheduled) and each.group == group for each in self.effects
+        )
 
 
 @final

@@ -59,7 +59,8 @@ class QueuedEntity:
         refused_at: The step at which its last attempt failed, if every node had refused a member;
             ``REFUSED_BY_PLUGIN`` if only a plugin had; -1 if it failed for another reason, and
             before any.
-        reason: Why the entity is not scheduled; empty if no reason is known.
+        reason: Why the last attempt failed; empty if none did.
+        denial: Why it was last not admitted to the queue; of use only while it is not admitted.
         unschedulable_member: The member that last found no node since the last release.
         expected_run: The priority and the expected run time in seconds, cached; None until computed
             and after an event that concerns the entity.
@@ -70,6 +71,7 @@ class QueuedEntity:
         "_is_ready",
         "_pod",
         "backoff_until",
+        "denial",
         "equivalence_class",
         "event_step",
         "expected_run",
@@ -102,6 +104,7 @@ class QueuedEntity:
         self.round_step: int = -1
         self.refused_at: int = -1
         self.reason: str = ""
+        self.denial: str = ""
         self.unschedulable_member: UnschedulableMember | None = None
         self.expected_run: tuple[int, float] | None = None
         self._pod: Pod | None = None

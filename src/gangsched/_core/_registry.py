@@ -64,6 +64,7 @@ class PodGroupInfo:
             once the group is scheduled.
         failures: The number of rejected attempts in a row.
         backoff_until: When the backoff ends; in the past if the group is not in backoff.
+        failure: Why the last attempt was rejected; empty if *failures* is 0.
         complete_at: When the group had enough members for the first time; None before that.
         was_scheduled: Whether members of the group were released.
         is_binding: Whether the group was released, and was not bound as a whole since.
@@ -85,6 +86,7 @@ class PodGroupInfo:
     last_failure_at: float | None = None
     failures: int = 0
     backoff_until: float = -math.inf
+    failure: str = ""
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
@@ -395,12 +397,20 @@ class PodGroupRegistry:
             info.first_seen_at = info.last_failure_at = None
             info.failures = 0
             info.backoff_until = -math.inf
+            info.failure = ""
             if info.spec is None and not info.members:
                 del self._groups[key]
 
     def get(self, key: GroupKey) -> PodGroupInfo | None:
         """Return a group; None if it is not known."""
         return self._groups.get(key)
+
+    def forgotten_at(self, key: GroupKey) -> float | None:
+        """Return when a group without pods and specification is forgotten; None for others."""
+        info = self._groups.get(key)
+        if info is None or info.members or info.spec is not None:
+            return None
+        return self._left.get(key)
 
     def __len__(self) -> int:
         return len(self._groups)

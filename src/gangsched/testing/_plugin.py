@@ -24,6 +24,7 @@ from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less
 from gangsched.testing._siblings import Siblings
+from gangsched.testing._signed_alike import SignedAlike
 from gangsched.testing._symmetry import Symmetry
 from gangsched.testing._views import FakeEntity, FakeGroup, FakeNode, cycle, node_view
 
@@ -43,11 +44,11 @@ def check_plugin(
     - ``filter``, ``score``, ``queue_sort`` and the declarations (``pod_signature``,
       ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
       second call returns the same, and the arguments are not changed.
-    - Equal signatures have equal answers. The signature of a pod that sets none of
-      ``attributes_signed`` is None. With ``signs_node_alone``, neither free capacity nor pods
-      change the signature of a node. A node that ``filter`` accepts has headroom. A node with
-      too little of a fitted resource is refused. The function of ``node_evaluator`` agrees with
-      ``filter``, ``headroom`` and ``score``.
+    - Equal signatures have equal answers, also on a node that holds the pod itself. The signature
+      of a pod that sets none of ``attributes_signed`` is None. With ``signs_node_alone``, neither
+      free capacity nor pods change the signature of a node. A node that ``filter`` accepts has
+      headroom. A node with too little of a fitted resource is refused. The function of
+      ``node_evaluator`` agrees with ``filter``, ``headroom`` and ``score``.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.
@@ -85,6 +86,7 @@ def check_plugin(
     tried = _Tried(asked, shown, views, FakeGroup(unscheduled=3))
     tried.keeps_what_it_says_of_itself()
     tried.orders()
+    SignedAlike(asked, shown, views, FakeGroup(unscheduled=3)).check()
     Siblings(asked, shown, views, FakeGroup(unscheduled=3)).check()
     Symmetry(asked, shown, views, FakeGroup(unscheduled=3)).check()
 
@@ -94,6 +96,7 @@ _PODS: Final = (
     make_pod("large", cpu=3, gpu=1),
     make_pod("nothing"),
     make_pod("member", group="g", min_available=3, cpu=1, priority=7),
+    Pod(name="of-group", pod_group="g", requests={"cpu": 1}),
 )
 _PLAIN: Final = make_pod("plain")
 _NODES: Final = (make_node("a", cpu=4, gpu=2), make_node("b", cpu=1, labels={"zone": "z"}))

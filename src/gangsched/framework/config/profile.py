@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, cast, final
 
 from gangsched.cluster_objects import KINDS, ClusterObject
-from gangsched.errors import ProfileError
+from gangsched.errors import InvalidValueError, ProfileError
 from gangsched.framework.config import checked
 from gangsched.framework.config.signing import (
     Signing,
@@ -197,9 +197,14 @@ are: 'NodeResourcesFit'
 
     Raises:
         ProfileError: The profile cannot work; names the extension point and the plugins.
+        InvalidValueError: A plugin is a class, not an instance.
     """
 
     def __init__(self, *plugins: object, weights: Mapping[str, int] | None = None) -> None:
+        for plugin in plugins:
+            if isinstance(plugin, type):
+                expected = f"instances of plugins, such as {plugin.__name__}(), not a class"
+                raise InvalidValueError("plugins", plugin, expected)
         names = [self._name(plugin) for plugin in plugins]
         for name in names:
             if names.count(name) > 1:

@@ -244,6 +244,7 @@ def _admit(
         if entity is None:
             entity = QueuedGroup(state.pods.number(), pod.created_at, info)
             entity.failures, entity.backoff_until = info.failures, info.backoff_until
+            entity.reason = info.failure
             state.pods.entities[claim.group] = entity
     else:
         entity = QueuedEntity(state.pods.number(), pod.created_at)

@@ -66,6 +66,7 @@ def succeed(call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
     info.last_failure_at = info.attempt_started_at = None
     info.failures = 0
     info.backoff_until = -math.inf
+    info.failure = ""
     since = now if info.complete_at is None else info.complete_at
     call.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
 

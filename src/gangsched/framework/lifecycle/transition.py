@@ -355,7 +355,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     if entity.refused_at == REFUSED_BY_PLUGIN:
         state.queue.withdraw(equivalence_class)
     _back_off(state.settings, entity, now=now)
-    entity.reason = outcome.reason
+    entity.reason = info.failure = outcome.reason
     info.failures = entity.failures
     info.backoff_until = entity.backoff_until
     state.call.out.append(
@@ -412,7 +412,8 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
     was_gated = state.queue.is_gated(entity)
     state.queue.gate(entity, now=now)
     requeue.forget(state.attempts, entity)
-    entity.reason = denied.reason
+    # the reason of the last attempt is kept: it counts again once the entity is admitted
+    entity.denial = denied.reason
     info = entity.group
     if info is None:
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))

@@ -193,7 +193,7 @@ def reason(
     if info is not None and held_back(pods, info):
         return held_back(pods, info)
     if info is None or bundle is None:
-        return entity.reason
+        return entity.denial
     answer = extension_points.pre_enqueue(settings, call, entity.pod, info, now)
     if isinstance(answer, Unschedulable):
         return answer.reason
@@ -202,7 +202,7 @@ def reason(
         if problem:
             return problem
     first = lead(pods, bundle)
-    return entity.reason if first in (None, info.key) else _behind(first)
+    return entity.denial if first in (None, info.key) else _behind(first)
 
 
 def _first_problem(

@@ -198,12 +198,12 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
-        " round_step refused_at reason unschedulable_member _is_ready",
+        " round_step refused_at reason denial unschedulable_member _is_ready",
         anew="place sort_key equivalence_class expected_run _handle _pod",
     ),
     QueuedGroup: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
-        " round_step refused_at reason unschedulable_member",
+        " round_step refused_at reason denial unschedulable_member",
         anew="place sort_key equivalence_class expected_run _handle _info _clock _heap"
         " _heaps_by_role _kinds _numbers _pending",
         passing="_pod _is_ready",
@@ -219,7 +219,7 @@ HELD: Final[Mapping[type, Held]] = {
     Bundle: Held(anew="keys lacking is_closed users"),
     PodGroupInfo: Held(
         kept="key uid spec first_seen_at claims attempts attempt_started_at last_failure_at"
-        " failures backoff_until complete_at was_scheduled is_binding",
+        " failures backoff_until failure complete_at was_scheduled is_binding",
         anew="claimed_min claimed_priority members untried untried_by_role bundle",
     ),
     Claims: Held(kept="_all", anew="_minima _removed"),

@@ -138,6 +138,7 @@ _GROUP_ROW: Final = Record(
     last_failure_at=_MAYBE_INSTANT,
     failures=_COUNT,
     backoff_until=_PAST_OR_NEVER,
+    failure=STR,
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
     is_binding=BOOL,
@@ -167,6 +168,7 @@ _ENTITY: Final = Record(
     round_step=_STEP,
     refused_at=_REFUSAL,
     reason=STR,
+    denial=STR,
     unschedulable_member=optional(_UNSCHEDULABLE.form),
     tried=_STRS,
 )

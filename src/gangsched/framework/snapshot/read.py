@@ -121,6 +121,7 @@ def _read_groups(reading: Reading) -> None:
             last_failure_at=row.last_failure_at,
             failures=row.failures,
             backoff_until=row.backoff_until,
+            failure=row.failure,
             complete_at=row.complete_at,
             was_scheduled=row.was_scheduled,
             is_binding=row.is_binding,
@@ -213,7 +214,7 @@ def _read_entity(reading: Reading, entity: QueuedEntity, row: EntityRow, path: s
     if row.tried_step >= 0:
         reading.state.attempts.tried[row.seq] = entity
     entity.failures, entity.backoff_until = row.failures, row.backoff_until
-    entity.reason = row.reason
+    entity.reason, entity.denial = row.reason, row.denial
     entity.unschedulable_member = row.unschedulable_member
 
 

@@ -96,6 +96,7 @@ class GroupRow:
     last_failure_at: float | None = None
     failures: int = 0
     backoff_until: float = -math.inf
+    failure: str = ""
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
@@ -139,6 +140,7 @@ class EntityRow:
     round_step: int = -1
     refused_at: int = -1
     reason: str = ""
+    denial: str = ""
     unschedulable_member: UnschedulableMember | None = None
     tried: tuple[PodUID, ...] = ()
 

@@ -149,6 +149,7 @@ def _group(info: PodGroupInfo) -> GroupRow:
         last_failure_at=info.last_failure_at,
         failures=info.failures,
         backoff_until=info.backoff_until,
+        failure=info.failure,
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
         is_binding=info.is_binding,
@@ -191,6 +192,7 @@ def _entity(entity: QueuedEntity, uid: PodUID | None) -> EntityRow:
         round_step=entity.round_step,
         refused_at=entity.refused_at,
         reason=entity.reason,
+        denial=entity.denial,
         unschedulable_member=entity.unschedulable_member,
         tried=tuple(sorted(uid for uid, is_ready in entity.records() if not is_ready)),
     )

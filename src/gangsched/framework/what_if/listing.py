@@ -20,8 +20,10 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.framework.runtime import extension_points
+from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import why as answers
 from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
 
@@ -54,7 +56,8 @@ def running(pods: Pods, now: float) -> Listing[RunningRow]:
 def groups(state: State, now: float) -> Listing[GroupRow]:
     """List the groups that have members or a specification. O(members + active entities)."""
     queued = _Order.of(state.queue)
-    return Listing(_group_row(state, info, queued, now) for info in state.pods.registry)
+    known = (info for info in state.pods.registry if info.members or info.spec is not None)
+    return Listing(_group_row(state, info, queued, now) for info in known)
 
 
 @final
@@ -121,12 +124,20 @@ def _pending_row(state: State, member: Member, queued: _Order, now: float) -> Pe
         uid=None,
         priority=info.priority,
         pods=sum(info.members.count(each) for each in _PENDING),
-        needed=extension_points.members_needed(state.settings, state.call, info),
+        needed=_needed(state.settings, state.call, info),
         position=position,
         attempts=entity.failures,
         age=now - info.created_at,
         why=answers.why_group(state, info, queued.ahead(), now=now),
     )
+
+
+def _needed(settings: Settings, call: CurrentCall, info: PodGroupInfo) -> int | None:
+    """Return how many further members a group needs to start; 0 once it has started."""
+    needed = extension_points.members_needed(settings, call, info)
+    if needed is None:
+        return 0 if info.was_scheduled else None
+    return max(needed, 0)
 
 
 def _running_row(members: list[Member], now: float) -> RunningRow:

@@ -158,6 +158,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
             _refused(state.pods, info),
             _held(state.pods, info),
             _without_role(state.pods, info) if absent else 0,
+            state.pods.registry.forgotten_at(info.key),
         )
     is_pending = entity is not None and len(entity) > 0
     rest: Why | None = None
@@ -217,9 +218,12 @@ def _without_role(pods: Pods, info: PodGroupInfo) -> int:
 def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | None = None) -> Why:
     ahead = ahead or _ahead
     if queue.is_gated(entity):
-        return NotAdmitted(entity.reason)
+        return NotAdmitted(entity.denial)
     # nothing else sets the time of an entity that has failed
     tried_at = entity.queued_at if entity.failures else None
+    if entity.group is not None and entity.group.last_failure_at is not None:
+        # the pods, and with them the entity, may be newer than the attempt of their group
+        tried_at = entity.group.last_failure_at
     member = entity.unschedulable_member
     if entity.place is Place.BACKOFF:
         return BackingOff(entity.backoff_until, entity.failures, entity.reason, member, tried_at)
