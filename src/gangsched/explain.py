@@ -180,6 +180,8 @@ class NotEnoughMembers:
         held: What holds members without a scheduling gate: constraints that are not modelled, of
             the group or of its first member that has some.
         without_role: If a role has too few members, the number of members that name no role.
+        gates: The scheduling gates of members, each once, if the group would be complete without
+            them; otherwise empty. Then no node helps: the controllers that set the gates decide.
     """
 
     group: GroupKey
@@ -190,6 +192,7 @@ class NotEnoughMembers:
     refused: tuple[Refused, ...] = ()
     held: tuple[str, ...] = ()
     without_role: int = 0
+    gates: tuple[str, ...] = ()
 
     @property
     def missing(self) -> int | None:
@@ -201,6 +204,12 @@ class NotEnoughMembers:
         return max(missing, in_roles) if self.roles else missing
 
     def __str__(self) -> str:
+        if self.gates:
+            gated = dict(self.apart).get("gated", 0)
+            members = self.present + gated
+            names = ", ".join(self.gates)
+            verb = "is" if gated == 1 else "are"
+            return f"{gated} of {members} members {verb} gated: {names}{self._blame}"
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.without_role:
             members = (
