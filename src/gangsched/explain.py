@@ -182,6 +182,8 @@ class NotEnoughMembers:
         without_role: If a role has too few members, the number of members that name no role.
         forgotten_at: If the group has neither pods nor a specification, when it is forgotten; see
             ``group_grace`` of the scheduler. None for other groups.
+        gates: The scheduling gates of members, each once, if the group would be complete without
+            them; otherwise empty. Then no node helps: the controllers that set the gates decide.
     """
 
     group: GroupKey
@@ -193,6 +195,7 @@ class NotEnoughMembers:
     held: tuple[str, ...] = ()
     without_role: int = 0
     forgotten_at: float | None = None
+    gates: tuple[str, ...] = ()
 
     @property
     def missing(self) -> int | None:
@@ -210,6 +213,12 @@ class NotEnoughMembers:
         if self.forgotten_at is not None:
             at = instant(self.forgotten_at)
             return f"pod group {self.group} has no pods; it is forgotten at {at}"
+        if self.gates:
+            gated = dict(self.apart).get("gated", 0)
+            known = self.present + gated
+            names = ", ".join(self.gates)
+            verb = "is" if gated == 1 else "are"
+            return f"{gated} of {known} members {verb} gated: {names}{self._blame}"
         apart = "".join(f", {count} more {word}" for word, count in self.apart)
         if self.without_role:
             members = (

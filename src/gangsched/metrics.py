@@ -53,7 +53,7 @@ _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated"
 _RESULTS: Final[tuple[str, ...]] = ("scheduled", "waiting", "unschedulable", "error")
 _ENDS: Final[tuple[str, ...]] = ("Success", "Unschedulable")
 _STATES: Final[tuple[str, ...]] = (
-    *("incomplete", "over_quota", "pending", "waiting", "started", "partly_running"),
+    *("incomplete", "gated", "over_quota", "pending", "waiting", "started", "partly_running"),
 )
 
 
@@ -214,7 +214,7 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Return the current queue depths; called by the registry at a scrape.
 
-        Runtime complexity: O(n log n) for n queued entities.
+        Runtime complexity: O(n log n) for n queued entities, and O(pods).
         """
         pods, groups, oldest = self._depths()
         queued = self._families.GaugeMetricFamily(
@@ -268,6 +268,8 @@ class Metrics:
                 pods[name] += len(entity)
                 if name == "gated" and entity.group is not None:
                     held[entity.group.key] = entity.denial
+            # a gated pod is not in the queue; kube-scheduler counts it under this name
+            pods["gated"] += self._scheduler.gated_pods
             for info in self._scheduler.registry:
                 if not info.members:
                     continue
@@ -423,4 +425,6 @@ def _state(info: PodGroupInfo) -> str:
         return "waiting"
     if info.was_scheduled:
         return "partly_running" if lacks_members(info) else "started"
-    return "pending" if info.is_complete else "incomplete"
+    if info.is_complete:
+        return "pending"
+    return "gated" if info.is_gated else "incomplete"

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from gangsched._seconds import format_span, format_utc
 from gangsched.events import Effect, GroupScheduled
-from gangsched.explain import Why, in_utc
+from gangsched.explain import NotEnoughMembers, Why, in_utc
 from gangsched.model import FrozenMap, GroupKey, Node
 
 __all__ = ["Insufficient", "SmallestChange", "Sufficient", "WhatIf"]
@@ -136,6 +136,12 @@ class Insufficient:
         return self._said(format_utc, in_utc(self.why))
 
     def _said(self, instant: Callable[[float], str], why: str) -> str:
+        if isinstance(self.why, NotEnoughMembers) and self.why.gates:
+            gates = "gate" if len(self.why.gates) == 1 else "gates"
+            return (
+                f"pod group {self.group} is tried once the {gates} of its members"
+                f" {'is' if gates == 'gate' else 'are'} removed: {why}"
+            )
         what = f"pod group {self.group} by {instant(self.until)}"
         if self.exhausted:
             tried = f"numbers up to {self.most} were tried" if self.most else "none was tried"

@@ -147,15 +147,16 @@ def test_queue_depths_are_read_at_the_scrape() -> None:
     queue = busy.queue
     gated = [entity for entity in queue.unschedulable if queue.is_gated(entity)]
     standing = [entity for entity in queue.unschedulable if not queue.is_gated(entity)]
+    states = [member.state.name for member in busy._state.pods.members.values()]
+    assert states.count("GATED")
     assert counted == {
         "active": sum(map(len, queue.active)),
         "backoff": sum(map(len, queue.backoff)),
-        "gated": sum(map(len, gated)),
+        "gated": sum(map(len, gated)) + states.count("GATED"),
         "unschedulable": sum(map(len, standing)),
     }
-    assert sum(value or 0 for value in counted.values()) == sum(
-        member.state.name == "UNSCHEDULED" for member in busy._state.pods.members.values()
-    )
+    pending = states.count("UNSCHEDULED") + states.count("GATED")
+    assert sum(value or 0 for value in counted.values()) == pending
     assert all(counted.values())
 
 
@@ -163,7 +164,7 @@ def test_groups_are_counted_by_state() -> None:
     registry, metrics = made()
     _cluster, busy = busy_scheduler()
     metrics.watch(busy)
-    states = ("incomplete", "pending", "waiting", "started", "partly_running")
+    states = ("incomplete", "gated", "pending", "waiting", "started", "partly_running")
     counted = {state: value(registry, "gangsched_groups", state=state) for state in states}
     assert counted["waiting"] == 1
     assert sum(value or 0 for value in counted.values()) == sum(

@@ -52,7 +52,7 @@ def test_member_with_a_scheduling_gate_names_no_constraint() -> None:
     group = PodGroup(name="g", min_available=1)
     found = why(group, member("a", scheduling_gates=("wait",)))
     assert found.held == ()
-    assert str(found) == "waiting for 1 more member: 0 of 1 exist, 1 more gated"
+    assert str(found) == "1 of 1 members is gated: wait"
 
 
 def test_members_without_a_role_are_counted_if_a_role_lacks_members() -> None:

@@ -48,6 +48,7 @@ class MemberState(enum.IntEnum):
 
 
 # Looking up a member of an enum is slow, and these are read for every member of every gang.
+_GATED: Final = int(MemberState.GATED)
 _UNSCHEDULED: Final = int(MemberState.UNSCHEDULED)
 _WAITING: Final = int(MemberState.WAITING)
 _BINDING: Final = int(MemberState.BINDING)
@@ -159,6 +160,11 @@ class PodGroupCounters:
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
+
+    def gated(self, role: str | None = None) -> int:
+        """Return the number of gated members, of a role or of all. O(1)."""
+        counts = self._counts if role is None else self._by_role.get(role)
+        return 0 if counts is None else counts[_GATED]
 
     def role_of(self, uid: PodUID) -> str | None:
         """Return the role of a member; None if it has none, or is not a member."""

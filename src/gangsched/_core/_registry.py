@@ -124,6 +124,20 @@ class PodGroupInfo:
             role.unscheduled + role.scheduled + role.succeeded >= least for role, least in counts
         )
 
+    @property
+    def is_gated(self) -> bool:
+        """Whether only gates of its members keep it from being complete. O(roles)."""
+        gated = self.members.gated()
+        if not gated or self.min_available is None or self.is_complete:
+            return False
+        if self.all + self.succeeded + gated < self.min_available:
+            return False
+        counts = ((self.role(name), name, least) for name, least in self.roles.items())
+        return all(
+            role.unscheduled + role.scheduled + role.succeeded + self.members.gated(name) >= least
+            for role, name, least in counts
+        )
+
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
         return self.members.role(name, untried=self.untried_by_role.get(name, 0))

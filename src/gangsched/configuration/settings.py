@@ -269,7 +269,10 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
     if not given:
         return ProfileSettings()
     if len(given) > 1:
-        expected = "one profile: two profiles would not see what the other has assumed"
+        expected = (
+            "one profile: two profiles would not see what the other has assumed. For a second"
+            " profile, run a second process with a file, a schedulerName and a Lease of its own"
+        )
         raise InvalidValueError("profiles", f"{len(given)} profiles", expected)
     (profile,) = given
     name = profile.name("schedulerName", "gangsched")

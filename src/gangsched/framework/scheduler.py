@@ -26,6 +26,7 @@ from attrs import evolve
 
 from gangsched._checks import check_cluster, check_event
 from gangsched._core._backoff import Backoff
+from gangsched._core._counters import MemberState
 from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._quotas import Quota, as_quotas
@@ -510,6 +511,12 @@ class Scheduler:
     def queue(self) -> SchedulingQueue:
         """The scheduling queue; do not change it."""
         return self._state.queue
+
+    @property
+    def gated_pods(self) -> int:
+        """The number of pods with a gate, which are not in the queue. O(pods)."""
+        gated = MemberState.GATED
+        return sum(member.state is gated for member in self._state.pods.members.values())
 
     @property
     def registry(self) -> PodGroupRegistry:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, final
 from attrs import fields, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.explain import Why
+from gangsched.explain import NotEnoughMembers, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
@@ -30,6 +30,10 @@ __all__ = [
     "member_rows",
     "read_gang_row",
 ]
+
+
+GATED: Final = "Gated"
+"""The phase of a group that waits for the scheduling gates of its members alone."""
 
 
 class Observed(Protocol):
@@ -67,7 +71,8 @@ class GangRow:
     Attributes:
         namespace: Its namespace.
         name: Its name.
-        phase: Its phase, by its members.
+        phase: Its phase, by its members; ``Gated`` if only scheduling gates keep it from being
+            tried.
         needed: How many members start together; None while the minimum is unknown.
         have: How many members there are.
         held: How many members hold a node.
@@ -226,7 +231,7 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     return GangRow(
         namespace=namespace,
         name=name,
-        phase=phase.value,
+        phase=GATED if _is_gated(why) and not has_ended else phase.value,
         needed=needed,
         have=len(pods),
         held=len(held),
@@ -241,6 +246,10 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         message=next(_messages(survey, key, pods), ""),
         restarts=0 if group is None else group.restarts,
     )
+
+
+def _is_gated(why: Why | None) -> bool:
+    return isinstance(why, NotEnoughMembers) and bool(why.gates)
 
 
 def _messages(survey: Observed, key: GroupKey, pods: Iterable[Pod]) -> Iterator[str]:

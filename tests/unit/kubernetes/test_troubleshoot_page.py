@@ -83,7 +83,8 @@ SYMPTOMS: dict[str, Callable[[], Server]] = {
         node_json("a", gpu=3), node_json("b", gpu=3), pods=3, minimum=3, gpu=2
     ),
     "nodes are available": lambda: cluster(node_json("n", unschedulable=True)),
-    "more gated": lambda: cluster(node_json("n"), schedulingGates=[{"name": "wait"}]),
+    "members are gated: wait": lambda: cluster(node_json("n"), schedulingGates=[{"name": "wait"}]),
+    "more gated": lambda: cluster(node_json("n"), minimum=3, schedulingGates=[{"name": "wait"}]),
     "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
     "is being restarted": restarted,
 }

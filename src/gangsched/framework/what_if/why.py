@@ -159,6 +159,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
             _held(state.pods, info),
             _without_role(state.pods, info) if absent else 0,
             state.pods.registry.forgotten_at(info.key),
+            () if unknown else _gates(state.pods, info, present, absent),
         )
     is_pending = entity is not None and len(entity) > 0
     rest: Why | None = None
@@ -207,6 +208,24 @@ def _held(pods: Pods, info: PodGroupInfo) -> tuple[str, ...]:
         return of_group
     held = (m.pod.unmodelled for m in pods.of_group(info) if m.state is MemberState.GATED)
     return next(filter(None, held), ())
+
+
+def _gates(
+    pods: Pods, info: PodGroupInfo, present: int, absent: Iterable[tuple[str, int, int]]
+) -> tuple[str, ...]:
+    """Return the scheduling gates of members if they alone keep a group from being tried.
+
+    They do not if members are held by something else, such as a constraint that is not modelled.
+    """
+    gated = info.members.gated()
+    if not gated or present + gated < (info.min_available or 0):
+        return ()
+    if any(some + info.members.gated(role) < least for role, least, some in absent):
+        return ()
+    found = [m.pod for m in pods.of_group(info) if m.state is MemberState.GATED]
+    if _held(pods, info) or not all(pod.scheduling_gates for pod in found):
+        return ()
+    return tuple(dict.fromkeys(gate for pod in found for gate in pod.scheduling_gates))
 
 
 def _without_role(pods: Pods, info: PodGroupInfo) -> int:
