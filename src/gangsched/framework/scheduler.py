@@ -561,6 +561,7 @@ class Scheduler:
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
         begun_before = math.inf if passing else now
+        # So with a nomination: an event of this instant may report that its last victim is gone.
         # each step is skipped if there is nothing that could be due: most calls find nothing
         if len(state.pods.waiting):
             permit_end.expire(state, now=now, begun_before=begun_before)
@@ -569,7 +570,7 @@ class Scheduler:
         for key in state.pods.restarts.due(now=now):
             state.call.touched[key] = None
         if state.reservations.nominations or state.reservations.overdue:
-            nominator.review(state, now=now)
+            nominator.review(state, now=now, passing=passing)
         reservation = state.reservations.backfill.reservation
         if reservation is not None:
             reserving.expire(state, reservation, now=now)
