@@ -77,6 +77,12 @@ def summary_text(result: Report) -> str:
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", share_text(share)))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
+    if summary.preempted:
+        rows.append(("preempted", f"{summary.preempted} pod{'s' * (summary.preempted != 1)}"))
+    rows += [
+        ("lost", f"{area_text(name, area)} of pods that did not finish")
+        for name, area in summary.lost.items()
+    ]
     rows += [("deadlock", _deadlock(summary))]
     rows += [("never fits", key) for key in summary.never_fit[:20]]
     if len(summary.never_fit) > 20:
