@@ -85,3 +85,12 @@ def test_preemption_is_not_stated_for_a_scheduler_that_says_it_itself(
     assert _report("one.csv", *words)["settings"]["preempt"] is None
     assert _report("one.csv")["settings"]["preempt"] is False
     assert _report("one.csv", "--preempt")["settings"]["preempt"] is True
+
+
+def test_one_decision_and_one_column_are_singular() -> None:
+    Path("one.csv").write_text(
+        "job,submit_s,workers,gpus_per_worker,duration_s,color\na,0,1,1,9,red\n"
+    )
+    text = _run("one.csv", "--detail", "summary")
+    assert "in 1 decision\n" in text
+    assert "the column color was not taken over" in text

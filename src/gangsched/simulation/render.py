@@ -65,7 +65,8 @@ def summary_text(result: Report) -> str:
     """Return the settings and the figures of a report as text."""
     summary = result.summary
     chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
-    rows = [("simulated", f"{format_span(summary.end)} in {summary.decisions} decisions")]
+    decisions = f"{summary.decisions} decision{'s' * (summary.decisions != 1)}"
+    rows = [("simulated", f"{format_span(summary.end)} in {decisions}")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
