@@ -88,12 +88,14 @@ def format_span(seconds: float) -> str:
     """Return a duration, or an instant of a clock that began at 0, with units.
 
     It is rounded to the microsecond below two minutes, and to the millisecond above. An instant
-    since 1970 is written in seconds.
+    since 1970 is written in seconds. Units of zero are left out at both ends, not in the middle.
 
     Runtime complexity: O(digits).
 
     >>> format_span(90), format_span(5400), format_span(950400), format_span(0.25)
     ('90s', '1h30m', '11d', '0.25s')
+    >>> format_span(14441.71), format_span(86460)
+    ('4h0m41.71s', '1d0h1m')
     """
     if seconds < 0:
         return f"-{format_span(-seconds)}"
@@ -107,7 +109,8 @@ def format_span(seconds: float) -> str:
     days, hours = divmod(hours, 24)
     left = format_duration(rest / 1000)
     parts = ((str(days), "d"), (str(hours), "h"), (str(minutes), "m"), (left, "s"))
-    return "".join(number + unit for number, unit in parts if number != "0")
+    given = [place for place, (number, _unit) in enumerate(parts) if number != "0"]
+    return "".join(number + unit for number, unit in parts[given[0] : given[-1] + 1])
 
 
 def parse_duration(text: str) -> float | None:

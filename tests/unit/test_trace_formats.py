@@ -91,7 +91,7 @@ def test_tenants_may_have_jobs_of_one_name() -> None:
 
 def test_column_that_is_not_taken_over_is_reported() -> None:
     workload = load_trace([f"{COLUMNS},colour\n", "j,0,1,1,60,red\n"], file="t.csv")
-    assert workload.skipped == ("t.csv: the columns colour were not taken over",)
+    assert workload.skipped == ("t.csv: the column colour was not taken over",)
 
 
 OPENB = (

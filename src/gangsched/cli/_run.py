@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
-from gangsched.cli._options import make_of, policy_settings, seconds
+from gangsched.cli._options import POLICIES, make_of, policy_settings, seconds
 from gangsched.cli._workload import Source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
@@ -124,7 +124,8 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     names = ("policy", "config", "order", "when_blocked", "permit_timeout", "placement")
     return {
         **{name: chosen[name] for name in names},
-        "preempt": options.preempt,
+        # a function and a configuration say it themselves
+        "preempt": options.preempt if chosen["policy"] in POLICIES else None,
         "backfill": chosen["backfill"],
         "estimates": chosen["estimates"],
         "bind_seconds": options.bind_seconds,

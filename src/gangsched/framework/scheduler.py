@@ -567,6 +567,7 @@ class Scheduler:
         self._now = now
         # A wait with timeout 0 ends when the host calls advance, or in a later call with a larger
         # now. Other calls at the same instant must not end it: the quorum may be completed by them.
+        # So with a nomination: an event of this instant may report that its last victim is gone.
         # each step is skipped if there is nothing that could be due: most calls find nothing
         pods, reservations = state.pods, state.reservations
         if len(pods.waiting):
@@ -577,7 +578,7 @@ class Scheduler:
         for key in pods.restarts.due(now=now):
             state.call.touched[key] = None
         if reservations.nominations or reservations.overdue:
-            nominator.review(state, now=now)
+            nominator.review(state, now=now, passing=passing)
         reservation = reservations.backfill.reservation
         if reservation is not None:
             reserving.expire(state, reservation, now=now)

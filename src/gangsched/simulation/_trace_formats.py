@@ -150,5 +150,6 @@ def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
 def unused(table: Table, used: tuple[str, ...], notes: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return sentences about what a file says and the simulation does not take over."""
     left = [name for name in table.columns if name not in used]
-    columns = (f"{table.file}: the columns {', '.join(left)} were not taken over",) if left else ()
+    what = f"columns {', '.join(left)} were" if len(left) > 1 else f"column {''.join(left)} was"
+    columns = (f"{table.file}: the {what} not taken over",) if left else ()
     return (*columns, *(f"{table.file}: {note}" for note in notes))

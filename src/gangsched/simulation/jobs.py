@@ -21,7 +21,8 @@ from attrs import define, field, frozen
 
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
+from gangsched.quantity import MILLI
 from gangsched.simulation.metrics import Account
 from gangsched.simulation.workload import job_of
 
@@ -44,11 +45,13 @@ class JobRow:
         quorum: The number of pods that must be bound for its work to begin; None if unknown.
         priority: The priority of the group, or of its first pod.
         submitted_at: When the job was complete for the first time; None before that.
-        started_at: When its quorum was bound; None before that.
+        started_at: When its quorum was bound for the first time; None before that.
         finished_at: When its last pod finished; None before that.
         is_partial: Whether members are bound although its work has not begun.
         is_finished: Whether its work has begun and every member has finished.
         nodes: The nodes that its pods were bound to, each once, in the order of the binds.
+        last_started_at: When its present or last run began. That is ``started_at``, or later if
+            all its running pods were lost, as by preemption: then its work began anew.
     """
 
     key: str
@@ -63,6 +66,7 @@ class JobRow:
     is_partial: bool
     is_finished: bool
     nodes: tuple[NodeName, ...]
+    last_started_at: float | None
 
     @property
     def wait(self) -> float | None:
@@ -83,12 +87,13 @@ class JobRow:
         """The bounded slowdown: completion time per run time, at least 1; None if not finished.
 
         The run time counts as ``SHORTEST_RUN`` seconds at least. Without a bound, a job of one
-        second that waits for a minute would outweigh all long jobs.
+        second that waits for a minute would outweigh all long jobs. The run is the last one, which
+        was complete: runs that preemption cut short are part of the completion time only.
         """
         total = self.completion_time
-        if total is None or self.finished_at is None or self.started_at is None:
+        if total is None or self.finished_at is None or self.last_started_at is None:
             return None
-        return max(1.0, total / max(self.finished_at - self.started_at, SHORTEST_RUN))
+        return max(1.0, total / max(self.finished_at - self.last_started_at, SHORTEST_RUN))
 
 
 @final
@@ -114,6 +119,9 @@ class Job:
         size: The largest number of pods that it had at one time.
         priority: The priority of its first pod.
         nodes: The nodes that its pods were bound to.
+        last_started_at: When its present or last run began; see ``JobRow``.
+        is_interrupted: Whether all its running pods were lost, and none is bound again.
+        working_since: When the work of each bound member began.
     """
 
     key: str
@@ -133,6 +141,9 @@ class Job:
     size: int = 0
     priority: int = 0
     nodes: dict[NodeName, None] = field(factory=dict[NodeName, None])
+    last_started_at: float | None = None
+    is_interrupted: bool = False
+    working_since: dict[PodUID, float] = field(factory=dict[PodUID, float])
 
     def row(self) -> JobRow:
         """Return the job as it is now."""
@@ -150,6 +161,7 @@ class Job:
             is_partial=self.is_partial,
             is_finished=self.is_finished,
             nodes=tuple(self.nodes),
+            last_started_at=self.last_started_at,
         )
 
     @property
@@ -195,6 +207,8 @@ class Jobs:
         """The resources that jobs hold whose work has begun."""
         self.preempted = 0
         """How many pods were evicted by preemption."""
+        self.lost: dict[str, float] = {}
+        """The units times seconds that pods worked which were lost before they finished."""
 
     def add_pod(self, pod: Pod, *, now: float) -> None:
         """Record a pod, or a new version of it."""
@@ -258,6 +272,7 @@ class Jobs:
         if job is not None and uid in job.holding:
             job.holding.discard(uid)
             job.bound.discard(uid)
+            job.working_since.pop(uid, None)
             self._account(job).subtract(job.members[uid].requests, now=now)
 
     def bind(self, uid: PodUID, *, now: float) -> list[PodUID]:
@@ -271,10 +286,14 @@ class Jobs:
         if node is not None:
             job.nodes[node] = None
         if job.started_at is not None:
+            job.working_since[uid] = now
+            if job.is_interrupted:
+                job.is_interrupted, job.last_started_at = False, now
             return [uid]
         if not job.has_quorum(job.bound):
             return []
-        job.started_at = now
+        job.started_at = job.last_started_at = now
+        job.working_since.update(dict.fromkeys(job.bound, now))
         for member in job.holding:
             held = job.members[member].requests
             self.idle.subtract(held, now=now)
@@ -295,11 +314,23 @@ class Jobs:
         job = self._of.get(uid)
         if job is None:
             return
+        pod, since = job.members[uid], job.working_since.get(uid)
+        if since is not None:
+            self._note_lost(pod, now - since)
         self.give_back(uid, now=now)
+        has_failed = pod.phase is PodPhase.FAILED
+        if (since is not None or has_failed) and job.started_at is not None and not job.bound:
+            job.is_interrupted = True
         job.finished.discard(uid)
         job.roles.pop(uid, None)
         del self._of[uid], job.members[uid]
         self._forget_if_empty(job)
+
+    def _note_lost(self, pod: Pod, seconds: float) -> None:
+        """Count the work of a pod that was lost before it finished. O(resources)."""
+        for name, amount in pod.requests.items():
+            if amount and seconds:
+                self.lost[name] = self.lost.get(name, 0.0) + amount * seconds / MILLI
 
     def of(self, uid: PodUID) -> Job | None:
         """Return the job of a pod; None for an unknown pod."""
@@ -377,6 +408,8 @@ class Jobs:
         for job in self:
             if not job.bound <= job.holding <= job.members.keys():
                 raise InternalError(f"job {job.key}: a bound member does not hold its requests")
+            if job.working_since.keys() != (set() if job.started_at is None else job.bound):
+                raise InternalError(f"job {job.key}: not its bound members work")
             if job.started_at is None and job.has_quorum(job.bound):
                 raise InternalError(f"job {job.key} has its quorum and has not begun")
             for uid in job.members:

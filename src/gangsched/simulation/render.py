@@ -65,7 +65,8 @@ def summary_text(result: Report) -> str:
     """Return the settings and the figures of a report as text."""
     summary = result.summary
     chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
-    rows = [("simulated", f"{format_span(summary.end)} in {summary.decisions} decisions")]
+    decisions = f"{summary.decisions} decision{'s' * (summary.decisions != 1)}"
+    rows = [("simulated", f"{format_span(summary.end)} in {decisions}")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
@@ -77,6 +78,12 @@ def summary_text(result: Report) -> str:
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", share_text(share)))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
+    if summary.preempted:
+        rows.append(("preempted", f"{summary.preempted} pod{'s' * (summary.preempted != 1)}"))
+    rows += [
+        ("lost", f"{area_text(name, area)} of pods that did not finish")
+        for name, area in summary.lost.items()
+    ]
     rows += [("deadlock", _deadlock(summary))]
     rows += [("never fits", key) for key in summary.never_fit[:20]]
     if len(summary.never_fit) > 20:

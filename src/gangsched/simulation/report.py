@@ -139,6 +139,8 @@ class Summary:
         never_fit: The jobs that could not start on the empty cluster either.
         deadlock: The deadlock at the end; None if there is none.
         preempted: How many pods were evicted by preemption.
+        lost: For each resource, the units times seconds that pods worked which were evicted, or
+            deleted, before they finished.
     """
 
     end: float
@@ -150,6 +152,7 @@ class Summary:
     never_fit: tuple[str, ...]
     deadlock: Deadlock | None
     preempted: int = 0
+    lost: dict[str, float] = field(factory=dict[str, float])
 
 
 @final
@@ -239,6 +242,7 @@ def report(
         never_fit=tuple(never),
         deadlock=_deadlock(simulator),
         preempted=simulator.jobs.preempted,
+        lost=dict(sorted(simulator.jobs.lost.items())),
     )
     return Report(
         settings=settings or {},

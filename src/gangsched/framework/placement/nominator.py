@@ -9,7 +9,8 @@ Theory of operation
     Between cycles ``review`` looks at every nomination. If the awaited pods are gone, the entity
     is activated at once, whatever is left of its backoff. If the deadline has passed, or the
     nomination does not fit its pods any more, it lapses: the capacity is free for all, and the
-    entity is requeued.
+    entity is requeued. Only ``advance`` ends a nomination at the very instant of its deadline:
+    with a grace of 0 the events of that instant report that the victims are gone.
 
     In its own cycle the entity is exempt from its nomination (``leave_out``), and its pods go
     to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
@@ -197,10 +198,15 @@ def await_victims(state: State, nomination: Nomination, *, now: float) -> None:
 # Between cycles -------------------------------------------------------------------------------
 
 
-def review(state: State, *, now: float) -> None:
+def review(state: State, *, now: float, passing: bool = False) -> None:
     """Activate the entities whose nominated nodes are free, and remove obsolete nominations.
 
     Runtime complexity: O(nominated pods).
+
+    Args:
+        state: The scheduler's state.
+        now: The current instant.
+        passing: Whether the host lets this instant pass, so that deadlines at it are over.
     """
     if state.reservations.overdue:
         state.reservations.overdue = {
@@ -209,7 +215,10 @@ def review(state: State, *, now: float) -> None:
     for nomination in list(state.reservations.nominations.values()):
         uids = [*nomination.pods]  # those on nodes that are gone are dropped meanwhile
         reason = _why_obsolete(state, nomination, now=now)
-        if not reason and not _is_free(state.pods, nomination) and nomination.deadline <= now:
+        is_over = nomination.deadline < now or (passing and nomination.deadline <= now)
+        # first, as it drops the pods that are gone
+        is_awaiting = not reason and not _is_free(state.pods, nomination)
+        if is_awaiting and is_over:
             state.reservations.overdue.update(
                 uid for uid in nomination.awaited if holds_capacity(state.pods, uid)
             )
