@@ -144,7 +144,7 @@ def readmit(state: State, nomination: Nomination, *, now: float) -> None:
             state.settings, state.pods, state.call, entity.pod, entity.group, now
         )
         if isinstance(refusal, Unschedulable):
-            entity.reason = refusal.reason
+            entity.reason = entity.denial = refusal.reason
         else:
             state.queue.activate(entity, now=now)
 
@@ -192,7 +192,8 @@ def await_victims(state: State, nomination: Nomination, *, now: float) -> None:
     requeue.forget(state.attempts, entity)
     nodes, pods = len(nomination.nodes), _pods(nomination)
     where = "1 node is" if nodes == 1 else f"{nodes} nodes are"
-    entity.reason = f"{where} nominated, waiting for {pods} to terminate"
+    entity.denial = f"{where} nominated, waiting for {pods} to terminate"
+    entity.reason = entity.denial
 
 
 # Between cycles -------------------------------------------------------------------------------
