@@ -218,7 +218,7 @@ class StatusWriter:
             lane=_LANE,
             patience=_PATIENCE,
         )
-        # 404 and 409: the object of that UID is gone
+        # 404, and 409 after some tries: the object of that UID is gone
         if response.status >= 300 and response.status not in (404, 409):
             _log.warning("status not written: PATCH %s: %s", path, said(response))
 

@@ -99,7 +99,7 @@ class Nominator:
             lane=_LANE,
             patience=_PATIENCE,
         )
-        # 404 and 409: the pod of that UID is gone
+        # 404, and 409 after some tries: the pod of that UID is gone
         if response.status >= 300 and response.status not in (404, 409):
             _log.warning("nomination of %s not written: %s", pod.key, said(response))
 
