@@ -47,6 +47,7 @@ def name_gangs(options: argparse.Namespace) -> None:
 
 
 def gangs_named(survey: Survey, options: argparse.Namespace) -> list[GangRow]:
+    """Return the rows of the gangs that are named, or of all."""
     from gangsched.kubernetes._gang_rows import gang_rows
 
     rows = gang_rows(survey, options.namespace)
@@ -54,10 +55,12 @@ def gangs_named(survey: Survey, options: argparse.Namespace) -> list[GangRow]:
 
 
 def get_gangs(survey: Survey, options: argparse.Namespace) -> None:
+    """Print the gangs of a listed cluster."""
     _print_gangs(gangs_named(survey, options), options)
 
 
 def show_gangs(said: Said, options: argparse.Namespace) -> None:
+    """Print the gangs that the running scheduler has answered with."""
     _print_gangs([row for row in said.rows if not options.keys or row.key in options.keys], options)
 
 
@@ -131,5 +134,6 @@ def _but_age(row: GangRow) -> tuple[str, ...]:
 
 
 def nothing(what: str, options: argparse.Namespace) -> str:
+    """Return that there is nothing of a kind in the namespaces that were asked about."""
     where = "any namespace" if options.namespace is None else f"namespace {options.namespace}"
     return f"there are no {what} in {printable(where)}"

@@ -17,6 +17,7 @@ __all__ = ["list_demand", "list_pods", "list_queue", "show_queue"]
 
 
 def list_queue(survey: Survey, options: argparse.Namespace) -> None:
+    """Print what waits in a listed cluster, in the order in which it is tried."""
     from gangsched.kubernetes._queue_rows import queue_item
 
     rows = [
@@ -26,6 +27,7 @@ def list_queue(survey: Survey, options: argparse.Namespace) -> None:
 
 
 def show_queue(said: Said, options: argparse.Namespace) -> None:
+    """Print the queue that the running scheduler has answered with."""
     _print_queue(said.items, options)
 
 
@@ -53,6 +55,7 @@ def _print_queue(items: Sequence[dict[str, Any]], options: argparse.Namespace) -
 
 
 def list_pods(survey: Survey, options: argparse.Namespace) -> None:
+    """Print the pods of gangs, with node and reason."""
     from gangsched.kubernetes._gang_rows import member_rows
 
     rows = member_rows(survey, options.namespace)
@@ -70,6 +73,7 @@ def list_pods(survey: Survey, options: argparse.Namespace) -> None:
 
 
 def list_demand(survey: Survey, options: argparse.Namespace) -> None:
+    """Print how many nodes of which kind would start the gangs."""
     from gangsched.kubernetes._demand import pending_demand
 
     found = pending_demand(survey.scheduler, survey.cache.cluster.nodes(), now=survey.now)

@@ -21,6 +21,7 @@ __all__ = ["ask_what_if"]
 
 
 def ask_what_if(survey: Survey, options: argparse.Namespace) -> None:
+    """Print which gangs would start, and where, if there were more nodes."""
     from gangsched.explain import Running, in_utc
 
     if options.add_nodes < 0:

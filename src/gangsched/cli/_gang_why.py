@@ -28,6 +28,7 @@ _KINDS: Final = 4
 
 
 def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
+    """Print why a gang of a listed cluster does not run, and what would start it."""
     said: Said | None = options.said
     rows = {row.key: row for row in gangs_named(survey, _everywhere(options))}
     if said is not None and said.rows[0].key not in rows:
@@ -108,6 +109,7 @@ def _helps(
 
 
 def show_why(said: Said, options: argparse.Namespace) -> None:
+    """Print what the running scheduler has answered about one gang."""
     (row,) = said.rows
     if options.output in ("json", "yaml"):
         print_documents("GangList", [row.to_dict()], options.output)
