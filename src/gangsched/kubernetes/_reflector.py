@@ -179,7 +179,9 @@ class Reflector(Generic[T]):
         sleep: Waits, for a number of seconds.
 
     Attributes:
-        synced: Whether a listing has been completed.
+        synced: Whether a listing has been completed, or the resource is known to be not served.
+        listed: Whether the API server has completed the last listing. Refusals after it leave it
+            true: what was listed then is known.
         denied: How often in a row the API server has said that the resource must not be read or
             is not served.
     """
@@ -217,6 +219,7 @@ class Reflector(Generic[T]):
         self._refusals = 0
         self._state = ReflectorState("listing")
         self.synced = False
+        self.listed = False
         self.denied = 0
 
     @property
@@ -301,6 +304,7 @@ class Reflector(Generic[T]):
         gone = [Delta[T]("deleted", identity) for identity in self._known.end()]
         self._version = version or None
         self.synced = True
+        self.listed = bool(version)
         self._failures = self._refusals = 0
         if version:
             self.denied = 0

@@ -400,7 +400,8 @@ class Shell:
         reflector = self._reflectors[kind]
         if kind not in self._optional:
             return reflector.synced
-        return bool(self._optional[kind]) or (reflector.synced and not reflector.denied)
+        # A refusal after the listing takes nothing back: no listing would follow that settles it.
+        return bool(self._optional[kind]) or reflector.listed
 
     def _settle(self) -> None:
         if not self._all_synced.is_set() and all(map(self._is_settled, self._reflectors)):

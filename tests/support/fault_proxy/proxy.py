@@ -202,7 +202,7 @@ class FaultProxy:
         answer = await read_message(answers)
         if answer is None:
             raise _Cut
-        if request.is_watch and answer.is_chunked and fault is None:
+        if request.is_watch and answer.is_chunked and fault in (None, Fault.DELAY):
             # the client sends nothing more: what can be read from it is the end of the connection
             watching = self._loop.create_task(_abort_at_end(reader, behind))
             try:
@@ -210,6 +210,7 @@ class FaultProxy:
             finally:
                 watching.cancel()
             return False
+        # of a watch this is silence until the client gives it up: its body does not end
         content = await read_body(answers, answer)
         await self._passable.wait()
         if fault is Fault.LOST_ANSWER:
