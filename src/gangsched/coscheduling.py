@@ -311,15 +311,16 @@ class Coscheduling:
             return SUCCESS
         if self.match_policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
             return SUCCESS
-        if group.min_available is None:
+        minimum = group.min_available
+        if minimum is None:
             return Unschedulable(
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        counted = _quorum.counted(group, self.match_policy, group.min_available)
+        counted = _quorum.counted(group, self.match_policy, minimum)
         present = group.unscheduled + counted
         if not group.roles:
-            return _quorum.complete(min_available=group.min_available, present=present)
+            return _quorum.complete(min_available=minimum, present=present)
         shares = _quorum.shares(group, self.match_policy)
         roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
-        return _quorum.complete(min_available=group.min_available, present=present, roles=roles)
+        return _quorum.complete(min_available=minimum, present=present, roles=roles)

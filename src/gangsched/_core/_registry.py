@@ -117,7 +117,8 @@ class PodGroupInfo:
     @property
     def is_complete(self) -> bool:
         """Whether enough members count for the quorum, in total and of each role."""
-        if self.min_available is None or self.all + self.succeeded < self.min_available:
+        minimum = self.min_available
+        if minimum is None or self.all + self.succeeded < minimum:
             return False
         counts = ((self.role(name), least) for name, least in self.roles.items())
         return all(
@@ -276,14 +277,17 @@ class PodGroupRegistry:
             InvalidValueError: *pod* is not a ``Pod``, or *claim* is not a ``Membership``.
         """
         _check_claim(pod, claim)
+        return self._conflict(pod, claim)
+
+    def _conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
         info = self._groups.get(claim.group)
         if info is None:
             return None
-        subject = f"pod {pod.key}"
         minimum = claim.min_available
         # A specification overrides labels, so that the order of arrival does not matter.
         stated_min = info.claimed_min if info.spec is None else None
-        if None not in (minimum, stated_min) and minimum != stated_min:
+        if minimum != stated_min and minimum is not None and stated_min is not None:
+            subject = f"pod {pod.key}"
             expected = f"{stated_min}, the value of the first member of {info.key}"
             return InvalidPodGroupError(subject, "min_available", minimum, expected)
         if not self._strict_priorities:
@@ -292,6 +296,7 @@ class PodGroupRegistry:
         if info.spec is not None and info.spec.priority is not None:
             stated = info.spec.priority
         if stated is not None and pod.priority != stated:
+            subject = f"pod {pod.key}"
             expected = f"{stated}, the priority of {info.key}"
             return InvalidPodGroupError(subject, "priority", pod.priority, expected)
         return None
@@ -313,7 +318,7 @@ class PodGroupRegistry:
         """
         _check_claim(pod, claim)
         if state in _TO_BE_PLACED:
-            problem = self.conflict(pod, claim)
+            problem = self._conflict(pod, claim)
             if problem is not None:
                 raise problem
         info = self._groups.get(claim.group) or self._create(claim.group)

@@ -58,6 +58,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
+from gangsched.resources import NOTHING
 
 __all__ = ["run"]
 
@@ -185,7 +186,7 @@ def _next_entity(state: State, *, now: float) -> QueuedEntity | None:
 def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejected | None:
     """Return a rejection if the cluster as a whole lacks what the group requests."""
     missing = equivalence.missing(state, info)
-    if not missing:
+    if missing is NOTHING or not missing:
         return None
     reason = f"resource gap: {missing}"
     member.entity.unschedulable_member = None

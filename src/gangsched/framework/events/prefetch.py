@@ -227,7 +227,7 @@ def ask(
             shown,
             claim,
             problem,
-            signature,
+            known.signature,  # equal, and the same object, which is compared at once
             known.labels,
             known.reads_pods,
             known.watches_pods,

@@ -130,7 +130,7 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
     # a quorum may run already, and every member that joins it be refused
     if info is not None and uids:
         state.call.out.append(Release(info.key, tuple(uids)))
-    for member, effect in zip(members, prepared.binds, strict=True):
+    for member, effect in zip(members, prepared.binds, strict=True) if refused else ():
         if effect is None:
             assert member.node is not None
             freed.append(member.node)
@@ -138,5 +138,7 @@ def perform(state: State, prepared: Prepared, *, now: float) -> list[NodeName]:
             notices.tell_unschedulable(state.call, member, refused[member.seq])
         else:
             state.call.out.append(effect)
+    if not refused:
+        state.call.out += [effect for effect in prepared.binds if effect is not None]
     assume.note_permit_ended(state.attempts, info)
     return freed

@@ -375,8 +375,9 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
     entity, floor = state.pods.entities.get(info.key), NOTHING
     for each in [] if entity is None else bundles.pending(state.pods, entity):
         wanted = _floor(state.settings, state.pods, state.call, each.group)
-        floor = floor + wanted if floor else wanted
-    return gap(floor, state.nodes.total()) if floor else NOTHING
+        if wanted is not NOTHING:
+            floor = wanted if floor is NOTHING else floor + wanted
+    return NOTHING if floor is NOTHING else gap(floor, state.nodes.total())
 
 
 def _floor(
@@ -387,7 +388,7 @@ def _floor(
         return NOTHING
     floor = extension_points.group_requests(settings, call, info)
     counts_succeeded = info.succeeded > 0 and info.all < (info.min_available or 0)
-    if floor and (info.scheduled or counts_succeeded):
+    if floor is not NOTHING and (info.scheduled or counts_succeeded):
         for member in pods.of_group(info):
             has_succeeded = counts_succeeded and member.state is MemberState.SUCCEEDED
             if has_succeeded or member.state in ON_NODES:

@@ -178,6 +178,9 @@ def concerned_among(
     See ``concerned`` for the arguments. O(members) without a loop in Python if there are none, as
     for members that state no constraint.
     """
+    if len(set(map(_class_of, members))) == 1:  # most gangs are of one class
+        some = concerned(settings, members[0], point, plugins)
+        return [(member, some) for member in members] if some else []
     asked = {
         sample.pod_class: concerned(settings, sample, point, plugins)
         for sample in dict(zip(map(_class_of, members), members, strict=True)).values()

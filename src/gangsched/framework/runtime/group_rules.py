@@ -69,5 +69,5 @@ def group_requests(settings: Settings, call: CurrentCall, group: GroupView) -> R
         except GangschedError as error:
             call.deferred.append(error)
         else:
-            wanted = wanted + answer if wanted else answer
+            wanted = answer if wanted is NOTHING else wanted + answer
     return wanted
