@@ -23,7 +23,7 @@ from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
-from gangsched.cli._workload import add_source, read_source
+from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, Report
 from gangsched.simulation.render import area_text, share_text, table_text
 from gangsched.simulation.timeline import Timeline
@@ -72,6 +72,7 @@ def _compare(options: argparse.Namespace) -> int:
         chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
     files: list[str] = options.picture
     check_files(files)
+    refuse_two_of_stdin(options)
     source = read_source(options)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
