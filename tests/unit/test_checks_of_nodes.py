@@ -87,10 +87,10 @@ def test_check_of_judgements_sees_what_a_label_value_miscounts(change: int) -> N
         state.settings, state.nodes, cycle(), member, NOW
     )
     values = pod_class.judgements.values_of(RACK)
-    pod_class._check(state.nodes, judge)
+    pod_class.judgements._check(state.nodes, judge, pod_class.signature)
     values._values["a"].total += change
     with pytest.raises(InternalError, match=rf"label rack: the totals {{'a': {8 + change}"):
-        pod_class._check(state.nodes, judge)
+        pod_class.judgements._check(state.nodes, judge, pod_class.signature)
 
 
 @pytest.mark.parametrize("number", [0, 1])

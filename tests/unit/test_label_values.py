@@ -98,7 +98,7 @@ def expected(
     totals: dict[str, int] = {}
     for pod_class, count in counts:
         of_class: dict[str, int] = {}
-        for found, each in pod_class.with_max_pods():
+        for found, each in pod_class.judgements.with_max_pods():
             value = found.node.labels.get(RACK)
             if value is not None:
                 of_class[value] = of_class.get(value, 0) + each * len(found.nodes)

@@ -267,8 +267,8 @@ def test_pod_refused_by_a_filter_is_reported_for_each_node() -> None:
     driver.step()
     state = driver.scheduler._state
     (pod_class,) = state.pod_classes.by_signature.values()
-    assert str(pod_class.diagnosis()) == "0/2 nodes are available: 2 not here."
-    assert pod_class.headroom == 0
+    assert str(pod_class.judgements.diagnosis()) == "0/2 nodes are available: 2 not here."
+    assert pod_class.judgements.headroom == 0
     member = state.pods.members[PodUID("default/p")]
     (given,) = state.nodes.classes.occupied()
     judge = filter_and_score._Judge(

@@ -228,7 +228,7 @@ def test_refusal_without_a_score_is_the_refusal_of_the_judgement(preset: Any) ->
     for given in list(classes.occupied()):
         step = classes.taking(given, member.requests)
         refused = pod_class.judgements.refuses(step, judge)
-        asked.append((refused, bool(pod_class.judgement(step, judge).reasons)))
+        asked.append((refused, bool(pod_class.judgements.judgement(step, judge).reasons)))
         assert pod_class.judgements.refuses(given, judge) is False
         assert pod_class.judgements.refuses(step, judge) is refused
     assert asked == [(True, True)] * 6

@@ -130,10 +130,10 @@ def _decide(
             CycleState(info, state.nodes.infos, state.settings.cluster, state.nodes.counts),
             now=now,
         )
-    astray = permit_recheck.astray(state.nodes, state.pods, state.attempts, gang)
-    if astray is not None:
-        return astray
     if gang.key in state.attempts.waiting_since:
+        astray = permit_recheck.astray(state.nodes, state.pods, gang)
+        if astray is not None:
+            return astray
         return _schedule(
             state,
             member,
@@ -265,8 +265,10 @@ def _reserve_and_permit(
     waits = extension_points.permit(settings, member, now)
     if waits:
         return waits
-    siblings, kept = permit_recheck.ask_siblings(settings, pods, call, member, now=now)
-    together = [*siblings, member]
+    together, kept = [member], list[Member]()
+    if member.group is not None:
+        siblings, kept = permit_recheck.ask_siblings(settings, pods, call, member, now=now)
+        together = [*siblings, member]
     if kept and not release.is_quorum_without(settings, call, together, kept):
         return ()
     granted = release.prepare(settings, call, together, now=now, kept=kept)

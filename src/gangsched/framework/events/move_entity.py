@@ -47,7 +47,7 @@ def move(state: State, entity: QueuedEntity, *, now: float, arrived: Member | No
     ):
         state.reservations.backfill.note_event(entity)
         pod_class = filter_and_score.judged(state.settings, state.nodes, arrived.pod_class, now)
-        notices.tell_unschedulable(state.call, arrived, str(pod_class.diagnosis()))
+        notices.tell_unschedulable(state.call, arrived, str(pod_class.judgements.diagnosis()))
         return
     was_started = group_attempt.is_started(entity)
     transition(state, entity, CHANGED, now=now)

@@ -21,6 +21,7 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupBound, GroupScheduled
+from gangsched.framework.lifecycle import group_life
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 
@@ -31,6 +32,7 @@ __all__ = [
     "forget_start",
     "has_started",
     "note_bound",
+    "note_progress",
     "is_started",
     "lacks_members",
     "restart_clock",
@@ -93,6 +95,17 @@ def lacks_members(info: PodGroupInfo) -> bool:
 def is_started(entity: QueuedEntity) -> bool:
     """Return whether an entity depends on no other: a regular pod, or a released group."""
     return entity.group is None or entity.group.was_scheduled
+
+
+def note_progress(pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
+    """Record when a group became complete, has started, and is bound. O(1) amortised."""
+    if info.complete_at is None and info.is_complete:
+        info.complete_at = now
+    forget_start(info)
+    if not info.was_scheduled and has_started(pods, info):
+        info.was_scheduled = True
+    note_bound(call, info)
+    group_life.note(pods, call, info)
 
 
 def forget_start(info: PodGroupInfo | None) -> None:

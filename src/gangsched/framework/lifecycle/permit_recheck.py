@@ -34,7 +34,6 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import topology
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.runtime.calls import name_of
-from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.settings import Settings
@@ -112,8 +111,6 @@ def ask_siblings(
     Returns:
         The waiting siblings that are allowed, and those that are not, in order of arrival.
     """
-    if member.group is None:
-        return [], []
     siblings = waiting_with(pods, member)
     answers = _Answers({}, call.refused)
     _ask_for_each(settings, pods, siblings, answers, now=now)
@@ -212,9 +209,7 @@ def _entry(pods: Pods, member: Member) -> WaitingPod:
     return entry
 
 
-def astray(nodes: Nodes, pods: Pods, attempts: Attempts, info: PodGroupInfo) -> Rejected | None:
-    """Return the rejection of a group that waits on nodes outside of its topology value."""
-    reason = (
-        topology.rejection_reason(nodes, pods, info) if info.key in attempts.waiting_since else ""
-    )
+def astray(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Rejected | None:
+    """Return the rejection of a group that waits on permit outside of its topology value."""
+    reason = topology.rejection_reason(nodes, pods, info)
     return Rejected(reason) if reason else None

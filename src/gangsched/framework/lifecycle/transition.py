@@ -51,7 +51,6 @@ from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.lifecycle import (
     assume,
     group_attempt,
-    group_life,
     notices,
     permit_recheck,
     release,
@@ -203,7 +202,7 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reservations.backfill.note_event(entity)
-    group_life.note_progress(state.pods, state.call, info, now=now)
+    group_attempt.note_progress(state.pods, state.call, info, now=now)
     pod = _speaker(state.pods, entity, info)
     if pod is None:
         _leave_queue(state.queue, state.attempts, entity, now=now)
@@ -215,14 +214,18 @@ def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, no
     elif denied is not None:
         _not_admitted(state, entity, denied, now=now)
     elif (
-        granted := permit_recheck.recheck(
-            state.settings,
-            state.pods,
-            state.call,
-            [state.pods.members[entry.uid] for entry in state.pods.waiting.of(info.key)],
-            now=now,
+        info.waiting
+        and (
+            granted := permit_recheck.recheck(
+                state.settings,
+                state.pods,
+                state.call,
+                [state.pods.members[entry.uid] for entry in state.pods.waiting.of(info.key)],
+                now=now,
+            )
         )
-    ) is not None:
+        is not None
+    ):
         transition(state, entity, granted, now=now)
     elif not len(entity):
         state.queue.remove(entity, now=now)
@@ -444,7 +447,7 @@ def _admission(
     if holds and bundles.is_shared(state.pods, entity):
         # its attempt began alone, and it starts with other groups now
         return Rejected("starts with others of its bundle"), None
-    return permit_recheck.astray(state.nodes, state.pods, state.attempts, info), None
+    return permit_recheck.astray(state.nodes, state.pods, info) if holds else None, None
 
 
 def _refusal(attempts: Attempts, entity: QueuedEntity) -> int:

@@ -6,15 +6,12 @@ say of such pods is kept here, and what they say of nodes in ``judgements``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any, final
 
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
-from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.judgements import Judge, Judgement, Judgements, Within
-from gangsched.framework.nodes.node_class import NodeClass
-from gangsched.framework.nodes.node_table import Nodes
-from gangsched.model import NodeName, Pod
+from gangsched.framework.nodes.judgements import Judgements
+from gangsched.model import Pod
 
 __all__ = ["PodClass"]
 
@@ -95,44 +92,3 @@ class PodClass:
         """Use the judgements of a class for which every judge gives the same answers. O(1)."""
         judgements.sharing += 1
         self.judgements = judgements
-
-    # The judgements -------------------------------------------------------------------------------
-
-    @property
-    def headroom(self) -> int:
-        """An upper bound on the number of such pods that the cluster can take."""
-        return self.judgements.headroom
-
-    def refresh(self, nodes: Nodes, judge: Judge) -> None:
-        """Judge the classes of nodes that are new; see ``Judgements.refresh``."""
-        self.judgements.refresh(nodes, judge)
-
-    def judgement(self, node_class: NodeClass, judge: Judge) -> Judgement:
-        """Return the judgement of a class, which may have no nodes. O(1), else O(plugins)."""
-        return self.judgements.judgement(node_class, judge)
-
-    def ranked(self, within: Within | None = None) -> Iterator[tuple[int, NodeClass]]:
-        """Iterate over the feasible classes, best first: (score, class).
-
-        See ``Judgements.ranked`` for the argument.
-        """
-        return self.judgements.ranked(within)
-
-    def with_max_pods(self) -> Iterator[tuple[NodeClass, int]]:
-        """Iterate over the feasible classes, each with an upper bound on the pods per node."""
-        return self.judgements.with_max_pods()
-
-    def best(self, nodes: Nodes) -> NodeName | None:
-        """Return the best node; see ``Judgements.best``."""
-        return self.judgements.best(nodes)
-
-    def takes(self, node_class: NodeClass | None) -> bool:
-        """Return whether nodes of a class can take such a pod. O(1)."""
-        return self.judgements.takes(node_class)
-
-    def diagnosis(self) -> Diagnosis:
-        """Return why no node can take such a pod. O(reasons)."""
-        return self.judgements.diagnosis()
-
-    def _check(self, nodes: Nodes, judge: Judge) -> None:
-        self.judgements._check(nodes, judge, self.signature)

@@ -55,7 +55,7 @@ def choose(
 ) -> NodeName | Diagnosis:
     """Return the node for one pod, or why no node can take it.
 
-    Runtime complexity: as ``PodClass.best``; for a pod for which plugins read pods O(nodes that
+    Runtime complexity: as ``Judgements.best``; for a pod for which plugins read pods O(nodes that
     are asked about x plugins).
 
     Args:
@@ -77,16 +77,20 @@ def choose(
     if not pod_class.reads_pods and not is_affected:
         node = nominated
         if node is None and domain is None:
-            node = pod_class.best(nodes)
+            node = pod_class.judgements.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
-        return pod_class.diagnosis() if node is None else node
+        return pod_class.judgements.diagnosis() if node is None else node
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
     index = best(nodes, pod_class, check, domain, barred)
     if index is None:
-        return diagnosis(nodes, pod_class, check, domain) if explains else pod_class.diagnosis()
+        return (
+            diagnosis(nodes, pod_class, check, domain)
+            if explains
+            else pod_class.judgements.diagnosis()
+        )
     return nodes.by_index[index].node.name
 
 
@@ -127,9 +131,9 @@ def candidates(
     """
     if check.named is None:
         within = None if domain is None else domain.within
-        return ranked(pod_class.ranked(within), domain, check)
+        return ranked(pod_class.judgements.ranked(within), domain, check)
     infos, classes = nodes.infos, nodes.classes
-    scores = {given: score for score, given in pod_class.ranked()}
+    scores = {given: score for score, given in pod_class.judgements.ranked()}
     found: list[tuple[int, int]] = []
     for name in check.named:
         info = infos.get(name)
@@ -172,7 +176,7 @@ def diagnosis(
     in_order = check.in_order(pod_class.filters or ())
     if in_order is not None or check.named is not None:
         reasons: Counter[str] = Counter()
-        accepted = {given for _score, given in pod_class.ranked()}
+        accepted = {given for _score, given in pod_class.judgements.ranked()}
         for index, info in infos.items():
             given = nodes.classes.of(index)
             if check.named is not None and info.node.name not in check.named:
@@ -180,8 +184,8 @@ def diagnosis(
             elif given not in accepted or domain is None or domain.has(given):
                 reasons.update(check.first_refusal(info, in_order or ()))
         return Diagnosis(len(infos), tuple(sorted(reasons.items())))
-    reasons = Counter(dict(pod_class.diagnosis().reasons))
-    for _score, index in ranked(pod_class.ranked(), domain):
+    reasons = Counter(dict(pod_class.judgements.diagnosis().reasons))
+    for _score, index in ranked(pod_class.judgements.ranked(), domain):
         reasons.update(check.refusal(infos[index]))
     return Diagnosis(len(infos), tuple(sorted(reasons.items())))
 

@@ -245,7 +245,7 @@ def _place_by_node(task: Task, groups: Sequence[PodGroupInfo]) -> Plan | Unsched
         if answer is None or isinstance(answer, Plan):
             return answer
         for pod_class, judge in task.judges.items():
-            pod_class.refresh(task.nodes, judge)  # without the members that were tried
+            pod_class.judgements.refresh(task.nodes, judge)  # without the members that were tried
         cost = max(answer.steps, _LOOK)
         left, steps = left - cost, steps + cost
         domain = domains[answer.kind.group]
@@ -375,7 +375,7 @@ def _unschedulable(
         kind, member = nowhere
         diagnosis = _diagnosis(task, kind)
     elif diagnosis is None:
-        diagnosis = pod_class.diagnosis()
+        diagnosis = pod_class.judgements.diagnosis()
     proof: Shortage | SearchBudgetExhausted
     if isinstance(found, BudgetExhausted):
         proof = SearchBudgetExhausted(task.needed, found.placed, found.steps)
@@ -393,7 +393,7 @@ def _unschedulable(
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))
-    fits_alone = bool(pod_class.headroom)
+    fits_alone = bool(pod_class.judgements.headroom)
     if after_siblings is not None and isinstance(found, Impossible) and not found.fits:
         fits_alone = False
     if nowhere is not None or (domain is None and not fits_alone):
@@ -414,8 +414,10 @@ def _needed_and_nowhere(task: Task) -> tuple[Kind, Member] | None:
     """
     for ask in task.asks:
         counted = [(kind, alike) for kind, alike in task.kinds.items() if kind.counts_for(ask)]
-        able = sum(len(alike) for kind, alike in counted if kind.pod_class.headroom)
-        nowhere = [(kind, alike[0]) for kind, alike in counted if not kind.pod_class.headroom]
+        able = sum(len(alike) for kind, alike in counted if kind.pod_class.judgements.headroom)
+        nowhere = [
+            (kind, alike[0]) for kind, alike in counted if not kind.pod_class.judgements.headroom
+        ]
         if nowhere and able < ask.count:
             return nowhere[0]
     return None
@@ -427,7 +429,7 @@ def _diagnosis(task: Task, kind: Kind) -> Diagnosis:
     if known is not None:
         return known
     if check is None:
-        return kind.pod_class.diagnosis()
+        return kind.pod_class.judgements.diagnosis()
     return choose_node.diagnosis(task.nodes, kind.pod_class, check)
 
 
@@ -445,8 +447,8 @@ def _unlabelled(task: Task, info: PodGroupInfo) -> UnschedulableMember:
     """Return that no feasible node has the label of the gang's topology."""
     kind, (member, *_others) = next(iter(task.kinds.items()))
     pod_class = kind.pod_class
-    diagnosis = pod_class.diagnosis()
-    if not pod_class.headroom:
+    diagnosis = pod_class.judgements.diagnosis()
+    if not pod_class.judgements.headroom:
         return UnschedulableMember(member.pod.uid, member.pod.key, str(diagnosis), diagnosis)
     assert info.spec is not None
     assert info.spec.topology is not None

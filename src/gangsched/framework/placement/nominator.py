@@ -331,7 +331,9 @@ def node_for(
     if nomination is None or nominated is None or nomination.awaited:
         return None
     now_and_later = _now_and_later(nodes, reservations, nomination, nominated.node)
-    is_refused = any(pod_class.judgement(given, judge).reasons for given in now_and_later)
+    is_refused = any(
+        pod_class.judgements.judgement(given, judge).reasons for given in now_and_later
+    )
     return None if is_refused else nominated.node
 
 
@@ -366,7 +368,7 @@ def plan(
         )
         if isinstance(answer, Unschedulable):
             return None
-        if any(pod_class.judgement(each, judge).reasons for each in asked):
+        if any(pod_class.judgements.judgement(each, judge).reasons for each in asked):
             return None
         found.put(member, given, on=index)
         taken[index] = [state.nodes.classes.taking(each, member.requests) for each in asked]

@@ -285,7 +285,7 @@ class Plan:
         left = list(reversed(members))
         if self._at:
             touched = [
-                (-pod_class.judgement(given, judge).max_pods, index)
+                (-pod_class.judgements.judgement(given, judge).max_pods, index)
                 for index, given in self._affordable(pod_class)
             ]
             for order, index in sorted(touched):

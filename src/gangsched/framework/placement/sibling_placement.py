@@ -135,7 +135,7 @@ class SiblingPlacement:
             for kind, left in self.left.items():
                 while left:
                     if self.asked() > most:
-                        found = kind.pod_class.diagnosis()
+                        found = kind.pod_class.judgements.diagnosis()
                         return refused or Refused(kind, left[-1], found)
                     index = self._best(kind, len(left))
                     if index is None:
@@ -147,9 +147,9 @@ class SiblingPlacement:
 
     def _refusal(self, kind: Kind, member: Member) -> Refused:
         check, nodes = self.task.checks[kind], self.task.nodes
-        kind.pod_class.refresh(nodes, self.task.judges[kind.pod_class])
+        kind.pod_class.judgements.refresh(nodes, self.task.judges[kind.pod_class])
         if not self.task.explains:
-            return Refused(kind, member, kind.pod_class.diagnosis())
+            return Refused(kind, member, kind.pod_class.judgements.diagnosis())
         found = choose_node.diagnosis(nodes, kind.pod_class, check, self.domain(kind))
         if not self.tentative.placed and self.domain(kind) is None:
             self.task.diagnoses[kind] = found
@@ -157,7 +157,7 @@ class SiblingPlacement:
 
     def _best(self, kind: Kind, wanted: int) -> int | None:
         nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
-        pod_class.refresh(nodes, self.task.judges[pod_class])
+        pod_class.judgements.refresh(nodes, self.task.judges[pod_class])
         placement = self.task.settings.placement
         if placement is PlacementStrategy.AUTO:
             scarce = any("/" in name for name in kind.requests)
@@ -199,7 +199,9 @@ class SiblingPlacement:
             counts[index] = counts.get(index, 0) + 1
         used: list[tuple[int, int, int]] = []
         check = self.task.checks[kind]
-        for score, index in choose_node.ranked(kind.pod_class.ranked(), self.domain(kind), check):
+        for score, index in choose_node.ranked(
+            kind.pod_class.judgements.ranked(), self.domain(kind), check
+        ):
             if index in counts:
                 used.append((counts[index], -score, index))
             else:

@@ -230,7 +230,7 @@ class _Run(SiblingPlacement):
 
     def _accepted(self, kind: Kind) -> Iterator[int]:
         nodes, pod_class, domain = self.task.nodes, kind.pod_class, self.domain(kind)
-        pod_class.refresh(nodes, self.task.judges[pod_class])
+        pod_class.judgements.refresh(nodes, self.task.judges[pod_class])
         check, by_index = self.task.checks[kind], nodes.by_index
         empty: set[tuple[Hashable, ...]] = set()
         others = tuple(self.task.checks.values())
@@ -267,9 +267,9 @@ class _Run(SiblingPlacement):
         placeable: dict[Kind, int] = {}
         for kind, left in self.left.items():
             pod_class = kind.pod_class
-            pod_class.refresh(self.task.nodes, self.task.judges[pod_class])
+            pod_class.judgements.refresh(self.task.nodes, self.task.judges[pod_class])
             bound = self.task.checks[kind].bound()
-            placeable[kind] = min(len(left), pod_class.headroom, bound)
+            placeable[kind] = min(len(left), pod_class.judgements.headroom, bound)
         return [
             count + sum(n for kind, n in placeable.items() if kind.counts_for(ask))
             for count, ask in zip(self.counts, self.task.asks, strict=True)

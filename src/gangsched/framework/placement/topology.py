@@ -45,7 +45,7 @@ def best(nodes: Nodes, pod_class: PodClass, domain: Domain) -> NodeName | None:
 
     Runtime complexity: O(log classes) for a domain of one value, else O(classes).
     """
-    for _score, given in pod_class.ranked(domain.within):
+    for _score, given in pod_class.judgements.ranked(domain.within):
         if domain.has(given):
             return nodes.by_index[given.nodes[0]].node.name
     return None

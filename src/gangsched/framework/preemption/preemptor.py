@@ -340,11 +340,11 @@ def _needs(
         pod_class, judge, _outcome = filter_and_score.evaluate_nodes(
             settings, nodes, cycle, member, now
         )
-        headroom = pod_class.headroom
+        headroom = pod_class.judgements.headroom
         if domain is not None:
             headroom = sum(
                 each * len(given.nodes)
-                for given, each in pod_class.with_max_pods()
+                for given, each in pod_class.judgements.with_max_pods()
                 if domain.has(given)
             )
         found.append(_Need(Shortfall(pod_class, judge, count), headroom))

@@ -186,4 +186,4 @@ class TakenUnits:
 
 def headroom_of(shortfall: Shortfall, given: NodeClass) -> int:
     """Return how many pods of a shortfall a node of a class can take. O(1), else O(plugins)."""
-    return shortfall.pod_class.judgement(given, shortfall.judge).max_pods
+    return shortfall.pod_class.judgements.judgement(given, shortfall.judge).max_pods

@@ -95,7 +95,7 @@ class NodeChange:
         known = self._takes.get(pod_class)
         if known is None:
             class_of = self._nodes.class_of
-            known = any(pod_class.takes(class_of(name)) for name in self._names)
+            known = any(pod_class.judgements.takes(class_of(name)) for name in self._names)
             self._takes[pod_class] = known
         return known
 
@@ -104,7 +104,7 @@ class NodeChange:
             return 0
         if not self.is_judged(pod_class):
             return UNKNOWN
-        return pod_class.headroom if self.takes(pod_class) else 0
+        return pod_class.judgements.headroom if self.takes(pod_class) else 0
 
     def _find_room(self, pod_class: PodClass) -> bool:
         asked = pod_class.fitted or ()
@@ -124,6 +124,6 @@ class NodeChange:
 def headroom(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) -> int:
     """Return an upper bound on the pods of a class that fit; ``UNKNOWN`` if a plugin raised."""
     try:
-        return filter_and_score.judged(settings, nodes, pod_class, now).headroom
+        return filter_and_score.judged(settings, nodes, pod_class, now).judgements.headroom
     except GangschedError:
         return UNKNOWN

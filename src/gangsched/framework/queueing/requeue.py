@@ -258,12 +258,12 @@ def may_fit(
         if not change.is_judged(pod_class):
             return True  # the cycle of one of its pods will raise the error, and name the pod
         bound = cluster_headroom.of_class(state.settings, state.nodes, pod_class, now)
-        needed -= min(count, pod_class.headroom, bound)
+        needed -= min(count, pod_class.judgements.headroom, bound)
         matters = matters or change.takes(pod_class)
     lacking = {each.role: each.count for each in equivalence_class.role_counts}
     for (pod_class, count), role in zip(runs, equivalence_class.roles, strict=False):
         if role:
-            lacking[role] -= min(count, pod_class.headroom)
+            lacking[role] -= min(count, pod_class.judgements.headroom)
     return matters and needed <= 0 and all(count <= 0 for count in lacking.values())
 
 

@@ -313,7 +313,7 @@ def judged(settings: Settings, nodes: Nodes, pod_class: PodClass, now: float) ->
         return pod_class
     cycle = CycleState(None, nodes.infos, settings.cluster, nodes.counts)
     judge = _Judge(settings, nodes, cycle, pod_class, pod_class.sample, now)
-    pod_class.refresh(nodes, judge)
+    pod_class.judgements.refresh(nodes, judge)
     return pod_class
 
 
@@ -393,7 +393,7 @@ def evaluate_nodes(
         )
         pod_class = PodClass(pod_class.signature, member.pod, reads_pods=reads)
     judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
-    pod_class.refresh(nodes, judge)
+    pod_class.judgements.refresh(nodes, judge)
     return pod_class, judge, judge.outcome
 
 
@@ -415,7 +415,7 @@ def accepts(
         judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
         return not judge.screen(given)[1]
     judge = _Judge(settings, nodes, cycle, pod_class, member.pod, now)
-    return not pod_class.judgement(given, judge).reasons
+    return not pod_class.judgements.judgement(given, judge).reasons
 
 
 def is_resolvable(
