@@ -13,10 +13,11 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from attrs import fields as attrs_fields
 
 from gangsched.constraints import NodeSelectorTerm, Toleration
@@ -30,6 +31,14 @@ _GPU: Final = "nvidia.com/gpu"
 _SET_HERE: Final = frozenset({"name", "pod_group", "min_available", "role"})
 _OF_A_ROLE: Final = ("requests", "node_selector", "affinity", "tolerations")
 _FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
+
+
+def _read_once(given: Any) -> Any:
+    """Return a tuple of what can be iterated over only once: every pod of a role needs it."""
+    if not isinstance(given, Iterator):
+        return given
+    found: Iterator[Any] = given
+    return tuple(found)
 
 
 @final
@@ -50,8 +59,8 @@ class Role:
     minimum: int | None = None
     requests: Mapping[str, str | int] | None = None
     node_selector: Mapping[str, str] | None = None
-    affinity: Iterable[NodeSelectorTerm] | None = None
-    tolerations: Iterable[Toleration] | None = None
+    affinity: Iterable[NodeSelectorTerm] | None = field(default=None, converter=_read_once)
+    tolerations: Iterable[Toleration] | None = field(default=None, converter=_read_once)
 
     def __attrs_post_init__(self) -> None:
         _check_count("count", self.count)
@@ -224,7 +233,7 @@ def _pod(own: dict[str, Any], common: dict[str, Any]) -> Pod:
     try:
         return Pod(**given)
     except InvalidValueError as error:
-        if error.field not in own:
+        if re.split(r"[.\[]", error.field)[0] not in own:
             raise
         raise InvalidValueError(f"{path}.{error.field}", error.value, error.expected) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import threading
@@ -71,6 +72,21 @@ def test_two_inputs_from_standard_input_are_refused(
     monkeypatch.setattr("sys.stdin", io.StringIO(TRACE))
     text = fails(capsys, "simulate", *words)
     assert text == f"gangsched: expected one input from standard input, got {named}\n"
+
+
+@pytest.mark.parametrize("option", ["--trace", "--nodes"])
+def test_compressed_file_is_told_from_other_bytes(
+    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "t.csv").write_text(TRACE)
+    (folder / "t.gz").write_bytes(gzip.compress(TRACE.encode()))
+    (folder / "t.bin").write_bytes(b"\xff" + TRACE.encode())
+    words = {"--trace": "t.csv", "--nodes": "1x4"}
+    given = [word for pair in {**words, option: "t.gz"}.items() for word in pair]
+    text = fails(capsys, "simulate", *given)
+    assert "t.gz: expected UTF-8 text, byte 1 is not; the file is compressed: " in text
+    given = [word for pair in {**words, option: "t.bin"}.items() for word in pair]
+    assert fails(capsys, "simulate", *given).endswith("byte 0 is not\n")
 
 
 def test_directory_and_absent_file_are_named(capsys: pytest.CaptureFixture[str]) -> None:

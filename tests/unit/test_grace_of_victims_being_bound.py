@@ -140,4 +140,4 @@ def test_grace_does_not_count_for_victims_that_leave_at_once(
     assert main(["simulate", *words, "--detail", "summary", "--until", "1h"]) == 0
     out = capsys.readouterr().out
     assert "preempted             2 pods" in out
-    assert "in 10 decisions" in out
+    assert "in 9 decisions" in out

@@ -74,6 +74,9 @@ def test_attribute_of_a_role_replaces_that_of_the_gang(
         ({"node_selector": 3}, "node_selector"),
         ({"tolerations": 3}, "tolerations"),
         ({"affinity": 3}, "affinity"),
+        ({"affinity": [3]}, "affinity"),
+        ({"tolerations": ["x"]}, "tolerations"),
+        ({"node_selector": {"a": 3}}, "node_selector"),
         ({"requests": 3}, "requests"),
         ({"requests": {"cpu": "x"}}, "requests.cpu"),
     ],
@@ -81,7 +84,15 @@ def test_attribute_of_a_role_replaces_that_of_the_gang(
 def test_malformed_attribute_of_a_role_is_named_by_its_path(own: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         first_of(Role(1, **own))
-    assert caught.value.field == f"roles['a'].{path}"
+    assert caught.value.field.startswith(f"roles['a'].{path}")
+
+
+def test_every_pod_of_a_role_has_what_can_be_read_only_once() -> None:
+    role = Role(2, tolerations=iter([Toleration(key="x")]), affinity=(each for each in [TERM]))
+    made = gang("g", roles={"a": role})
+    assert [pod.tolerations for pod in made.pods] == 2 * [(Toleration(key="x"),)]
+    assert [pod.affinity for pod in made.pods] == 2 * [(TERM,)]
+    assert gang("g", roles={"a": role}).pods == made.pods
 
 
 def test_malformed_attribute_of_the_gang_is_named_as_given() -> None:

@@ -65,7 +65,7 @@ class PhillyReader:
 
     Attributes:
         first: The earliest submission that was read, in seconds of its clock; 0 if there is none.
-        without_time: The number of attempts of jobs that were not left out which do not count.
+        without_time: The number of attempts that do not count, of jobs that were not left out.
     """
 
     def __init__(self, lines: Iterable[str], file: str, *, origin: float = 0.0) -> None:
