@@ -12,6 +12,7 @@ from typing import final
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._heap import PriorityHeap
 from gangsched._core._proofs import Proof
+from gangsched._core._run_bounds import RunBounds
 
 __all__ = ["EquivalenceQueue"]
 
@@ -29,6 +30,7 @@ class EquivalenceQueue:
         opened_at: The step of the last event that made a try worthwhile; -1 before any.
         leader: The entity of this class that is in the active heap; None if there is none.
         queued: The entities that wait, by sort key.
+        runs: Bounds on the expected runs of these.
         in_backoff: The entities in backoff that return to this queue, by number.
         helped_at: The step of the last event that ends the backoff of these entities early; -1 if
             there is none since the class was last known to fail.
@@ -52,6 +54,7 @@ class EquivalenceQueue:
         "opened_at",
         "proof",
         "queued",
+        "runs",
     )
 
     def __init__(self, equivalence_class: Hashable, number: int = 0) -> None:
@@ -62,6 +65,7 @@ class EquivalenceQueue:
         self.opened_at: int = -1
         self.leader: QueuedEntity | None = None
         self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.runs: RunBounds = RunBounds()
         self.in_backoff: dict[int, QueuedEntity] = {}
         self.helped_at: int = -1
         self.hopeful: PriorityHeap[QueuedEntity] = PriorityHeap()
@@ -72,6 +76,22 @@ class EquivalenceQueue:
     def blocked_at(self) -> int:
         """The step as of which the class is known to fail; -1 if it is not blocked."""
         return -1 if self.proof is None else self.proof.current().step
+
+    def push(self, entity: QueuedEntity) -> None:
+        """Let an entity wait. O(log n)."""
+        entity._handle = self.queued.push(entity.sort_key, entity)
+        self.runs.add(entity)
+
+    def pop(self) -> QueuedEntity:
+        """Remove and return the first entity that waits. Amortised O(log n)."""
+        entity = self.queued.pop()
+        self.runs.discard(entity)
+        return entity
+
+    def remove(self, entity: QueuedEntity) -> None:
+        """Remove an entity that waits. O(log n)."""
+        self.queued.remove(entity._handle)
+        self.runs.discard(entity)
 
     @property
     def sample(self) -> QueuedEntity:

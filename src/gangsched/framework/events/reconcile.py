@@ -287,6 +287,7 @@ def _update(
         member.started_at = now
     if before is _UNSCHEDULED:
         member.entity.replace(pod)
+        state.queue.note_changed(member.entity)
     if before is wanted and node is None:
         _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if changed and before is _UNSCHEDULED:
