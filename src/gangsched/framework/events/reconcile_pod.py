@@ -150,7 +150,7 @@ def _admit(
     member.attempt = state.pods.attempt_floor
     is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
-    state.pods.count_priority(pod.priority, 1)
+    state.pods.count_priority(member, 1)
     if claim is not None:
         member.role = claim.role
     if is_first:
@@ -182,6 +182,7 @@ def _update(
         member.started_at = now
     if before is _UNSCHEDULED:
         member.entity.replace(pod)
+        state.queue.note_changed(member.entity)
     if before is wanted and node is None:
         look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if changed and before is _UNSCHEDULED:
@@ -244,7 +245,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     entity.discard(uid)
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
-    state.pods.count_priority(member.pod.priority, -1)
+    state.pods.count_priority(member, -1)
     label_readers.leave(state.nodes, state.pod_classes, member)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:

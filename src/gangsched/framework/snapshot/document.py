@@ -35,6 +35,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._restarts import GroupLife, Restarts
+from gangsched._core._run_bounds import RunBounds
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
@@ -194,8 +195,9 @@ HELD: Final[Mapping[type, Held]] = {
     EarlyReturn: Held(anew="_heap _unclassed"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
-        anew="hopeful late candidate number proof",
+        anew="hopeful late candidate number proof runs",
     ),
+    RunBounds: Held(anew="unread shortest highest"),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason denial unschedulable_member _is_ready",
