@@ -500,6 +500,7 @@ def test_earliest_pod_that_fits_and_ends_in_time_is_tried() -> None:
         table.seconds = dict.fromkeys(names, 20.0)
         for entity in waiting.values():
             entity.expected_run = None
+            state.queue.note_changed(entity)
         return host
 
     assert first_who_may(ending()) is None

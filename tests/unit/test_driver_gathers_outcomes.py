@@ -98,17 +98,36 @@ async def test_lone_outcome_is_taken_in_at_once() -> None:
         assert binds.reported == ["default/p0", "default/p1"]
 
 
+def beat(shell: Aio) -> None:
+    """Let the timer end now that gathers outcomes; on the clock, it may end at any instant."""
+    timer = shell.driver._gathering
+    assert timer is not None
+    timer.cancel()
+    shell.driver._gathered()
+
+
 @on_a_loop
 async def test_outcomes_of_a_stream_wait_for_each_other() -> None:
-    async with running(4, gather=0.2) as (_shell, binds):
+    async with running(4, gather=FOR_EVER) as (shell, binds):
         await binds.end("p0")
         await binds.end("p1")
         await binds.end("p2")
         assert binds.reported == ["default/p0"]
+        beat(shell)
         await until(lambda: len(binds.reported) > 1)
         assert binds.reported == ["default/p0", "default/p1", "default/p2"]
         await binds.end("p3")
+        assert len(binds.reported) == 3
+        beat(shell)
         await until(lambda: len(binds.reported) == 4)
+
+
+@on_a_loop
+async def test_stream_is_taken_in_without_a_further_event() -> None:
+    async with running(2, gather=0.1) as (_shell, binds):
+        await binds.end("p0")
+        await binds.end("p1")
+        await until(lambda: binds.reported == ["default/p0", "default/p1"])
 
 
 @on_a_loop
@@ -149,7 +168,7 @@ async def test_end_of_the_run_waits_for_no_gathering() -> None:
 
 @on_a_loop
 async def test_run_that_was_cancelled_while_it_gathered_gathers_again() -> None:
-    async with running(3, gather=0.1) as (shell, binds):
+    async with running(3, gather=FOR_EVER) as (shell, binds):
         await binds.end("p0")
         await binds.end("p1")
         assert binds.reported == ["default/p0"]
@@ -159,6 +178,8 @@ async def test_run_that_was_cancelled_while_it_gathered_gathers_again() -> None:
     assert binds.reported[:2] == ["default/p0", "default/p1"]
     await binds.end("q0")
     await binds.end("q1")
+    assert "default/q0" not in binds.reported
+    beat(shell)
     await until(lambda: binds.reported[-2:] == ["default/q0", "default/q1"])
     again.cancel()
     await asyncio.gather(again, return_exceptions=True)

@@ -17,6 +17,7 @@ from typing import final
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._heap import PriorityHeap
 from gangsched._core._proofs import Proof
+from gangsched._core._run_bounds import RunBounds
 from gangsched.errors import InternalError
 
 __all__ = ["EquivalenceQueue", "outranks"]
@@ -35,6 +36,7 @@ class EquivalenceQueue:
         opened_at: The step of the last event that made a try worthwhile; -1 before any.
         leader: The entity of this class that is in the active heap; None if there is none.
         queued: The entities that wait, by sort key.
+        runs: Bounds on the expected runs of these.
         in_backoff: The entities in backoff that return to this queue, by number.
         helped_at: The step of the last event that ends the backoff of these entities early; -1 if
             there is none since the class was last known to fail.
@@ -58,6 +60,7 @@ class EquivalenceQueue:
         "opened_at",
         "proof",
         "queued",
+        "runs",
     )
 
     def __init__(self, equivalence_class: Hashable, number: int = 0) -> None:
@@ -68,6 +71,7 @@ class EquivalenceQueue:
         self.opened_at: int = -1
         self.leader: QueuedEntity | None = None
         self.queued: PriorityHeap[QueuedEntity] = PriorityHeap()
+        self.runs: RunBounds = RunBounds()
         self.in_backoff: dict[int, QueuedEntity] = {}
         self.helped_at: int = -1
         self.hopeful: PriorityHeap[QueuedEntity] = PriorityHeap()
@@ -78,6 +82,22 @@ class EquivalenceQueue:
     def blocked_at(self) -> int:
         """The step as of which the class is known to fail; -1 if it is not blocked."""
         return -1 if self.proof is None else self.proof.current().step
+
+    def push(self, entity: QueuedEntity) -> None:
+        """Let an entity wait. O(log n)."""
+        entity._handle = self.queued.push(entity.sort_key, entity)
+        self.runs.add(entity)
+
+    def pop(self) -> QueuedEntity:
+        """Remove and return the first entity that waits. Amortised O(log n)."""
+        entity = self.queued.pop()
+        self.runs.discard(entity)
+        return entity
+
+    def remove(self, entity: QueuedEntity) -> None:
+        """Remove an entity that waits. O(log n)."""
+        self.queued.remove(entity._handle)
+        self.runs.discard(entity)
 
     @property
     def sample(self) -> QueuedEntity:
@@ -92,6 +112,7 @@ class EquivalenceQueue:
         if self.leader is None and not len(self.queued) and not self.in_backoff:
             raise InternalError(f"queue {self.number} is empty, and is kept")
         self.queued._check()
+        self.runs._check(list(self.queued))
         first = self.queued.peek() if len(self.queued) else None
         if first is not None and not self.blocked:
             if self.leader is None:

@@ -237,6 +237,11 @@ class SchedulingQueue:
         self._mark_failed(queue, step)
         self._promote(queue, now=now)
 
+    def note_changed(self, entity: QueuedEntity) -> None:
+        """Note that an entity has another expected run, if it waits in its place. O(1)."""
+        if entity.place is _UNSCHEDULABLE and entity.seq not in self._gated:
+            self._queues[entity.equivalence_class].runs.add(entity)
+
     def classify(self, entity: QueuedEntity, equivalence_class: Hashable, *, now: float) -> None:
         """Give an entity in backoff the class that it has since it changed. O(log n).
 
@@ -348,7 +353,7 @@ class SchedulingQueue:
             if entity.seq in self._gated:
                 del self._gated[entity.seq]
             else:
-                self._queues[entity.equivalence_class].queued.remove(entity._handle)
+                self._queues[entity.equivalence_class].remove(entity)
         elif place is not _NOWHERE:
             assert_never(place)
         self._forget(entity, now=now)
@@ -387,7 +392,7 @@ class SchedulingQueue:
 
     def _enqueue(self, queue: EquivalenceQueue, entity: QueuedEntity) -> None:
         entity.place = _UNSCHEDULABLE
-        entity._handle = queue.queued.push(entity.sort_key, entity)
+        queue.push(entity)
 
     def _back_off(self, entity: QueuedEntity) -> None:
         entity.place = Place.BACKOFF
@@ -423,7 +428,7 @@ class SchedulingQueue:
             first, leader = queue.queued.peek(), queue.leader
             if leader is not None and not outranks(first, leader):
                 break
-            queue.queued.pop()
+            queue.pop()
             if first.backoff_until > now:
                 self._back_off(first)
                 continue

@@ -23,7 +23,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from attrs import define, field
@@ -128,16 +128,25 @@ class PodGroupInfo:
     @property
     def is_gated(self) -> bool:
         """Whether only gates of its members keep it from being complete. O(roles)."""
-        gated = self.members.gated()
-        if not gated or self.min_available is None or self.is_complete:
+        if not self.members.gated() or self.min_available is None or self.is_complete:
             return False
-        if self.all + self.succeeded + gated < self.min_available:
-            return False
-        counts = ((self.role(name), name, least) for name, least in self.roles.items())
-        return all(
-            role.unscheduled + role.scheduled + role.succeeded + self.members.gated(name) >= least
-            for role, name, least in counts
+        counts = ((name, least, self.role(name)) for name, least in self.roles.items())
+        return self.completes_with_gated(
+            self.all + self.succeeded,
+            ((name, least, r.unscheduled + r.scheduled + r.succeeded) for name, least, r in counts),
         )
+
+    def completes_with_gated(self, present: int, roles: Iterable[tuple[str, int, int]]) -> bool:
+        """Return whether its gated members are all that lacks for its minima. O(roles).
+
+        Args:
+            present: The number of members that count for the quorum.
+            roles: Roles, each with its minimum and the number of its members that count.
+        """
+        gated = self.members.gated()
+        if not gated or present + gated < (self.min_available or 0):
+            return False
+        return all(some + self.members.gated(name) >= least for name, least, some in roles)
 
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""

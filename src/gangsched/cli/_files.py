@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["BadInputError", "lines", "opened", "print_json", "read", "written"]
+
+_GZIP: Final = b"\x1f\x8b"
+"""The first bytes of a file of gzip."""
 
 
 class BadInputError(Exception):
@@ -41,7 +44,7 @@ def opened(name: str) -> Iterator[str]:
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise BadInputError(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
+        raise _no_text(name, error) from error
 
 
 def read(name: str) -> str:
@@ -53,7 +56,7 @@ def read(name: str) -> str:
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise BadInputError(f"{name}: expected UTF-8 text, byte {error.start} is not") from error
+        raise _no_text(name, error) from error
 
 
 def print_json(data: dict[str, Any]) -> None:
@@ -84,6 +87,13 @@ def written(name: str | None) -> Generator[Callable[[str], object] | None, None,
             yield file.write
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
+
+
+def _no_text(name: str, error: UnicodeDecodeError) -> BadInputError:
+    sentence = f"{name}: expected UTF-8 text, byte {error.start} is not"
+    if error.object.startswith(_GZIP):
+        sentence += "; the file is compressed: give what gunzip -c prints, by a pipe"
+    return BadInputError(sentence)
 
 
 def _decoded(line: bytes, name: str, number: int) -> str:

@@ -105,7 +105,8 @@ class AsyncJob:
 class AsyncHost:
     """Starts gangs whole on nodes, in a program on asyncio; the twin of ``Host``.
 
-    All methods are called in the thread of the event loop.
+    All methods are called in the thread of the event loop. It keeps nothing when its process ends,
+    and cannot be restored from a snapshot, which contains no job; a driver can.
 
     Args:
         start: Starts a pod on a node, in a task of its own; see ``Host``.

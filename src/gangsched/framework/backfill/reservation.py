@@ -297,11 +297,16 @@ def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedE
             continue
         if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
+        if not run_times.may_be_exempt(state.reservations, state.call, found, line, now):
+            continue
         before = takewhile(partial(_precedes, best), line.queued)
         exempt = run_times.exempt(
             state.settings, state.pods, state.reservations, state.call, found, before, now
         )
-        best = next(exempt, best)
+        first = next(exempt, None)
+        if first is None:
+            line.runs.renew(line.queued)
+        best = first or best
     return best
 
 

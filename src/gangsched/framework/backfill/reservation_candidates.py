@@ -11,22 +11,24 @@ Rules:
 from __future__ import annotations
 
 from heapq import heapify, heappop
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.backfill.start_estimate import StartEstimate
-from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.placement import budget_shares
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
-from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, PodUID
 
 __all__ = ["Candidate", "first", "may_ask"]
+
+_Ranked: TypeAlias = tuple[tuple[int, int, float], GroupKey]
+"""A gang with its sort key; see R1."""
 
 
 class Candidate(NamedTuple):
@@ -57,13 +59,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     mine = state.reservations.backfill
     assert mine.policy is not None
     # there may be hundreds, of which the first or second gets it: so a heap, and the size last
-    qualified = [
-        (_order(state.pods, state.reservations, key), key)
-        for key in list(mine.qualified)
-        if may_ask(state, key)
-        and (above is None or state.pods.entities[key].priority > above)
-        and _is_due(state.nodes, state.pods, state.reservations, key, now)
-    ]
+    qualified = _due(state, mine.policy, now, above)
     heapify(qualified)
     ends: dict[PodUID, float] | None = None
     while qualified:
@@ -94,41 +90,39 @@ def may_ask(state: State, key: GroupKey) -> bool:
     info = None if entity is None else entity.group
     if entity is None or info is None or info.was_scheduled or not len(entity):
         mine.forget(key)
+        return False
     return (
         key in mine.qualified
-        and entity is not None
         and not state.queue.is_gated(entity)
         and key not in state.attempts.waiting_since
     )
 
 
-def _is_due(
-    nodes: Nodes, pods: Pods, reservations: Reservations, key: GroupKey, now: float
-) -> bool:
-    """Return whether a gang has waited and failed for long enough, and may fit. O(1)."""
-    mine = reservations.backfill
-    policy = mine.policy
-    assert policy is not None
-    entity = pods.entities[key]
-    info = entity.group
-    assert info is not None
-    # if only a plugin knows the minimum, it is unknown when the group became complete
-    since = info.created_at if info.complete_at is None else info.complete_at
-    mature_at = since + policy.after_seconds
-    if now < mature_at:
-        mine.no_candidate_until = min(mine.no_candidate_until, mature_at)
-        return False
-    return entity.failures >= policy.after_attempts and mine.infeasible.get(key) != nodes.altered
+def _due(state: State, policy: Backfill, now: float, above: int | None) -> list[_Ranked]:
+    """Return the gangs that have waited and failed for long enough and may fit, each with its rank.
 
-
-def _order(pods: Pods, reservations: Reservations, key: GroupKey) -> tuple[int, int, float]:
-    """Return the sort key of a gang; see R1."""
-    entity = pods.entities[key]
-    return (
-        -entity.priority,
-        reservations.backfill.drain_timeouts.get(key, 0),
-        entity.created_at,
-    )
+    The rank is that of R1. One loop without calls, since every decision may ask about hundreds of
+    gangs. O(gangs that qualify).
+    """
+    mine, altered, due = state.reservations.backfill, state.nodes.altered, list[_Ranked]()
+    after_seconds, after_attempts = policy.after_seconds, policy.after_attempts
+    entities, timeouts, infeasible = state.pods.entities, mine.drain_timeouts, mine.infeasible
+    for key in list(mine.qualified):
+        if not may_ask(state, key):
+            continue
+        entity = entities[key]
+        info = entity.group
+        assert info is not None
+        priority = info.priority
+        if above is not None and priority <= above:
+            continue
+        # if only a plugin knows the minimum, it is unknown when the group became complete
+        since = info.created_at if info.complete_at is None else info.complete_at
+        if now < since + after_seconds:
+            mine.no_candidate_until = min(mine.no_candidate_until, since + after_seconds)
+        elif entity.failures >= after_attempts and infeasible.get(key) != altered:
+            due.append(((-priority, timeouts.get(key, 0), info.created_at), key))
+    return due
 
 
 def _size(settings: Settings, pods: Pods, call: CurrentCall, entity: QueuedEntity) -> int:

@@ -14,7 +14,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gangsched._core._entity import QueuedEntity
+from gangsched._core._entity import Place, QueuedEntity
+from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._volumes import claims_of
 from gangsched.errors import PluginError
 from gangsched.framework.config.cycle_state import objects_of
@@ -28,7 +29,7 @@ from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
-__all__ = ["end_of", "ends", "exempt", "is_exempt"]
+__all__ = ["end_of", "ends", "exempt", "is_exempt", "may_be_exempt"]
 
 _ROUNDING: Final = 1e-3
 """Float tolerance in seconds: enough to reject early, not to admit."""
@@ -121,6 +122,30 @@ def exempt(
                 and not _takes_volumes(settings, pods, reservation, entity)
             ):
                 yield entity
+
+
+def may_be_exempt(
+    reservations: Reservations,
+    call: CurrentCall,
+    reservation: ActiveReservation,
+    line: EquivalenceQueue,
+    now: float,
+) -> bool:
+    """Return whether an entity of a queue may be exempt; False only if ``exempt`` yields none.
+
+    Runtime complexity: O(members of the entities that have come or changed since the last call).
+    """
+    runs, own = line.runs, reservation.entity
+    if runs.unread:
+        unread = runs.unread.values()
+        runs.read(
+            [each.expected_run or _expected_run(reservations, call, each, now) for each in unread]
+        )
+    if own.place is Place.UNSCHEDULABLE and own.equivalence_class == line.equivalence_class:
+        return True
+    starts_at = reservation.starts_at
+    ends_in_time = starts_at < math.inf and now + runs.shortest <= starts_at + _ROUNDING
+    return runs.highest > own.priority or ends_in_time
 
 
 def _all_end(

@@ -46,6 +46,7 @@ def move(state: State, entity: QueuedEntity, *, now: float, arrived: Member | No
         and _fails_like_others(state.settings, state.nodes, state.call, state.queue, arrived)
     ):
         state.reservations.backfill.note_event(entity)
+        state.queue.note_changed(entity)
         pod_class = filter_and_score.judged(state.settings, state.nodes, arrived.pod_class, now)
         notices.tell_unschedulable(state.call, arrived, str(pod_class.judgements.diagnosis()))
         return

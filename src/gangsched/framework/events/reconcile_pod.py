@@ -30,6 +30,7 @@ from gangsched.framework.events.wanted_state import (
 from gangsched.framework.lifecycle import assume, permit_end
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state import label_readers
@@ -108,6 +109,7 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             move_entity.move(state, member.entity, now=now)
     if due is not None:
         assume.post_evict(state.call, pod, reason)
+        nominator.note_evicted(state.settings, state.reservations, uid, now=now)
 
 
 def has_left(
@@ -148,7 +150,7 @@ def _admit(
     member.attempt = state.pods.attempt_floor
     is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
-    state.pods.count_priority(pod.priority, 1)
+    state.pods.count_priority(member, 1)
     if claim is not None:
         member.role = claim.role
     if is_first:
@@ -180,6 +182,7 @@ def _update(
         member.started_at = now
     if before is _UNSCHEDULED:
         member.entity.replace(pod)
+        state.queue.note_changed(member.entity)
     if before is wanted and node is None:
         look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if changed and before is _UNSCHEDULED:
@@ -242,7 +245,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     entity.discard(uid)
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
-    state.pods.count_priority(member.pod.priority, -1)
+    state.pods.count_priority(member, -1)
     label_readers.leave(state.nodes, state.pod_classes, member)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:

@@ -67,8 +67,7 @@ def plan_gang(
     refused: UnschedulableMember | None = None
     for each in parties:
         group = each.group
-        if group is None:
-            continue
+        assert group is not None  # a gang is tried with the groups of its bundle only
         groups.append(group)
         members = sorted(map(known.__getitem__, each.pending_uids), key=_arrival)
         for member in members:
@@ -112,8 +111,7 @@ def _asks(
 ) -> list[RoleCount]:
     asked: list[RoleCount] = []
     for each in parties:
-        if each.group is not None:
-            asked += equivalence.role_counts(settings, call, each)
+        asked += equivalence.role_counts(settings, call, each)
     return asked
 
 

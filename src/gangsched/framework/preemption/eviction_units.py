@@ -133,8 +133,7 @@ def units(
         if info.uid in seen or not info.scheduled:
             continue
         if info.bundle is None:
-            if info.uid not in apart:
-                found += _of_groups(pods, (info,), below)
+            found += _of_groups(pods, (info,), below)
             continue
         groups = _together(pods, info)
         seen.update(each.uid for each in groups)

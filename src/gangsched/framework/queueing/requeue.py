@@ -278,7 +278,10 @@ def _by_class(runs: Iterable[tuple[PodClass, int]]) -> tuple[tuple[PodClass, int
 def may_preempt_others(
     pods: Pods, reservations: Reservations, priority: int, displaces: bool
 ) -> bool:
-    """Return whether any pod or reserved capacity has a lower priority. O(priorities)."""
+    """Return whether a pod on a node, or reserved capacity, has a lower priority. O(priorities).
+
+    A pending pod frees nothing. If it starts, it takes capacity that did not help the preemptor.
+    """
     if displaces and any(lower < priority for lower in pods.priorities):
         return True
     return any(kept.priority < priority for kept in reservations.nominations.values())

@@ -35,6 +35,7 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._restarts import GroupLife, Restarts
+from gangsched._core._run_bounds import RunBounds
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
@@ -152,13 +153,13 @@ HELD: Final[Mapping[type, Held]] = {
         anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
     ),
     NodeClasses: Held(
-        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked"
+        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked _changes"
         " _is_scarce",
         given="_sign _sign_after _changing _signs_allocatable",
     ),
     NodeShape: Held(anew="kind nodes"),
-    Ranking: Held(anew="_firsts _levels _ranks"),
-    Level: Held(anew="at count is_read is_sorted line start"),
+    Ranking: Held(anew="_empty _entries _firsts _levels _ranks"),
+    Level: Held(anew="at is_read is_sorted line start"),
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
@@ -194,8 +195,9 @@ HELD: Final[Mapping[type, Held]] = {
     EarlyReturn: Held(anew="_heap _unclassed"),
     EquivalenceQueue: Held(
         kept="equivalence_class blocked opened_at helped_at leader queued in_backoff",
-        anew="hopeful late candidate number proof",
+        anew="hopeful late candidate number proof runs",
     ),
+    RunBounds: Held(anew="unread shortest highest"),
     QueuedEntity: Held(
         kept="seq group queued_at failures backoff_until tried_step failed_step event_step"
         " round_step refused_at reason denial unschedulable_member _is_ready",

@@ -235,7 +235,7 @@ def _read_members(reading: Reading) -> None:
         seen = prefetch.ask(state.settings, state.pod_classes, row.pod)
         member = _member(reading, row, seen, path, is_evicted=row.pod.uid in evicted)
         state.pods.members[row.pod.uid] = member
-        state.pods.count_priority(row.pod.priority, 1)
+        state.pods.count_priority(member, 1)
         if seen.claim is not None:
             claims[row.pod.uid] = seen.claim
     for n, uid in enumerate(evicted):

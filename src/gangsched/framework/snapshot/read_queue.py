@@ -106,7 +106,7 @@ def _enter(reading: Reading, queue: EquivalenceQueue, seq: int, path: str) -> No
     else:
         _place(reading, seq, Place.UNSCHEDULABLE, path)
         entity.equivalence_class = queue.equivalence_class
-        entity._handle = queue.queued.push(entity.sort_key, entity)
+        queue.push(entity)
 
 
 def _check_asked(reading: Reading, row: EquivalenceQueueRow, path: str) -> None:

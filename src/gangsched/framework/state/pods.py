@@ -33,6 +33,9 @@ ASSUMED = (MemberState.WAITING, MemberState.BINDING)
 ON_NODES = (*ASSUMED, MemberState.ASSIGNED)
 """The states of a pod that uses capacity of a node."""
 
+_HOLD_CAPACITY = (*ON_NODES, MemberState.TERMINATING)
+"""The states of a pod that may hold capacity which a preemptor could get."""
+
 
 @final
 @define(eq=False)
@@ -100,7 +103,7 @@ class Pods:
         evicted: The pods that an ``Evict`` was posted for, until they are gone.
         restarts: Which groups run, and which are being restarted.
         quotas: Which groups are charged to a quota, and which wait for one.
-        priorities: How many known pods have which priority.
+        priorities: How many pods have which priority, of those that may hold capacity of a node.
         numbers: The last number in the order of arrival.
         attempt_floor: The largest attempt number of a pod that was forgotten. A pod that is
             created again under its UID goes on from there, so that a late report stays late.
@@ -122,8 +125,11 @@ class Pods:
         self.numbers += 1
         return self.numbers
 
-    def count_priority(self, priority: int, change: int) -> None:
-        """Count one known pod of a priority more (1) or less (-1). O(1)."""
+    def count_priority(self, member: Member, change: int) -> None:
+        """Count a member in the priorities (1) or no longer (-1), if its state counts. O(1)."""
+        if member.state not in _HOLD_CAPACITY:
+            return
+        priority = member.pod.priority
         count = self.priorities.get(priority, 0) + change
         if count:
             self.priorities[priority] = count
@@ -132,7 +138,7 @@ class Pods:
 
     def put(self, member: Member, state: MemberState) -> None:
         """Put a member in a state, and count it so in its group. O(1)."""
-        member.state = state
+        self._change(member, state)
         if member.group is not None:
             member.group.members.set(member.pod.uid, state)
 
@@ -144,12 +150,20 @@ class Pods:
         """
         uids: list[PodUID] = []
         for member in members:
-            member.state = state
+            self._change(member, state)
             uids.append(member.pod.uid)
         group = members[0].group if members else None
         if group is not None:
             group.members.set_all(uids, state)
         return uids
+
+    def _change(self, member: Member, state: MemberState) -> None:
+        if (member.state in _HOLD_CAPACITY) == (state in _HOLD_CAPACITY):
+            member.state = state
+            return
+        self.count_priority(member, -1)
+        member.state = state
+        self.count_priority(member, 1)
 
     def of_group(self, info: PodGroupInfo) -> list[Member]:
         """Return the members of a group, in the order in which they came. O(members)."""
@@ -175,6 +189,8 @@ class Pods:
         self._check_known()
         counted: dict[int, int] = {}
         for member in self.members.values():
+            if member.state not in _HOLD_CAPACITY:
+                continue
             counted[member.pod.priority] = counted.get(member.pod.priority, 0) + 1
         if counted != self.priorities:
             raise InternalError(f"pods by priority: {counted}, counted as {self.priorities}")

@@ -217,10 +217,7 @@ def _gates(
 
     They do not if members are held by something else, such as a constraint that is not modelled.
     """
-    gated = info.members.gated()
-    if not gated or present + gated < (info.min_available or 0):
-        return ()
-    if any(some + info.members.gated(role) < least for role, least, some in absent):
+    if not info.completes_with_gated(present, absent):
         return ()
     found = [m.pod for m in pods.of_group(info) if m.state is MemberState.GATED]
     if _held(pods, info) or not all(pod.scheduling_gates for pod in found):
