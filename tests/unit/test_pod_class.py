@@ -58,7 +58,7 @@ class Judging:
 def a_class(nodes: Nodes, judge: Judging | None = None) -> PodClass:
     judge = judge or Judging()
     made = PodClass(judge.pod.requests, judge.pod)
-    made.refresh(nodes, judge)
+    made.judgements.refresh(nodes, judge)
     return made
 
 
@@ -73,25 +73,28 @@ class PodClassMachine(FleetMachine):
     @rule()
     def refresh(self) -> None:
         judge = Judging()
-        self.kept.refresh(self.nodes, judge)
+        self.kept.judgements.refresh(self.nodes, judge)
         here = {self.nodes.class_of(name) for name in self.nodes.infos}
         assert len(here - self.seen) <= len(judge.screened) <= len(here)
         self.seen |= here
         fresh = a_class(self.nodes)
-        assert self.kept.best(self.nodes) == fresh.best(self.nodes)
-        assert self.kept.diagnosis() == fresh.diagnosis()
-        assert self.kept.headroom == fresh.headroom
-        assert all(self.kept.takes(c) == fresh.takes(c) for c in map(self.nodes.class_of, NAMES))
-        self.kept._check(self.nodes, Judging())
+        assert self.kept.judgements.best(self.nodes) == fresh.judgements.best(self.nodes)
+        assert self.kept.judgements.diagnosis() == fresh.judgements.diagnosis()
+        assert self.kept.judgements.headroom == fresh.judgements.headroom
+        assert all(
+            self.kept.judgements.takes(c) == fresh.judgements.takes(c)
+            for c in map(self.nodes.class_of, NAMES)
+        )
+        self.kept.judgements._check(self.nodes, Judging(), self.kept.signature)
 
     @invariant()
     def the_best_is_the_first_of_the_best_scores(self) -> None:
         fresh, judge = a_class(self.nodes), Judging()
         found = {info: self.nodes.classes.of(info.index) for info in self.nodes.infos.values()}
-        takers = [info for info, given in found.items() if fresh.takes(given)]
+        takers = [info for info, given in found.items() if fresh.judgements.takes(given)]
         assert all(not judge.screen(found[info])[1] for info in takers)
         best = min(takers, key=lambda info: (-judge.score(found[info]), info.index), default=None)
-        assert fresh.best(self.nodes) == (None if best is None else best.node.name)
+        assert fresh.judgements.best(self.nodes) == (None if best is None else best.node.name)
 
 
 class LonelyPodClassMachine(PodClassMachine):
@@ -123,32 +126,36 @@ def cluster_of(nodes: Nodes) -> InMemoryCluster:
 def test_diagnosis_is_in_kube_schedulers_words() -> None:
     judge = Judging(Pod(name="p", requests={"nvidia.com/gpu": 1}))
     nodes = fleet({}, {}, {}, {}, {}, cordoned=2)
-    assert str(a_class(nodes, judge).diagnosis()) == (
+    assert str(a_class(nodes, judge).judgements.diagnosis()) == (
         "0/5 nodes are available: 3 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable."
     )
 
 
 def test_node_counts_for_every_reason_that_it_gives() -> None:
     nodes = fleet({"cpu": 4}, {"gpu": 4}, {})
-    assert str(a_class(nodes).diagnosis()) == (
+    assert str(a_class(nodes).judgements.diagnosis()) == (
         "0/3 nodes are available: 2 Insufficient cpu, 2 Insufficient gpu."
     )
 
 
 def test_diagnosis_without_nodes_states_it() -> None:
     nodes = fleet()
-    assert str(a_class(nodes).diagnosis()) == "no nodes available to schedule pods"
-    assert a_class(nodes).best(nodes) is None
-    assert (a_class(nodes).headroom, a_class(nodes).users) == (0, 0)
+    assert str(a_class(nodes).judgements.diagnosis()) == "no nodes available to schedule pods"
+    assert a_class(nodes).judgements.best(nodes) is None
+    assert (a_class(nodes).judgements.headroom, a_class(nodes).users) == (0, 0)
 
 
 def test_class_that_was_never_evaluated_has_no_node() -> None:
     """Its judge may have raised; it can be asked all the same."""
     nodes, fresh = fleet({"cpu": 4, "gpu": 4}), PodClass(POD.requests, POD)
-    assert (fresh.headroom, fresh.best(nodes)) == (0, None)
-    assert fresh.diagnosis() == Diagnosis(0, ())
-    assert not fresh.takes(nodes.class_of(NodeName("n0")))
-    assert not [*fresh.ranked(), *fresh.with_max_pods(), *fresh.judgements.by_max_pods(False, 1)]
+    assert (fresh.judgements.headroom, fresh.judgements.best(nodes)) == (0, None)
+    assert fresh.judgements.diagnosis() == Diagnosis(0, ())
+    assert not fresh.judgements.takes(nodes.class_of(NodeName("n0")))
+    assert not [
+        *fresh.judgements.ranked(),
+        *fresh.judgements.with_max_pods(),
+        *fresh.judgements.by_max_pods(False, 1),
+    ]
 
 
 def test_reasons_of_no_node_are_not_reported() -> None:
@@ -157,18 +164,18 @@ def test_reasons_of_no_node_are_not_reported() -> None:
     cluster = cluster_of(nodes)
     cluster.apply(NodeDeleted(NodeName("n0")))
     nodes.refresh(NodeName("n0"))
-    kept.refresh(nodes, Judging())
-    assert str(kept.diagnosis()) == "0/1 nodes are available: 1 Insufficient gpu."
+    kept.judgements.refresh(nodes, Judging())
+    assert str(kept.judgements.diagnosis()) == "0/1 nodes are available: 1 Insufficient gpu."
 
 
 def test_earliest_of_equal_nodes_is_taken() -> None:
     nodes = fleet(*[{"cpu": 4, "gpu": 4}] * 3)
-    assert a_class(nodes).best(nodes) == "n0"
+    assert a_class(nodes).judgements.best(nodes) == "n0"
 
 
 def test_headroom_is_summed_over_the_nodes_that_fit() -> None:
     nodes = fleet({"cpu": 4, "gpu": 2}, {"cpu": 3, "gpu": 9}, {"cpu": 9}, {"cpu": 9, "gpu": 9})
-    assert a_class(nodes).headroom == 2 + 3 + 0 + 9
+    assert a_class(nodes).judgements.headroom == 2 + 3 + 0 + 9
 
 
 def test_only_nodes_that_changed_are_asked_again() -> None:
@@ -178,14 +185,14 @@ def test_only_nodes_that_changed_are_asked_again() -> None:
     kept = a_class(nodes, judge)
     assert judge.screened == judge.scored == ["n0", "n1", "n2"]
     assert judge.prepared == 1
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     assert len(judge.screened) == 3
     nodes.assume(Pod(name="q", requests={"gpu": 4}), NodeName("n1"))
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     assert judge.screened[3:] == ["n1"]
     assert judge.scored[3:] == []
     assert judge.prepared == 1
-    assert not kept.takes(nodes.class_of(NodeName("n1")))
+    assert not kept.judgements.takes(nodes.class_of(NodeName("n1")))
 
 
 def test_only_changed_nodes_are_visited(
@@ -200,8 +207,8 @@ def test_only_changed_nodes_are_visited(
     kept = a_class(nodes)
     monkeypatch.setattr(NodeClasses, "occupied", gone_through)
     nodes.assume(Pod(name="q", requests={"gpu": 3}), NodeName("n1"))
-    kept.refresh(nodes, Judging())
-    assert kept.headroom == 4 + 1 + 4
+    kept.judgements.refresh(nodes, Judging())
+    assert kept.judgements.headroom == 4 + 1 + 4
 
 
 def test_class_that_a_node_left_is_ranked_no_more() -> None:
@@ -210,11 +217,11 @@ def test_class_that_a_node_left_is_ranked_no_more() -> None:
     kept = a_class(nodes)
     for number in range(3):
         nodes.assume(Pod(name=f"q{number}", requests={"gpu": 1}), NodeName("n1"))
-        kept.refresh(nodes, Judging())
+        kept.judgements.refresh(nodes, Judging())
         here = [nodes.class_of(NodeName(name)) for name in ("n0", "n1")]
-        assert {found for _score, found in kept.ranked()} == set(here)
-        assert dict(kept.with_max_pods()) == {here[0]: 4, here[1]: 3 - number}
-        kept._check(nodes, Judging())
+        assert {found for _score, found in kept.judgements.ranked()} == set(here)
+        assert dict(kept.judgements.with_max_pods()) == {here[0]: 4, here[1]: 3 - number}
+        kept.judgements._check(nodes, Judging(), kept.signature)
 
 
 class Failing(Judging):
@@ -246,22 +253,22 @@ def test_judge_that_raises_leaves_the_class_as_it_was(method: str) -> None:
     nodes.assume(Pod(name="q", requests={"cpu": 4}), NodeName("n0"))
     nodes.assume(Pod(name="r", requests={"cpu": 1}), NodeName("n1"))
     before = (
-        kept.best(nodes),
-        kept.headroom,
-        kept.diagnosis(),
-        kept.takes(nodes.class_of(NodeName("n0"))),
+        kept.judgements.best(nodes),
+        kept.judgements.headroom,
+        kept.judgements.diagnosis(),
+        kept.judgements.takes(nodes.class_of(NodeName("n0"))),
     )
     with pytest.raises(RuntimeError):
-        kept.refresh(nodes, Failing(method))
+        kept.judgements.refresh(nodes, Failing(method))
     assert before == (
-        kept.best(nodes),
-        kept.headroom,
-        kept.diagnosis(),
-        kept.takes(nodes.class_of(NodeName("n0"))),
+        kept.judgements.best(nodes),
+        kept.judgements.headroom,
+        kept.judgements.diagnosis(),
+        kept.judgements.takes(nodes.class_of(NodeName("n0"))),
     )
-    kept.refresh(nodes, Judging())
-    kept._check(nodes, Judging())
-    assert kept.best(nodes) == "n1"
+    kept.judgements.refresh(nodes, Judging())
+    kept.judgements._check(nodes, Judging(), kept.signature)
+    assert kept.judgements.best(nodes) == "n1"
 
 
 def test_best_class_is_of_unchanged_nodes_until_it_is_refreshed() -> None:
@@ -269,8 +276,8 @@ def test_best_class_is_of_unchanged_nodes_until_it_is_refreshed() -> None:
     kept = a_class(nodes)
     nodes.assume(Pod(name="q", requests={"cpu": 1}), NodeName("n0"))
     with pytest.raises(RuntimeError):
-        kept.refresh(nodes, Failing("before_scoring"))
-    assert kept.best(nodes) == "n1"
+        kept.judgements.refresh(nodes, Failing("before_scoring"))
+    assert kept.judgements.best(nodes) == "n1"
 
 
 def test_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
@@ -278,14 +285,14 @@ def test_check_takes_classes_of_many_nodes_and_nodes_of_many_reasons() -> None:
     alike = {"cpu": 4, "gpu": 2}
     nodes = fleet(alike, alike, {"cpu": 9, "gpu": 9}, {"gpu": 1}, {}, {}, signed=True)
     kept = a_class(nodes)
-    kept._check(nodes, Judging())
-    assert kept.headroom == 2 + 2 + 9
-    assert str(kept.diagnosis()) == (
+    kept.judgements._check(nodes, Judging(), kept.signature)
+    assert kept.judgements.headroom == 2 + 2 + 9
+    assert str(kept.judgements.diagnosis()) == (
         "0/6 nodes are available: 3 Insufficient cpu, 2 Insufficient gpu."
     )
     nodes.assume(Pod(name="q", requests={"gpu": 3}), NodeName("n2"))
-    kept._check(nodes, Judging())
-    assert kept.headroom == 2 + 2 + 6
+    kept.judgements._check(nodes, Judging(), kept.signature)
+    assert kept.judgements.headroom == 2 + 2 + 6
 
 
 def miscount_the_headroom(kept: PodClass) -> None:
@@ -325,10 +332,10 @@ def miscount_the_nodes(kept: PodClass) -> None:
 def test_check_sees_a_class_that_drifted(sabotage: Callable[[PodClass], None], says: str) -> None:
     nodes, judge = fleet({"cpu": 4, "gpu": 4}, {"gpu": 1}), Judging()
     kept = PodClass("alike", POD)
-    kept._check(nodes, judge)
+    kept.judgements._check(nodes, judge, kept.signature)
     sabotage(kept)
     with pytest.raises(InternalError) as caught:
-        kept._check(nodes, judge)
+        kept.judgements._check(nodes, judge, kept.signature)
     assert caught.value.invariant == f"class alike: {says}"
 
 
@@ -338,7 +345,7 @@ def test_pod_on_a_node_uses_its_requests() -> None:
     name = NodeName("n0")
     cluster.apply(PodAdded(Pod(name="q", node_name=name, requests={"gpu": 1})))
     nodes.refresh(name)
-    assert a_class(nodes).headroom == 1
+    assert a_class(nodes).judgements.headroom == 1
 
 
 def test_transitions_of_forgotten_classes_are_forgotten_without_a_node_change() -> None:
@@ -348,11 +355,11 @@ def test_transitions_of_forgotten_classes_are_forgotten_without_a_node_change() 
     here = nodes.class_of(NodeName("n0"))
     assert here is not None
     would_be = nodes.classes.taking(here, POD.requests)
-    assert kept.judgement(would_be, judge).max_pods == 3
+    assert kept.judgements.judgement(would_be, judge).max_pods == 3
     nodes.classes._forget_empty()
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     assert list(kept.judgements._judged) == [here]
-    kept._check(nodes, judge)
+    kept.judgements._check(nodes, judge, kept.signature)
 
 
 def test_computed_transitions_are_kept_until_classes_are_forgotten() -> None:
@@ -360,21 +367,21 @@ def test_computed_transitions_are_kept_until_classes_are_forgotten() -> None:
     kept = PodClass(POD.requests, POD)
     # a judge notes them while the first nodes are judged
     kept.judgements.answers["part"] = "answer"
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     here = nodes.class_of(NodeName("n0"))
     assert here is not None
     would_be = nodes.classes.taking(here, POD.requests)
-    kept.judgement(would_be, judge)
+    kept.judgements.judgement(would_be, judge)
     nodes.assume(Pod(name="q", requests={"gpu": 4}), NodeName("n1"))
-    kept.refresh(nodes, judge)
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     asked = len(judge.screened)
-    assert kept.judgement(would_be, judge).max_pods == 3
+    assert kept.judgements.judgement(would_be, judge).max_pods == 3
     assert len(judge.screened) == asked
     assert kept.judgements.answers == {"part": "answer"}
     nodes.classes._forget_empty()
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     assert kept.judgements.answers == {}
     kept.judgements.answers["part"] = "another answer"
-    kept.refresh(nodes, judge)
+    kept.judgements.refresh(nodes, judge)
     assert kept.judgements.answers == {"part": "another answer"}, "once for each time"

@@ -42,12 +42,12 @@ class Fitting:
 
 def fresh_class(nodes: Nodes) -> PodClass:
     made = PodClass(POD.requests, POD)
-    made.refresh(nodes, Fitting())
+    made.judgements.refresh(nodes, Fitting())
     return made
 
 
 def rooms_in_order(pods: PodClass, strands: bool, wanted: int) -> list[int]:
-    rooms = dict(pods.with_max_pods())
+    rooms = dict(pods.judgements.with_max_pods())
     return [rooms[each] for each in pods.judgements.by_max_pods(strands, wanted)]
 
 
@@ -97,7 +97,7 @@ def test_only_something_scarce_that_is_left_and_not_asked_for_would_be_stranded(
     pods = fresh_class(nodes)
     assert filled(pods, strands=False) == {"n0", "n1", "n2"}
     asking = PodClass("asking", Pod(name="p", requests={"cpu": 1, GPU: 1}))
-    asking.refresh(nodes, Fitting())
+    asking.judgements.refresh(nodes, Fitting())
     assert filled(asking, strands=True) == set()
 
 
@@ -110,12 +110,12 @@ class RoomMachine(FleetMachine):
 
     @rule(wanted=st.integers(1, 4), strands=st.booleans())
     def plan_gang(self, wanted: int, strands: bool) -> None:
-        self.kept.refresh(self.nodes, Fitting())
+        self.kept.judgements.refresh(self.nodes, Fitting())
         fresh = fresh_class(self.nodes)
-        assert dict(self.kept.with_max_pods()) == dict(fresh.with_max_pods())
+        assert dict(self.kept.judgements.with_max_pods()) == dict(fresh.judgements.with_max_pods())
         kept = rooms_in_order(self.kept, strands, wanted)
         assert kept == rooms_in_order(fresh, strands, wanted)
-        self.kept._check(self.nodes, Fitting())
+        self.kept.judgements._check(self.nodes, Fitting(), self.kept.signature)
 
 
 TestRooms = RoomMachine.TestCase
@@ -129,7 +129,7 @@ def test_answers_of_forgotten_classes_are_forgotten() -> None:
     for cpu in range(1500):
         cluster.apply(NodeAdded(Node(name=name, allocatable={"cpu": cpu})))
         nodes.refresh(name)
-        pods.refresh(nodes, Fitting())
+        pods.judgements.refresh(nodes, Fitting())
     assert nodes.classes.epoch > 1
     assert len(pods.judgements._judged) < 600
-    pods._check(nodes, Fitting())
+    pods.judgements._check(nodes, Fitting(), pods.signature)

@@ -51,7 +51,7 @@ def test_node_with_exactly_the_requested_extended_resources_strands_none(
         cluster.apply(NodeAdded(Node(name=NodeName(name), allocatable={"cpu": 4, **more})))
         nodes.refresh(NodeName(name))
     pods = PodClass("p", Pod(name="p", requests=requests))
-    pods.refresh(nodes, Accepting())
+    pods.judgements.refresh(nodes, Accepting())
     for strands, expected in ((True, stranding), (False, offers.keys() - stranding)):
         found = pods.judgements.by_max_pods(strands, 1)
         assert {each.node.name for each in found} == expected
