@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from attrs import evolve, field, frozen
 from attrs import fields as attrs_fields
@@ -35,7 +35,7 @@ _FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
 
 def _read_once(given: Any) -> Any:
     """Return a tuple of what can be iterated over only once: every pod of a role needs it."""
-    return tuple(cast("Iterator[Any]", given)) if isinstance(given, Iterator) else given
+    return tuple(given) if hasattr(given, "__next__") else given
 
 
 @final
