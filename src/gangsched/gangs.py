@@ -35,10 +35,7 @@ _FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
 
 def _read_once(given: Any) -> Any:
     """Return a tuple of what can be iterated over only once: every pod of a role needs it."""
-    if not isinstance(given, Iterator):
-        return given
-    found: Iterator[Any] = given
-    return tuple(found)
+    return tuple(given) if hasattr(given, "__next__") else given
 
 
 @final

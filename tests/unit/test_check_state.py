@@ -245,8 +245,7 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     (leave_reserved_capacity_out, "n1: the ledger has other entries than are withheld"),
     (
         miscount_a_priority,
-        "pods by priority: {9: 1, 8: 1, 0: 2}, "
-        "counted as {9: 2, 8: 1, 0: 2}",
+        "pods by priority: {9: 1, 8: 1, 0: 2}, counted as {9: 2, 8: 1, 0: 2}",
     ),
     (withhold_what_is_not_reserved, "n1: {'cpu': 5} is withheld, not {}"),
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from gangsched.simulation import FaultPlan
 from support.documents import fails, run_command
 
 pytest.importorskip("rich")
@@ -45,6 +47,21 @@ def test_each_policy_of_compare_gets_the_trace_of_a_pipe(pipe: Path) -> None:
     code, text = run_command("compare", "--trace", str(pipe), "--nodes", "1x4")
     assert code == 0
     assert text.count("2 of 2") == 4
+
+
+def test_each_policy_of_compare_gets_the_faults_of_standard_input(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "t.csv").write_text(TRACE)
+    plan = json.dumps(FaultPlan.drawn(3).to_json())
+    (folder / "faults.json").write_text(plan)
+    monkeypatch.setattr("sys.stdin", io.StringIO(plan))
+    words = ("compare", "--trace", "t.csv", "--nodes", "1x4", "--output", "json", "--faults")
+    code, from_stdin = run_command(*words, "-")
+    assert code == 0
+    assert from_stdin == run_command(*words, "faults.json")[1]
+    runs = json.loads(from_stdin)["runs"]
+    assert [run["settings"]["faults"] for run in runs] == 4 * [json.loads(plan)]
 
 
 def test_nodes_of_a_pipe_are_read(folder: Path) -> None:

@@ -23,7 +23,7 @@ from gangsched.cli._files import print_json
 from gangsched.cli._options import add_policy
 from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_files, draw
-from gangsched.cli._run import add_run, run_settings
+from gangsched.cli._run import add_run, fault_plan, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, Report
@@ -71,13 +71,14 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    chosen = [_settings(options, name, ["--policy"]) for name in options.policy or ()]
-    chosen += [_settings(options, name, ["--config"]) for name in options.config]
+    refuse_two_of_stdin(options)
+    faults = fault_plan(options)  # once, as it may come from a pipe
+    chosen = [_settings(options, name, ["--policy"], faults) for name in options.policy or ()]
+    chosen += [_settings(options, name, ["--config"], faults) for name in options.config]
     if not chosen:
-        chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
+        chosen = [_settings(options, name, ["--policy"], faults) for name in _DEFAULT]
     files: list[str] = options.picture
     check_files(files)
-    refuse_two_of_stdin(options)
     source = read_source(options)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
@@ -110,7 +111,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _settings(
-    options: argparse.Namespace, text: str, words: list[str]
+    options: argparse.Namespace, text: str, words: list[str], faults: dict[str, Any] | None
 ) -> tuple[str, dict[str, Any]]:
     """Return a policy that was given in one word, and its settings."""
     # the name of a file may have commas
@@ -120,9 +121,10 @@ def _settings(
     words = [f"{words[0]}={first}"]
     words += [f"--{each}" for each in map(_hyphened, more)]
     namespace = parser.parse_args(words)
-    for name in ("until", "bind_seconds", "seed", "faults", "fault_seed"):
+    for name in ("until", "bind_seconds", "seed"):
         setattr(namespace, name, getattr(options, name))
-    return text, run_settings(namespace)
+    namespace.faults = namespace.fault_seed = None
+    return text, {**run_settings(namespace), "faults": faults}
 
 
 def _hyphened(option: str) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "InterruptedRunError",
     "Interrupts",
     "add_run",
+    "fault_plan",
     "run_settings",
     "run_to_the_end",
     "simulator_of",
@@ -130,7 +131,7 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "estimates": chosen["estimates"],
         "bind_seconds": options.bind_seconds,
         "seed": options.seed,
-        "faults": _plan(options),
+        "faults": fault_plan(options),
         "until": options.until,
     }
 
@@ -175,7 +176,7 @@ def _rare_collections() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-def _plan(options: argparse.Namespace) -> dict[str, Any] | None:
+def fault_plan(options: argparse.Namespace) -> dict[str, Any] | None:
     """Return the plan of faults as plain data."""
     if options.fault_seed is not None:
         return FaultPlan.drawn(options.fault_seed).to_json()
