@@ -253,6 +253,10 @@ def test_level_without_a_class_is_dropped_when_a_reader_has_passed_it() -> None:
     ranking.tidy()  # a class came into the level after it was found empty
     assert list(ranking) == [(1, classes[1]), (2, classes[2])]
     ranking._check()
+    del firsts[classes[1]]
+    assert list(ranking) == [(2, classes[2])]  # any reader says it
+    ranking.tidy()
+    assert list(ranking._ranks) == [2]
 
 
 def test_levels_that_no_reader_reads_are_dropped_with_their_last_entries() -> None:

@@ -462,7 +462,11 @@ def _net(moves: Iterable[Move]) -> dict[NodeClass, int]:
     counts: dict[NodeClass, int] = {}
     for old, new in moves:
         if old is not None:
-            counts[old] = counts.get(old, 0) - 1
+            count = counts.get(old, 0) - 1
+            if count or old.nodes:
+                counts[old] = count
+            else:  # the last move of a class without nodes takes one away
+                del counts[old]
         if new is not None:
             counts[new] = counts.get(new, 0) + 1
-    return {found: count for found, count in counts.items() if count or found.nodes}
+    return counts

@@ -181,9 +181,17 @@ class NodeClass(_View):
         """Return the class of the only node of a shape after a change of its pods."""
         # without the constructor, which reads a view and computes the rest
         made = NodeClass.__new__(NodeClass)
-        made.node, made.key, made.kind, made.shape = self.node, self.key, self.kind, self.shape
-        made.free, made.pod_count, made.defaulted = free, pod_count, defaulted
-        made.number, made.scarce, made.is_signed, made.nodes = number, scarce, False, in_order.NONE
+        made.node = self.node
+        made.free = free
+        made.pod_count = pod_count
+        made.defaulted = defaulted
+        made.key = self.key
+        made.number = number
+        made.kind = self.kind
+        made.shape = self.shape
+        made.is_signed = False
+        made.scarce = scarce
+        made.nodes = in_order.NONE
         made.next = made.previous = made.after = made.before = made.endless = None
         return made
 

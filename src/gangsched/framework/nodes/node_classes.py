@@ -240,7 +240,7 @@ class NodeClasses:
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
         asked, before = self._asked
-        if requests is not asked or sign is not before:  # the members of a gang share theirs
+        if requests is not asked or sign != before:  # the members of a gang share theirs
             self._asked = (requests, sign)
             self._changes = tuple([(name, -sign * need) for name, need in requests.items()])
             self._is_scarce = any("/" in name for name in requests)

@@ -35,9 +35,9 @@ from gangsched.model import GroupKey
 
 __all__ = ["Domain", "Plan"]
 
-_Entry: TypeAlias = tuple[int, int, int, int, NodeClass, bool]
-# the number of members on the node (0 unless spreading), the negative score, the index, the number
-# of the class, the class, and whether the node is touched
+_Entry: TypeAlias = tuple[int, int, int, NodeClass, bool]
+# the number of members on the node (0 unless spreading), the negative score, the index, the class,
+# and whether the node is touched; no two entries have one index
 
 
 @final
@@ -215,8 +215,7 @@ class Plan:
         for index, given in self._affordable(pod_class):
             known = judgement(given, judge)
             if not known.reasons:
-                entry = (count.get(index, 0), -known.score, index, given.number, given, True)
-                heappush(heap, entry)
+                heappush(heap, (count.get(index, 0), -known.score, index, given, True))
         ranked = self._untouched(pod_class)
         upcoming, negative, index = next(ranked, None), 0, 0
         for number, member in enumerate(members):
@@ -231,11 +230,11 @@ class Plan:
                     chosen = given
                     break
                 first = int(given.nodes[used[given]])
-                heappush(heap, (0, negative, first, given.number, given, False))
+                heappush(heap, (0, negative, first, given, False))
             if chosen is not None:
                 touched = False
             elif heap:
-                _count, negative, index, _number, chosen, touched = heappop(heap)
+                _count, negative, index, chosen, touched = heappop(heap)
             else:
                 return number
             if not touched:
@@ -244,7 +243,7 @@ class Plan:
                 used[chosen] = before + 1
                 if before + 1 < len(nodes):
                     first = int(nodes[before + 1])
-                    heappush(heap, (0, negative, first, chosen.number, chosen, False))
+                    heappush(heap, (0, negative, first, chosen, False))
             then = at[index] = taking(chosen, member.requests)
             placed.append((member, index))
             if spread:
@@ -252,7 +251,7 @@ class Plan:
             known = judgement(then, judge)
             if not known.reasons:
                 on_it = count[index] if spread else 0
-                heappush(heap, (on_it, -known.score, index, then.number, then, True))
+                heappush(heap, (on_it, -known.score, index, then, True))
         return len(members)
 
     def _counts(self) -> dict[int, int]:
