@@ -277,9 +277,8 @@ def _update(
     *,
     now: float,
 ) -> None:
-    before, node = member.state, member.node
-    changed = member.pod != pod
-    left = member.pod.node_name
+    before, node, known = member.state, member.node, member.pod
+    left = known.node_name
     member.replace(pod)
     if pod.node_name is None:
         member.started_at = None
@@ -290,7 +289,7 @@ def _update(
         state.queue.note_changed(member.entity)
     if before is wanted and node is None:
         _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
-        if changed and before is _UNSCHEDULED:
+        if before is _UNSCHEDULED and known != pod:
             move_entity.move_if_needed(state, member.entity, now=now)
         return
     if node is not None:
@@ -298,7 +297,7 @@ def _update(
             _confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
             state.nodes.replace_pod(pod)
-            if changed and before is _WAITING:
+            if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return
         else:
