@@ -5,8 +5,8 @@ of pods is asked once for a change, not once for each of these.
 
 Rules:
   R1  it is used within one step, while no node changes;
-  R2  ``bound`` and ``has_room`` ask no plugin. Most changes of a node help none of the pods that
-      wait, and there may be thousands of classes of these.
+  R2  ``has_room`` asks no plugin. Most changes of a node help none of the pods that wait, and
+      there may be thousands of classes of these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from gangsched.errors import GangschedError
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.runtime import filter_and_score
-from gangsched.framework.runtime.cluster_headroom import UNBOUNDED
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
@@ -40,7 +39,6 @@ class NodeChange:
     """
 
     __slots__ = (
-        "_bound",
         "_has_room",
         "_is_judged",
         "_names",
@@ -58,7 +56,6 @@ class NodeChange:
         self._nodes = nodes
         self._names = names
         self._now = now
-        self._bound: dict[PodClass, int] = {}
         self._has_room: dict[PodClass, bool] = {}
         self._is_judged: dict[PodClass, bool] = {}
         self._takes: dict[PodClass, bool] = {}
@@ -73,20 +70,6 @@ class NodeChange:
         known = self._room.get(pod_class)
         if known is None:
             known = self._room[pod_class] = self._find_headroom(pod_class)
-        return known
-
-    def bound(self, pod_class: PodClass) -> int:
-        """Return how many pods of a class all nodes have free in sum; no plugin is asked.
-
-        At most as many fit. Runtime complexity: O(resources) for the first question about a class.
-        """
-        known = self._bound.get(pod_class)
-        if known is None:
-            total, known = self._nodes.total(), UNBOUNDED
-            for resource, amount in pod_class.fitted or ():
-                if amount > 0:
-                    known = min(known, total.get(resource, 0) // amount)
-            self._bound[pod_class] = known
         return known
 
     def has_room(self, pod_class: PodClass) -> bool:

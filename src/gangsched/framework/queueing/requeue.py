@@ -240,8 +240,6 @@ def may_fit(
         pod_class, count = equivalence_class.alike
         if change is None:
             room = headroom(state.settings, state.nodes, pod_class, now)
-        elif equivalence_class.needed > change.bound(pod_class):
-            return False  # most gangs are refused by this, without a look at the nodes
         else:
             room = change.room(pod_class)
         return room == UNKNOWN or equivalence_class.needed <= min(count, room)
