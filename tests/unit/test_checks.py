@@ -296,7 +296,7 @@ def forget_that_it_is_of_a_group(waiting: WaitingMap) -> None:
 
 
 def forget_a_deadline(waiting: WaitingMap) -> None:
-    waiting._deadlines.popitem()
+    waiting._deadlines.pop()
 
 
 def mistake_one_for_another(waiting: WaitingMap) -> None:

@@ -6,7 +6,8 @@ whose deadline has passed. Three indexes hold the same pods: by UID, by group, b
 
 Invariants (checked by ``_check``):
   I1  a pod waits at most once;
-  I2  there is exactly one deadline per waiting pod;
+  I2  there is exactly one deadline per waiting pod. Deadlines of pods that wait no more stay in
+      the heap until they come first or outnumber the others; without waiting pods there is none;
   I3  a group is listed exactly while a member waits, its members in order of arrival;
   I4  ``expire(now=)`` returns exactly the pods with a deadline <= *now*, in the order of
       (deadline, arrival).
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, final
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, final
 
 from attrs import field, frozen
 from attrs.validators import optional
-from sortedcontainers import SortedDict
 
 from gangsched._fields import check_count, check_instant, check_now, check_string
 from gangsched.errors import InternalError, InvalidValueError
@@ -61,6 +62,10 @@ class WaitingPod:
     pending_plugins: tuple[str, ...] = field(default=(), validator=_check_plugins)
 
 
+_SPARE: Final = 64
+"""Entries of pods that wait no more which are kept whatever the number of pods that wait."""
+
+
 class WaitingMap:
     """The pods that wait on permit, by UID, by group and by deadline.
 
@@ -72,7 +77,7 @@ class WaitingMap:
     def __init__(self) -> None:
         self._pods: dict[PodUID, tuple[WaitingPod, int]] = {}
         self._groups: dict[GroupKey, dict[PodUID, None]] = {}
-        self._deadlines: Any = SortedDict()  # (deadline, arrival) -> uid
+        self._deadlines: list[tuple[float, int, PodUID]] = []  # a heap, by arrival if equal
         self._arrivals = 0
 
     def wait(
@@ -127,14 +132,15 @@ class WaitingMap:
             raise InvalidValueError("uid", uid, "the UID of a pod that is not waiting")
         self._arrivals += 1
         self._pods[uid] = (pod, self._arrivals)
-        self._deadlines[(pod.deadline, self._arrivals)] = uid
+        self._expect(pod, self._arrivals)
         if pod.group is not None:
             self._groups.setdefault(pod.group, {})[uid] = None
 
     def replace(self, pod: WaitingPod) -> None:
-        """Replace the entry of a pod, such as by one with fewer pending plugins. O(log waiting).
+        """Replace the entry of a pod, such as by one with fewer pending plugins.
 
-        The pod keeps its place in the order of arrival.
+        The pod keeps its place in the order of arrival. Runtime complexity: O(1); O(waiting) if the
+        deadline is another.
 
         Raises:
             InvalidValueError: *pod* is not a ``WaitingPod``, its UID is not waiting, or it has
@@ -147,9 +153,12 @@ class WaitingMap:
         before, arrival = self._pods[pod.uid]
         if pod.group != before.group:
             raise InvalidValueError("group", pod.group, f"{before.group!r}, as before")
-        del self._deadlines[(before.deadline, arrival)]
         self._pods[pod.uid] = (pod, arrival)
-        self._deadlines[(pod.deadline, arrival)] = pod.uid
+        if pod.deadline != before.deadline:
+            gone = (before.deadline, arrival, pod.uid)
+            self._deadlines = [entry for entry in self._deadlines if entry != gone]
+            heapify(self._deadlines)
+            self._expect(pod, arrival)
 
     def allow(self, group: GroupKey) -> tuple[WaitingPod, ...]:
         """Remove and return the waiting members of *group*, in order of arrival.
@@ -171,11 +180,11 @@ class WaitingMap:
         return self._remove_all([uid for uid in members if self._pods[uid][0].attempt == attempt])
 
     def remove(self, uid: PodUID) -> WaitingPod | None:
-        """Remove and return one pod; None if it is not waiting. O(log waiting)."""
+        """Remove and return one pod; None if it is not waiting. O(1)."""
         if uid not in self._pods:
             return None
-        pod, arrival = self._pods.pop(uid)
-        del self._deadlines[(pod.deadline, arrival)]
+        pod, _arrival = self._pods.pop(uid)
+        self._drop_deadlines()
         if pod.group is not None:
             members = self._groups[pod.group]
             del members[uid]
@@ -199,12 +208,24 @@ class WaitingMap:
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return ()
-        due = self._deadlines.values()[: self._deadlines.bisect_right((now, math.inf))]
-        return self._remove_all([uid for uid in due if self._pods[uid][0].since < begun_before])
+        due: list[PodUID] = []
+        kept: list[tuple[float, int, PodUID]] = []
+        while (following := self.next_deadline()) is not None and following <= now:
+            entry = heappop(self._deadlines)
+            if self._pods[entry[2]][0].since < begun_before:
+                due.append(entry[2])
+            else:
+                kept.append(entry)
+        for entry in kept:
+            heappush(self._deadlines, entry)
+        return self._remove_all(due)
 
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline; None if no pod waits. O(1)."""
-        return float(self._deadlines.peekitem(0)[0][0]) if self._deadlines else None
+        """Return the earliest deadline; None if no pod waits. Amortised O(log waiting)."""
+        deadlines = self._deadlines
+        while deadlines and not self._holds(deadlines[0]):
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
 
     def get(self, uid: PodUID) -> WaitingPod | None:
         """Return one waiting pod; None if it is not waiting. O(1)."""
@@ -229,13 +250,33 @@ class WaitingMap:
         """Iterate over the waiting pods in order of arrival."""
         return (pod for pod, _arrival in self._pods.values())
 
+    def _expect(self, pod: WaitingPod, arrival: int) -> None:
+        heappush(self._deadlines, (pod.deadline, arrival, pod.uid))
+        self._drop_deadlines()
+
+    def _drop_deadlines(self) -> None:
+        """Drop the deadlines of pods that wait no more, if they are the most. Amortised O(1)."""
+        if not self._pods:
+            self._deadlines.clear()
+        elif len(self._deadlines) > 2 * len(self._pods) + _SPARE:
+            self._deadlines = [entry for entry in self._deadlines if self._holds(entry)]
+            heapify(self._deadlines)
+
+    def _holds(self, entry: tuple[float, int, PodUID]) -> bool:
+        """Return whether an entry of the heap is that of a pod that waits. O(1)."""
+        deadline, arrival, uid = entry
+        found = self._pods.get(uid)
+        return found is not None and found[1] == arrival and found[0].deadline == deadline
+
     def _remove_all(self, uids: list[PodUID]) -> tuple[WaitingPod, ...]:
         removed = (self.remove(uid) for uid in uids)
         return tuple(pod for pod in removed if pod is not None)
 
     def _check(self) -> None:
-        deadlines = {(pod.deadline, n): uid for uid, (pod, n) in self._pods.items()}
-        if dict(self._deadlines) != deadlines:
+        deadlines = sorted((pod.deadline, n, uid) for uid, (pod, n) in self._pods.items())
+        most = 2 * len(self._pods) + _SPARE if self._pods else 0
+        kept = self._deadlines
+        if sorted(filter(self._holds, kept)) != deadlines or len(kept) > most:
             raise InternalError("waiting pods and deadlines differ")
         groups: dict[GroupKey, list[PodUID]] = {}
         for uid, (pod, _n) in self._pods.items():

@@ -41,7 +41,7 @@ from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
-from gangsched.framework.queueing import requeue
+from gangsched.framework.queueing import equivalence_class, requeue
 from gangsched.framework.scheduler_view import SchedulerView
 from gangsched.framework.snapshot import document
 from gangsched.framework.state import label_readers
@@ -490,3 +490,5 @@ class Scheduler(SchedulerView):
 
     def _check(self) -> None:
         self._state._check()
+        for pod_class in self._state.pod_classes.by_signature.values():
+            equivalence_class.check_kept(pod_class)

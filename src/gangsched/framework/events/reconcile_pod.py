@@ -172,9 +172,8 @@ def _update(
     *,
     now: float,
 ) -> None:
-    before, node = member.state, member.node
-    changed = member.pod != pod
-    left = member.pod.node_name
+    before, node, known = member.state, member.node, member.pod
+    left = known.node_name
     member.replace(pod)
     if pod.node_name is None:
         member.started_at = None
@@ -185,7 +184,7 @@ def _update(
         state.queue.note_changed(member.entity)
     if before is wanted and node is None:
         look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
-        if changed and before is _UNSCHEDULED:
+        if before is _UNSCHEDULED and known != pod:
             move_entity.move_if_needed(state, member.entity, now=now)
         return
     if node is not None:
@@ -193,7 +192,7 @@ def _update(
             assumed_pod.confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
             state.nodes.replace_pod(pod)
-            if changed and before is _WAITING:
+            if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return
         else:

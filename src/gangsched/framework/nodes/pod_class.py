@@ -42,10 +42,13 @@ class PodClass:
             by ``labels``, and the judgements are used.
         judgements: The answers for all nodes; like classes share them.
         fitted: What a node must have free at least to take such a pod; None if it is not known.
+        askings: By how many such pods an entity needs and has, what it asks for; see
+            ``gangsched.framework.queueing.equivalence_class``.
     """
 
     __slots__ = (
         "asked",
+        "askings",
         "carried",
         "filters",
         "fitted",
@@ -85,6 +88,7 @@ class PodClass:
         self.users: int = 0
         self.pending: int = 0
         self.fitted: tuple[tuple[str, int], ...] | None = None
+        self.askings: dict[tuple[int, int], Any] = {}
         self.asked: dict[str, tuple[Any, ...]] = {}
         self.judgements: Judgements = Judgements(sample.requests)
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, final
+from typing import Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
-from gangsched._core._blocked_queues import Filing
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -27,6 +26,7 @@ from gangsched.constraints.matchers import PodMatcher
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import bundles
+from gangsched.framework.queueing.equivalence_class import EquivalenceClass, of_like_members
 from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.runtime.pod_readers import Affecting
 from gangsched.framework.state.current_call import CurrentCall
@@ -34,7 +34,7 @@ from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import PreemptionPolicy, Resources, Topology
+from gangsched.model import PreemptionPolicy, Resources
 from gangsched.resources import NOTHING
 
 __all__ = [
@@ -53,72 +53,14 @@ __all__ = [
 ]
 
 
-@final
-@frozen
-class EquivalenceClass:
-    """What an entity asks for.
-
-    Attributes:
-        needed: How many of its pending members must be placed for the try to succeed.
-        runs: How many pending members of which pod class it has, in the order in which they are
-            tried. The order counts: the member that is placed first may take the capacity that
-            another needs.
-        floor: The resources that must be free in the cluster as a whole before it is tried.
-        role_counts: How many members of each role must be placed, for the roles that lack some;
-            without the group, because it makes no difference.
-        roles: The role of each run, if it is one of these; empty otherwise.
-        topology: The node label within one value of which it must be placed.
-        parts: The classes of the groups of a bundle that starts; empty for a group alone.
-        reach: With preemption, the priority below which it may take reserved capacity, and
-            whether it may evict pods too.
-        affected: For each pending member in the order in which they are tried, the carried terms
-            that are about it, and which matchers of its siblings select it. Empty if there are
-            none. See ``gangsched.protocols.PodsAffected`` and ``PodsSelected``.
-        filing: What a node must have free to help the class; see ``BlockedQueues``.
-        watches_pods: Whether a plugin may read the pods on nodes for its members.
-        alike: Its run, if it has one only, and that says all that it asks of nodes: it has no floor
-            and no roles, and *watches_pods* is false. None if not.
-    """
-
-    needed: int
-    runs: tuple[tuple[PodClass, int], ...]
-    floor: Resources = NOTHING
-    role_counts: tuple[RoleCount, ...] = ()
-    roles: tuple[str, ...] = ()
-    topology: Topology | None = None
-    parts: tuple[EquivalenceClass, ...] = ()
-    reach: tuple[int, bool] | None = None
-    affected: tuple[str, ...] = ()
-    filing: Filing | None = field(init=False, eq=False, repr=False)
-    watches_pods: bool = field(init=False, eq=False, repr=False)
-    alike: tuple[PodClass, int] | None = field(init=False, eq=False, repr=False)
-
-    def __attrs_post_init__(self) -> None:
-        """Note what a node must have free to help the class, and how far it preempts. O(runs).
-
-        A class that more than the capacity of nodes may help is not filed by it.
-        """
-        needs = {pod_class.fitted for pod_class, _count in self.runs}
-        known = [need for need in needs if need is not None]
-        watches_pods = bool(self.affected)
-        for pod_class, _count in self.runs:
-            watches_pods = watches_pods or pod_class.watches_pods
-        is_plain = not self.floor and not watches_pods
-        is_known = is_plain and len(known) == len(needs)
-        filing = (self.reach, tuple(sorted(known))) if is_known else None
-        is_alike = is_plain and len(self.runs) == 1 and not self.role_counts
-        object.__setattr__(self, "watches_pods", watches_pods)
-        object.__setattr__(self, "filing", filing)
-        object.__setattr__(self, "alike", self.runs[0] if is_alike else None)
-
-
 def class_of(
     settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
 ) -> Hashable:
     """Return an entity's equivalence class, or its number if no other is known to be like it.
 
-    Runtime complexity: O(members log members), of all groups that start with it. For a group that
-    has started O(kinds of members), without preemption and where no plugin reads pods on nodes.
+    Runtime complexity: O(members log members), of all groups that start with it. For a group of
+    like members O(1), and for one that has started O(kinds of members), without preemption and
+    where no plugin reads pods on nodes.
     """
     party = bundles.pending(pods, entity)
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
@@ -183,14 +125,21 @@ def _class_alone(
 ) -> EquivalenceClass:
     whole, *lacking = role_counts(settings, call, entity)
     more, asked = whole.count, {each.role for each in lacking}
-    one_by_one = entity.group is not None and goes_alone(settings, call, entity.group)
+    info = entity.group
+    # plugins answer for a group, so they are not asked again about one that needs several members
+    one_by_one = info is not None and more == 1 and goes_alone(settings, call, info)
+    floor = _floor(settings, pods, call, info)
+    spec = None if info is None else info.spec
+    topology = None if spec is None else spec.topology
+    if not (lacking or floor or topology or reach or nodes.watches_pods):
+        firsts = entity.firsts
+        if len(firsts) == 1:
+            pod_class = pods.members[firsts[0].uid].pod_class
+            return of_like_members(pod_class, more, 1 if one_by_one else len(entity))
     if one_by_one and not nodes.watches_pods:
         members = _first_of_each_class(pods, entity, asked)
     else:
         members = sorted([pods.members[pod.uid] for pod in entity.pending], key=_arrival)
-    floor = _floor(settings, pods, call, entity.group)
-    spec = None if entity.group is None else entity.group.spec
-    topology = None if spec is None else spec.topology
     affected = _affected(nodes, members) if nodes.watches_pods else ()
     if not lacking:
         counts = tuple([(each, len(list(run))) for each, run in groupby(members, key=_class_of)])

@@ -169,7 +169,7 @@ HELD: Final[Mapping[type, Held]] = {
     LabelsRead: Held(anew="_readers keys idle _idle_changes _seen"),
     PodClass: Held(
         anew="sample signature labels objects reads_pods watches_pods carried selected filters"
-        " users pending fitted judgements asked",
+        " users pending fitted judgements asked askings",
     ),
     Judgements: Held(
         anew="requests key sharing headroom answers _seen _epoch _nodes _judged _order _firsts"
