@@ -23,7 +23,6 @@ from gangsched import (
 )
 from gangsched.testing import make_node, make_pod
 
-
 _KEY = GroupKey("default/g")
 
 
