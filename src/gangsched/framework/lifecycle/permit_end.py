@@ -19,7 +19,7 @@ from gangsched._seconds import format_duration
 from gangsched.framework.lifecycle import assume, permit_recheck
 from gangsched.framework.lifecycle.entity_outcomes import Failed
 from gangsched.framework.lifecycle.transition import apply_verdict, transition
-from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
@@ -118,7 +118,7 @@ def _implied(
     settings: Settings, call: CurrentCall, info: PodGroupInfo | None, reason: str
 ) -> RejectGroup | None:
     """Return the rejection of a gang that lost its quorum though no plugin says so."""
-    if info is None or equivalence.goes_alone(settings, call, info):
+    if info is None:
         return None
     needed = extension_points.members_needed(settings, call, info)
     return None if needed is None or needed <= 0 else RejectGroup(info.key, reason)
