@@ -87,7 +87,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_one("resources"),),
     (_one("_fields"), _one("_repr")),
     (Room((("constraints.*",), ("constraints",)), free=True),),
-    (_one("model"),),
+    (Room((("model.*",), ("model",)), free=True),),
     (_one("_pod_copy"),),
     (
         _one("outcomes"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gangsched._text import printable
 
-__all__ = ["FORMATS", "age_of", "print_documents", "table"]
+__all__ = ["FORMATS", "age_of", "number_or_dash", "print_documents", "table"]
 
 FORMATS: Final = ("table", "wide", "json", "yaml")
 """The values of ``--output``."""
@@ -50,6 +50,11 @@ def _two(whole: int, large: int, first: str, small: int, second: str) -> str:
     """Return an age in two units, or in the larger one if it is a multiple of it."""
     rest = whole % large // small
     return f"{whole // large}{first}" + (f"{rest}{second}" if rest else "")
+
+
+def number_or_dash(value: int | None) -> str:
+    """Return a count as a cell; a dash if it is not known."""
+    return "-" if value is None else str(value)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, header: bool = True) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gangsched.cli import _kubectl
+from gangsched.cli import _gang_get, _kubectl
 from gangsched.kubernetes import _client
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
@@ -141,7 +141,7 @@ def test_watch_prints_a_document_for_each_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     api, looks, tasks = cluster(), 0, list[asyncio.Task[None]]()
-    rows: Any = _kubectl._rows
+    rows: Any = _gang_get.gangs_named
 
     def counted(*arguments: Any) -> Any:
         nonlocal looks
@@ -168,8 +168,8 @@ def test_watch_prints_a_document_for_each_change(
         tasks.append(asyncio.create_task(script()))
         return api
 
-    monkeypatch.setattr(_kubectl, "_rows", counted)
-    monkeypatch.setattr(_kubectl, "_LOOK", 0.02)
+    monkeypatch.setattr(_gang_get, "gangs_named", counted)
+    monkeypatch.setattr(_gang_get, "_LOOK", 0.02)
     monkeypatch.setattr(_client, "connect_client", connect_client)
     assert _kubectl.main(["get", "-w", "-o", output, "--request-timeout", "5s"]) == 130
     first, *later = read_all(capsys.readouterr().out, output)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gangsched.cli import _kubectl
+from gangsched.cli import _gang_get, _kubectl
 from gangsched.kubernetes import _client
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
@@ -39,7 +39,7 @@ def watched(
 
     def run(api: Server, *changes: Callable[[], None]) -> list[str]:
         looks, printed, tasks = 0, list[str](), list[asyncio.Task[None]]()
-        rows: Any = _kubectl._rows
+        rows: Any = _gang_get.gangs_named
 
         def counted(*arguments: Any) -> Any:
             nonlocal looks
@@ -62,8 +62,8 @@ def watched(
             tasks.append(asyncio.create_task(script()))
             return api
 
-        monkeypatch.setattr(_kubectl, "_rows", counted)
-        monkeypatch.setattr(_kubectl, "_LOOK", 0.02)
+        monkeypatch.setattr(_gang_get, "gangs_named", counted)
+        monkeypatch.setattr(_gang_get, "_LOOK", 0.02)
         monkeypatch.setattr(_client, "connect_client", connect_client)
         assert _kubectl.main(["get", "-w", "--request-timeout", "5s"]) == 130
         return printed

@@ -15,7 +15,7 @@ from gangsched.events import (
     GroupPartlyBound,
 )
 from gangsched.framework.events import move_entity
-from gangsched.framework.events.reconcile import pod_changed
+from gangsched.framework.events.reconcile_pod import pod_changed
 from gangsched.framework.events.wanted_state import is_being_bound
 from gangsched.framework.lifecycle import assume, group_attempt, group_life, notices
 from gangsched.framework.lifecycle.entity_outcomes import Failed

@@ -38,6 +38,7 @@ from gangsched.framework.events import (
     permit_answers,
     prefetch,
     reconcile,
+    reconcile_pod,
 )
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import quotas
@@ -83,9 +84,9 @@ def take_in(state: State, event: Event, *, now: float) -> None:
     """Make the state agree with what ``survey`` has read."""
     match event:
         case PodAdded(pod) | PodUpdated(pod):
-            reconcile.pod_changed(state, pod.uid, now=now)
+            reconcile_pod.pod_changed(state, pod.uid, now=now)
         case PodDeleted(uid):
-            reconcile.pod_changed(state, uid, now=now)
+            reconcile_pod.pod_changed(state, uid, now=now)
         case Bound():
             bind_reports.bound(state, event, now=now)
         case NodeAdded(node) | NodeUpdated(node):
@@ -121,12 +122,9 @@ def listing(state: State, *, now: float) -> None:
         for key in groups:
             prefetch.spec(state.settings, state.call, key)
         shown = [pod.uid for pod in sorted(state.settings.cluster.pods(), key=_by_right)]
-        for uid in [
-            uid
-            for uid in state.pods.members
-            if reconcile.has_left(state.settings, state.pods, state.pod_classes, state.call, uid)
-        ]:
-            reconcile.pod_changed(state, uid, now=now)
+        known = (state.settings, state.pods, state.pod_classes, state.call)
+        for uid in [uid for uid in state.pods.members if reconcile_pod.has_left(*known, uid)]:
+            reconcile_pod.pod_changed(state, uid, now=now)
         for name in _union(nodes, state.nodes.infos):
             reconcile.node_changed(state, name, now=now)
         for key in _union(groups, [info.key for info in state.pods.registry]):
@@ -143,7 +141,7 @@ def listing(state: State, *, now: float) -> None:
             ),
         )
         for uid in _union(shown, state.pods.members):
-            reconcile.pod_changed(state, uid, now=now)
+            reconcile_pod.pod_changed(state, uid, now=now)
         reconcile.objects_changed(state, *KINDS.values(), now=now)
         nominator.review(state, now=now)
         for waiting in quotas.that_fit(state.pods):  # a limit may be another since a restart

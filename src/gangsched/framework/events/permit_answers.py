@@ -11,7 +11,7 @@ from __future__ import annotations
 from gangsched.errors import InvalidValueError
 from gangsched.events import PermitAllowed, PermitRejected
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.events import reconcile
+from gangsched.framework.events import reconcile_pod
 from gangsched.framework.lifecycle import permit_end, permit_recheck
 from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.scheduler_state import State
@@ -38,7 +38,7 @@ def check(profile: Profile, event: PermitAllowed | PermitRejected) -> None:
 
 def answered(state: State, event: PermitAllowed | PermitRejected, *, now: float) -> None:
     """Release the pods that have permit now, or take a rejected pod off its node."""
-    reconcile.pod_changed(state, event.uid, now=now)
+    reconcile_pod.pod_changed(state, event.uid, now=now)
     member, entry = state.pods.members.get(event.uid), state.pods.waiting.get(event.uid)
     if member is None or entry is None or member.attempt != event.attempt:
         return

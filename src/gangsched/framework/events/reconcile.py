@@ -1,10 +1,9 @@
-"""Making the state agree with what the cluster state shows.
+"""Making nodes, groups and objects agree with what the cluster state shows.
 
 Rules:
   R1  an event says where to look; the content is read from the cluster state. So an event that
       arrives twice, late or out of order does no harm;
-  R2  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
-      end of the pod settles it.
+  R2  a change of a group, or of an object, is passed on to the pods that it concerns.
 """
 
 from __future__ import annotations
@@ -13,68 +12,33 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched._core._counters import MemberState
-from gangsched._core._entity import QueuedEntity
-from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._registry import PodGroupInfo
 from gangsched.cluster_objects import ClusterObject
-from gangsched.errors import InvalidPodGroupError
-from gangsched.events import (
-    PodNotAdmitted,
-    PodRefused,
-    PodScheduled,
-    PriorityOverruled,
-)
-from gangsched.framework.events import move_entity, pod_ends, prefetch
-from gangsched.framework.events.gates import gates
-from gangsched.framework.events.prefetch import Seen
-from gangsched.framework.events.wanted_state import (
-    conflict,
-    is_another,
-    is_being_bound,
-    wanted_state,
-)
-from gangsched.framework.lifecycle import assume, permit_end
-from gangsched.framework.lifecycle.entity_outcomes import Failed
-from gangsched.framework.lifecycle.transition import apply_verdict, transition
+from gangsched.framework.events import assumed_pod, move_entity, prefetch, reconcile_pod
+from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing import requeue
-from gangsched.framework.runtime import extension_points, filter_and_score
-from gangsched.framework.state import label_readers
-from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
-from gangsched.framework.state.settings import Settings
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
-from gangsched.outcomes import EvictGroup, RejectGroup
+from gangsched.model import GroupKey, NodeName, PodGroup
 
-__all__ = [
-    "group_changed",
-    "has_left",
-    "node_changed",
-    "objects_changed",
-    "pod_changed",
-]
+__all__ = ["group_changed", "node_changed", "objects_changed"]
 
-_EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 # a look-up in an enum takes ten times as long, and pods are compared with every event
-_ASSIGNED: Final = MemberState.ASSIGNED
-_REFUSED: Final = MemberState.REFUSED
-_SUCCEEDED: Final = MemberState.SUCCEEDED
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
 
 
 def node_changed(state: State, name: NodeName, *, now: float) -> None:
     """Read a node again. O(pods on it), plus requeueing the entities that it may help."""
-    _look_at_nodes(state, name, now=now)
+    reconcile_pod.look_at_nodes(state, name, now=now)
     if name not in state.nodes.infos:
         on_it = [waiting for waiting in state.pods.waiting if waiting.node == name]
         for waiting in on_it:
             member = state.pods.members[waiting.uid]
             if member.state is _WAITING:
-                _put_down(state, member, f"node {name} is gone", cause="node_gone", now=now)
+                reason = f"node {name} is gone"
+                assumed_pod.put_down(state, member, reason, cause="node_gone", now=now)
 
 
 def group_changed(state: State, key: GroupKey, *, now: float) -> None:
@@ -99,9 +63,9 @@ def group_changed(state: State, key: GroupKey, *, now: float) -> None:
         if info.priority != priority:
             for member in state.pods.of_group(info):
                 if member.state is _UNSCHEDULED:
-                    _tell_priority(state.call, member)
+                    reconcile_pod.tell_priority(state.call, member)
         for member in state.pods.of_group(info):
-            pod_changed(state, member.pod.uid, now=now)
+            reconcile_pod.pod_changed(state, member.pod.uid, now=now)
         entity = state.pods.entities.get(key)
         if entity is not None:  # otherwise reading its members has removed them all
             move_entity.move(state, entity, now=now)
@@ -153,371 +117,3 @@ def _read_labels(
         changed = pod_classes.labels.discard((before.topology.key,)) or changed
     if changed:
         nodes.classify_anew()
-
-
-def pod_changed(state: State, uid: PodUID, *, now: float) -> None:
-    """Read a pod again. O(log n), plus what follows from it."""
-    before = pod_ends.on_its_node(state.settings, state.pods, uid)
-    _pod_changed(state, uid, now=now)
-    if before is not None:
-        pod_ends.notify(state, before, now=now)
-
-
-def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
-    seen, member = (
-        prefetch.look(state.settings, state.pod_classes, state.call, uid),
-        state.pods.members.get(uid),
-    )
-    if seen is None:
-        if member is not None:
-            _forget(state, member, now=now)
-            state.pods.evicted.discard(uid)
-        return
-    pod = seen.pod
-    if (
-        member is not None
-        and is_being_bound(member)
-        and pod.node_name is None
-        and not pod.is_finished
-    ):
-        return  # the report of its bind decides; a change until then is read with it
-    due = member if member is not None and member.node and uid in state.pods.evicted else None
-    reason = "" if due is None else due.reason
-    claim, problem = seen.claim, seen.problem or conflict(state.pods, seen)
-    wanted = wanted_state(state.settings, state.pods, seen, problem)
-    if uid in state.pods.evicted and wanted in _EVICTABLE:
-        wanted = MemberState.TERMINATING
-    elif uid in state.pods.evicted and wanted is _SUCCEEDED:
-        wanted = MemberState.ENDED
-    if member is None:
-        _admit(state, seen, wanted, problem, now=now)
-    elif is_another(member, seen):
-        if member.node is not None and pod.node_name == member.node:
-            _confirm(state, member, now=now)
-        _forget(state, member, now=now)
-        _pod_changed(state, uid, now=now)
-        fresh = state.pods.members[uid]
-        if pod.node_name is not None and member.started_at is not None:
-            fresh.started_at = member.started_at
-    else:
-        restated: PodGroupInfo | None = None
-        if member.state is _REFUSED and claim is not None:
-            state.pods.registry.join(pod, claim, wanted)
-        elif claim is not None and state.pods.registry.update_claim(pod, claim, wanted):
-            restated = member.group
-        _change_class(state.nodes, state.pod_classes, member, seen)
-        _update(state, member, pod, wanted, problem, now=now)
-        if restated is not None:
-            _look_at_refused(state, restated, now=now)
-            move_entity.move(state, member.entity, now=now)
-    if due is not None:
-        assume.post_evict(state.call, pod, reason)
-
-
-def has_left(
-    settings: Settings, pods: Pods, pod_classes: PodClasses, call: CurrentCall, uid: PodUID
-) -> bool:
-    """Return whether a known pod is gone, is ending, or is in its group no more. O(1)."""
-    seen, member = prefetch.look(settings, pod_classes, call, uid), pods.members[uid]
-    if seen is None or seen.pod.is_finished or seen.pod.deleted_at is not None:
-        return True
-    group = None if member.group is None else member.group.key
-    return is_another(member, seen) or bool(gates(settings, pods, seen.pod, group))
-
-
-# Pods that are added, change or leave ---------------------------------------------------------
-
-
-def _admit(
-    state: State,
-    seen: Seen,
-    wanted: MemberState,
-    problem: InvalidPodGroupError | None,
-    *,
-    now: float,
-) -> None:
-    pod, claim = seen.pod, seen.claim
-    info: PodGroupInfo | None = None
-    if claim is not None:
-        info = state.pods.registry.join(pod, claim, wanted)
-        entity = state.pods.entities.get(claim.group)
-        if entity is None:
-            entity = QueuedGroup(state.pods.number(), pod.created_at, info)
-            entity.failures, entity.backoff_until = info.failures, info.backoff_until
-            entity.reason = info.failure
-            state.pods.entities[claim.group] = entity
-    else:
-        entity = QueuedEntity(state.pods.number(), pod.created_at)
-    pod_class = _join_class(state.nodes, state.pod_classes, seen)
-    member = Member(pod, state.pods.number(), entity, info, pod_class, wanted)
-    member.started_at = None if pod.node_name is None else now
-    # a report of an attempt of an earlier pod with this UID must stay late
-    member.attempt = state.pods.attempt_floor
-    is_first = label_readers.note(state.nodes, state.pod_classes, member)
-    state.pods.members[pod.uid] = member
-    state.pods.count_priority(pod.priority, 1)
-    if claim is not None:
-        member.role = claim.role
-    if is_first:
-        filter_and_score.evaluate_ahead(state.settings, state.nodes, state.pod_classes, member, now)
-    if wanted is _UNSCHEDULED:
-        _tell_priority(state.call, member)
-        entity.add(pod, member.seq, member.role, member.pod_class)
-    _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, pod.node_name, uid=pod.uid, now=now)
-    move_entity.move(state, entity, arrived=member, now=now)
-
-
-def _update(
-    state: State,
-    member: Member,
-    pod: Pod,
-    wanted: MemberState,
-    problem: InvalidPodGroupError | None,
-    *,
-    now: float,
-) -> None:
-    before, node = member.state, member.node
-    changed = member.pod != pod
-    left = member.pod.node_name
-    member.replace(pod)
-    if pod.node_name is None:
-        member.started_at = None
-    elif member.started_at is None:
-        member.started_at = now
-    if before is _UNSCHEDULED:
-        member.entity.replace(pod)
-    if before is wanted and node is None:
-        _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
-        if changed and before is _UNSCHEDULED:
-            move_entity.move_if_needed(state, member.entity, now=now)
-        return
-    if node is not None:
-        if pod.node_name == node:
-            _confirm(state, member, now=now)
-        elif wanted is _UNSCHEDULED:
-            state.nodes.replace_pod(pod)
-            if changed and before is _WAITING:
-                permit_end.ask_again(state, member, now=now)
-            return
-        else:
-            reason = (
-                f"pod {pod.name} {_what_happened(state.settings, state.pods, member, pod, problem)}"
-            )
-            _put_down(state, member, reason, cause="changed", to=wanted, now=now)
-    elif before is _UNSCHEDULED:
-        member.entity.discard(pod.uid)
-    if wanted is _UNSCHEDULED:
-        member.entity.add(pod, member.seq, member.role, member.pod_class)
-    if before is _SUCCEEDED and member.group is not None:
-        state.pods.restarts.note_ended(member.group.key, member.role)
-    state.pods.put(member, wanted)
-    label_readers.note(state.nodes, state.pod_classes, member)
-    _tell_held(state.settings, state.pods, state.call, member, problem)
-    _look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
-    move_entity.move(state, member.entity, now=now)
-
-
-def _what_happened(
-    settings: Settings,
-    pods: Pods,
-    member: Member,
-    pod: Pod,
-    problem: InvalidPodGroupError | None,
-) -> str:
-    """Return why a pod can no longer hold the node that it was assumed on."""
-    if problem is not None and pod.node_name is None:
-        return f"contradicts its group: {problem}"
-    if pod.is_finished:
-        return "has succeeded" if pod.phase is PodPhase.SUCCEEDED else "has failed"
-    if pod.deleted_at is not None:
-        return "is terminating"
-    if pod.node_name is not None:
-        return f"was bound to {pod.node_name}"
-    group = None if member.group is None else member.group.key
-    return "; ".join(gates(settings, pods, pod, group))
-
-
-def _forget(state: State, member: Member, *, now: float) -> None:
-    uid, entity, info = member.pod.uid, member.entity, member.group
-    if member.node is not None:
-        is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
-        cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
-        reason = f"pod {member.pod.name} {how}"
-        _put_down(state, member, reason, cause=cause, to=MemberState.TERMINATING, now=now)
-    entity.discard(uid)
-    state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
-    del state.pods.members[uid]
-    state.pods.count_priority(member.pod.priority, -1)
-    label_readers.leave(state.nodes, state.pod_classes, member)
-    _leave_class(state.nodes, state.pod_classes, member.pod_class)
-    if info is not None:
-        said = (info.claimed_min, info.claimed_priority)
-        if member.state is _SUCCEEDED:
-            state.pods.restarts.note_ended(info.key, member.role)
-        state.pods.registry.leave(info.key, uid, now=now)
-        if not info.members:
-            del state.pods.entities[info.key]
-            state.call.touched[info.key] = None
-            state.reservations.backfill.forget(info.key)
-        elif said != (info.claimed_min, info.claimed_priority):
-            # members that contradicted a member that is gone may be admitted now
-            _look_at_refused(state, info, now=now)
-    _look_at_nodes(state, member.pod.node_name, uid=uid, now=now)
-    move_entity.move(state, entity, now=now)
-
-
-def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:
-    """Count a pod as one more of its equivalence class. O(1)."""
-    pod_class = pod_classes.by_signature.get(seen.signature)
-    if pod_class is None:
-        pod_class = PodClass(
-            seen.signature,
-            seen.pod,
-            seen.labels,
-            reads_pods=seen.reads_pods,
-            watches_pods=seen.watches_pods,
-            carried=seen.carried,
-            selected=seen.selected,
-            objects=seen.objects,
-        )
-        pod_classes.by_signature[seen.signature] = pod_class
-        if pod_class.watches_pods:
-            pod_classes.watch(pod_class, 1, nodes)
-    pod_class.users += 1
-    return pod_class
-
-
-def _leave_class(nodes: Nodes, pod_classes: PodClasses, pod_class: PodClass) -> None:
-    """Count a pod as one less of its equivalence class, and drop the class after the last."""
-    pod_class.users -= 1
-    if not pod_class.users:
-        del pod_classes.by_signature[pod_class.signature]
-        pod_classes.leave(pod_class.judgements)
-        if pod_class.watches_pods:
-            pod_classes.watch(pod_class, -1, nodes)
-
-
-def _change_class(nodes: Nodes, pod_classes: PodClasses, member: Member, seen: Seen) -> None:
-    """Move a pod that has a node to the pod class of its current signature."""
-    if member.pod_class.signature != seen.signature:
-        before = member.pod_class
-        label_readers.leave(nodes, pod_classes, member)
-        member.pod_class = _join_class(nodes, pod_classes, seen)
-        label_readers.note(nodes, pod_classes, member)
-        _leave_class(nodes, pod_classes, before)
-
-
-def _look_at_refused(state: State, info: PodGroupInfo, *, now: float) -> None:
-    """Re-read the members that were refused because their claims contradicted earlier members."""
-    for member in state.pods.of_group(info):
-        if member.state is _REFUSED:
-            pod_changed(state, member.pod.uid, now=now)
-
-
-def _confirm(state: State, member: Member, *, now: float) -> None:
-    """Make an assumed pod assigned: the cluster state shows it on its node."""
-    uid, node = member.pod.uid, member.node
-    assert node is not None
-    state.pods.waiting.remove(uid)
-    state.nodes.confirm(uid)
-    state.pods.put(member, _ASSIGNED)
-    member.node = member.cycle = None
-    label_readers.note(state.nodes, state.pod_classes, member)
-    member.bind_failures = 0
-    member.started_at = now
-    assume.note_permit_ended(state.attempts, member.group)
-    member.reason = member.told = ""
-    state.call.out.append(PodScheduled(uid, node))
-    extension_points.post_bind(state.settings, state.call, member, node, now)
-
-
-def _put_down(
-    state: State,
-    member: Member,
-    reason: str,
-    *,
-    cause: str,
-    now: float,
-    to: MemberState = _UNSCHEDULED,
-) -> None:
-    """Take an assumed pod off its node after an event, and apply the verdict on its group."""
-    node = member.node
-    assert node is not None
-    was_waiting = member.state is _WAITING
-    verdict = assume.give_back(state, member, cause=cause, to=to, now=now)
-    assume.report_rejected(state.call, member, node, reason)
-    if not (was_waiting or _is_tried(state.pods, verdict)):
-        verdict = None  # the member was released before: no attempt depends on it
-    if member.pod.uid in state.pods.evicted:
-        verdict = None  # its group was rejected when it was evicted
-    if verdict is not None:
-        apply_verdict(state, verdict, now=now)
-    assume.note_permit_ended(state.attempts, member.group)
-    if verdict is None and to is _UNSCHEDULED:
-        transition(state, member.entity, Failed(), now=now)
-    requeue.gain(state, (node,), now=now, ends_backoff=True)
-
-
-def _is_tried(pods: Pods, verdict: RejectGroup | EvictGroup | None) -> bool:
-    """Return whether a verdict is about more than a group between two attempts."""
-    if not isinstance(verdict, RejectGroup):
-        return verdict is not None
-    info = pods.registry.get(verdict.group)
-    return info is not None and info.attempt_started_at is not None
-
-
-def _tell_priority(call: CurrentCall, member: Member) -> None:
-    """Post that the priority of a group decides for a member that has another one."""
-    info, pod = member.group, member.pod
-    if info is not None and info.priority != pod.priority:
-        call.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
-
-
-def _tell_held(
-    settings: Settings,
-    pods: Pods,
-    call: CurrentCall,
-    member: Member,
-    problem: InvalidPodGroupError | None,
-) -> None:
-    pod = member.pod
-    if member.state is _REFUSED:
-        member.reason = str(problem)
-        call.out.append(PodRefused(pod.uid, member.reason))
-    elif member.state is MemberState.GATED:
-        group = None if member.group is None else member.group.key
-        member.reason = "; ".join(gates(settings, pods, pod, group))
-        call.out.append(PodNotAdmitted(pod.uid, member.reason))
-
-
-def _look_at_nodes(
-    state: State, *names: NodeName | None, now: float, uid: PodUID | None = None
-) -> None:
-    """Read nodes again, such as the one that a pod has left and the one that it is on.
-
-    Pending pods that the cluster state shows on such a node, before their own event, are read too:
-    another scheduler has bound them. Until they are known as assigned, they would be placed a
-    second time, and counted twice. Runtime complexity: O(pods on the nodes).
-
-    Args:
-        state: The scheduler's state.
-        *names: The nodes; None for none.
-        now: The current instant.
-        uid: The pod that the event is about; of a crowded node, only that pod is read.
-    """
-    for name in dict.fromkeys(names):
-        if name is None:
-            continue
-        pods_version = state.nodes.pods_version
-        if uid is None:
-            gains = state.nodes.refresh(name)
-        else:
-            seen = prefetch.look(state.settings, state.pod_classes, state.call, uid)
-            gains = state.nodes.refresh_pod(name, uid, None if seen is None else seen.pod)
-        if gains:
-            requeue.gain(state, (name,), now=now, ends_backoff=True)
-        elif state.nodes.pods_version != pods_version:
-            requeue.pods_changed(state, now=now)
-        for arrived in state.call.arrived.pop(name, ()):
-            pod_changed(state, arrived, now=now)

@@ -31,6 +31,7 @@ __all__ = [
     "assume_together",
     "evict",
     "give_back",
+    "give_back_all",
     "note_permit_ended",
     "post_evict",
     "report_rejected",
@@ -142,6 +143,19 @@ def give_back(
         member.entity.add(member.pod, member.seq, member.role, member.pod_class)
         member.entity.mark_tried(member.pod.uid)
     return verdict
+
+
+def give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:
+    """Take every waiting member of a group off its node; return the nodes. O(members)."""
+    freed: list[NodeName] = []
+    for waiting in state.pods.waiting.of(info.key):
+        member = state.pods.members[waiting.uid]
+        # a verdict of unreserve is dropped: the group is being rejected already
+        give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
+        report_rejected(state.call, member, waiting.node, reason)
+        freed.append(waiting.node)
+    note_permit_ended(state.attempts, info)
+    return freed
 
 
 def report_rejected(call: CurrentCall, member: Member, node: NodeName, reason: str) -> None:

@@ -12,13 +12,25 @@ from __future__ import annotations
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import Fall, Minimum, Restarts
+from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.settings import Settings
 
-__all__ = ["note", "observe", "on_nodes", "try_start"]
+__all__ = ["note", "note_progress", "observe", "on_nodes", "try_start"]
 
 _BOUND = (MemberState.ASSIGNED, MemberState.SUCCEEDED)
+
+
+def note_progress(pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
+    """Record when a group became complete, has started, and is bound. O(1) amortised."""
+    if info.complete_at is None and info.is_complete:
+        info.complete_at = now
+    group_attempt.forget_start(info)
+    if not info.was_scheduled and group_attempt.has_started(pods, info):
+        info.was_scheduled = True
+    group_attempt.note_bound(call, info)
+    note(pods, call, info)
 
 
 def note(pods: Pods, call: CurrentCall, info: PodGroupInfo) -> None:

@@ -22,15 +22,18 @@ from operator import attrgetter
 from typing import Final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.events import PodUnschedulable
-from gangsched.framework.queueing import bundles
+from gangsched._core._registry import PodGroupInfo
+from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
+from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
+from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey, PodUID
 
 __all__ = [
     "incomplete",
     "over_quota",
+    "post_not_admitted",
     "tell_gang",
     "tell_like_members",
     "tell_others",
@@ -131,6 +134,42 @@ def tell_gang(
             if member.pod.uid in untried:
                 member.reason = reason
         _tell_changed(call, members)
+
+
+def post_not_admitted(
+    settings: Settings,
+    pods: Pods,
+    call: CurrentCall,
+    entity: QueuedEntity,
+    info: PodGroupInfo,
+    denial: str,
+    *,
+    was_gated: bool,
+) -> None:
+    """Post why a group is not admitted to the queue, and tell its pending members.
+
+    Args:
+        settings: What the caller set.
+        pods: The known pods and groups.
+        call: What the current call gathers.
+        entity: The queued entity of the group.
+        info: The group.
+        denial: The reason that PreEnqueue gave.
+        was_gated: Whether it was not admitted before.
+    """
+    present, absent = equivalence.presence(settings, call, info)
+    held = bundles.held_back(pods, info)
+    if held and denial == held:
+        call.out.append(PodNotAdmitted(entity.pod.uid, held))
+        reason = bundles.restarting(pods, info) or over_quota(info.key)
+    elif info.bundle is not None and present >= (info.min_available or 0) and not absent:
+        # its own members are complete: another group of its bundle is not
+        call.out.append(PodNotAdmitted(entity.pod.uid, denial))
+        reason = f"pod group {info.key} waits for another group of its bundle"
+    else:
+        call.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+        reason = incomplete(info.key)
+    tell_unadmitted(pods, call, entity, reason, was_gated=was_gated)
 
 
 def tell_unadmitted(

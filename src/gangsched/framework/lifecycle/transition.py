@@ -46,7 +46,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
-from gangsched.events import GroupIncomplete, GroupRejected, PodNotAdmitted
+from gangsched.events import GroupRejected, PodNotAdmitted
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.lifecycle import (
     assume,
@@ -68,7 +68,6 @@ from gangsched.framework.lifecycle.entity_outcomes import (
 )
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.state.attempts import Attempts
-from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
@@ -204,7 +203,7 @@ def _pod_changed(state: State, entity: QueuedEntity, *, now: float) -> None:
 
 def _group_changed(state: State, entity: QueuedEntity, info: PodGroupInfo, *, now: float) -> None:
     state.reservations.backfill.note_event(entity)
-    _note_progress(state.pods, state.call, info, now=now)
+    group_life.note_progress(state.pods, state.call, info, now=now)
     pod = _speaker(state.pods, entity, info)
     if pod is None:
         _leave_queue(state.queue, state.attempts, entity, now=now)
@@ -335,7 +334,7 @@ def _rejected(state: State, entity: QueuedEntity, outcome: Rejected, *, now: flo
     since = state.attempts.waiting_since.get(info.key)
     if not (outcome.lacks_capacity or outcome.awaits_event):
         _note_cut_short(state.attempts, entity)
-    freed = [*outcome.freed, *_give_back_all(state, info, outcome.reason, now=now)]
+    freed = [*outcome.freed, *assume.give_back_all(state, info, outcome.reason, now=now)]
     group_attempt.fail(info, now=now)
     if outcome.evict:
         entity.forget_refusal_by_plugin()
@@ -419,33 +418,12 @@ def _not_admitted(state: State, entity: QueuedEntity, denied: Unschedulable, *, 
         state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
         return
     group_attempt.fail(info, now=None)
-    present, absent = equivalence.presence(state.settings, state.call, info)
-    held = bundles.held_back(state.pods, info)
-    if held and denied.reason == held:
-        state.call.out.append(PodNotAdmitted(entity.pod.uid, held))
-        reason = bundles.restarting(state.pods, info) or notices.over_quota(info.key)
-    elif info.bundle is not None and present >= (info.min_available or 0) and not absent:
-        # its own members are complete: another group of its bundle is not
-        state.call.out.append(PodNotAdmitted(entity.pod.uid, denied.reason))
-        reason = f"pod group {info.key} waits for another group of its bundle"
-    else:
-        state.call.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
-        reason = notices.incomplete(info.key)
-    notices.tell_unadmitted(state.pods, state.call, entity, reason, was_gated=was_gated)
+    notices.post_not_admitted(
+        state.settings, state.pods, state.call, entity, info, denied.reason, was_gated=was_gated
+    )
 
 
 # What they share ------------------------------------------------------------------------------
-
-
-def _note_progress(pods: Pods, call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
-    """Record when a group became complete, has started, and is bound. O(1) amortised."""
-    if info.complete_at is None and info.is_complete:
-        info.complete_at = now
-    group_attempt.forget_start(info)
-    if not info.was_scheduled and group_attempt.has_started(pods, info):
-        info.was_scheduled = True
-    group_attempt.note_bound(call, info)
-    group_life.note(pods, call, info)
 
 
 def _speaker(pods: Pods, entity: QueuedEntity, info: PodGroupInfo) -> Pod | None:
@@ -467,19 +445,6 @@ def _admission(
         # its attempt began alone, and it starts with other groups now
         return Rejected("starts with others of its bundle"), None
     return permit_recheck.astray(state.nodes, state.pods, state.attempts, info), None
-
-
-def _give_back_all(state: State, info: PodGroupInfo, reason: str, *, now: float) -> list[NodeName]:
-    """Take every waiting member of a group off its node; return the nodes. O(members)."""
-    freed: list[NodeName] = []
-    for waiting in state.pods.waiting.of(info.key):
-        member = state.pods.members[waiting.uid]
-        # a verdict of unreserve is dropped: the group is being rejected already
-        assume.give_back(state, member, cause="rejected", to=MemberState.UNSCHEDULED, now=now)
-        assume.report_rejected(state.call, member, waiting.node, reason)
-        freed.append(waiting.node)
-    assume.note_permit_ended(state.attempts, info)
-    return freed
 
 
 def _refusal(attempts: Attempts, entity: QueuedEntity) -> int:
