@@ -2,6 +2,11 @@
 
 ``_queue`` has the theory of operation, and ``_early_return`` what the entities in backoff are
 sorted for.
+
+Invariants (checked by ``_check``):
+  I1  an entity waits, is in backoff, or leads: the queue is not empty;
+  I2  the leader is active. An open queue in which entities wait has one, and no entity sorts before
+      it, unless its attempt is under way.
 """
 
 from __future__ import annotations
@@ -9,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import final
 
-from gangsched._core._entity import QueuedEntity
+from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._heap import PriorityHeap
 from gangsched._core._proofs import Proof
+from gangsched.errors import InternalError
 
-__all__ = ["EquivalenceQueue"]
+__all__ = ["EquivalenceQueue", "outranks"]
 
 
 @final
@@ -81,3 +87,37 @@ class EquivalenceQueue:
         if self.leader is not None:
             return self.leader
         return next(iter(self.in_backoff.values()))
+
+    def _check(self) -> None:
+        if self.leader is None and not len(self.queued) and not self.in_backoff:
+            raise InternalError(f"queue {self.number} is empty, and is kept")
+        self.queued._check()
+        first = self.queued.peek() if len(self.queued) else None
+        if first is not None and not self.blocked:
+            if self.leader is None:
+                raise InternalError(f"queue {self.number} is open, and has no leader")
+            if outranks(first, self.leader):
+                raise InternalError(
+                    f"queue {self.number} is open, and entity {first.seq} sorts before its"
+                    f" leader {self.leader.seq}"
+                )
+        if self.leader is not None and self.leader.place is not Place.ACTIVE:
+            raise InternalError(
+                f"leader {self.leader.seq} of queue {self.number} is in {self.leader.place.name}"
+            )
+        for seq, entity in self.in_backoff.items():
+            if entity.place is not Place.BACKOFF:
+                raise InternalError(
+                    f"entity {seq} of queue {self.number} is kept as in backoff, and is in"
+                    f" {entity.place.name}"
+                )
+
+
+def outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
+    """Return whether an entity is to replace the leader of its queue. O(1).
+
+    It sorts before the leader, and the attempt of the leader is not under way.
+    """
+    assert first.sort_key is not None
+    assert leader.sort_key is not None
+    return first.sort_key < leader.sort_key and not leader.is_under_way

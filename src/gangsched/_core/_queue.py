@@ -47,7 +47,7 @@ from sortedcontainers import SortedDict
 from gangsched._core._blocked_queues import BlockedQueues
 from gangsched._core._early_return import EarlyReturn
 from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
-from gangsched._core._equivalence_queue import EquivalenceQueue
+from gangsched._core._equivalence_queue import EquivalenceQueue, outranks
 from gangsched._core._heap import PriorityHeap
 from gangsched.errors import InternalError
 from gangsched.protocols import EntityView, QueueSortKey
@@ -421,7 +421,7 @@ class SchedulingQueue:
         """
         while not queue.blocked and len(queue.queued):
             first, leader = queue.queued.peek(), queue.leader
-            if leader is not None and not self._outranks(first, leader):
+            if leader is not None and not outranks(first, leader):
                 break
             queue.queued.pop()
             if first.backoff_until > now:
@@ -436,12 +436,6 @@ class SchedulingQueue:
             self._queues.pop(queue.equivalence_class, None)
             self._open.pop(queue.number, None)
             self._blocked.discard(queue)
-
-    @staticmethod
-    def _outranks(first: QueuedEntity, leader: QueuedEntity) -> bool:
-        assert first.sort_key is not None
-        assert leader.sort_key is not None
-        return first.sort_key < leader.sort_key and not leader.is_under_way
 
     def _check(self) -> None:
         self._active._check()
@@ -473,29 +467,7 @@ class SchedulingQueue:
                     f"queue {queue.number} of class {queue.equivalence_class!r} is kept under"
                     f" {equivalence_class!r}"
                 )
-            if queue.leader is None and not len(queue.queued) and not queue.in_backoff:
-                raise InternalError(f"queue {queue.number} is empty, and is kept")
-            queue.queued._check()
-            first = queue.queued.peek() if len(queue.queued) else None
-            if first is not None and not queue.blocked:
-                if queue.leader is None:
-                    raise InternalError(f"queue {queue.number} is open, and has no leader")
-                if self._outranks(first, queue.leader):
-                    raise InternalError(
-                        f"queue {queue.number} is open, and entity {first.seq} sorts before its"
-                        f" leader {queue.leader.seq}"
-                    )
-            if queue.leader is not None and queue.leader.place is not Place.ACTIVE:
-                raise InternalError(
-                    f"leader {queue.leader.seq} of queue {queue.number} is in"
-                    f" {queue.leader.place.name}"
-                )
-            for seq, entity in queue.in_backoff.items():
-                if entity.place is not Place.BACKOFF:
-                    raise InternalError(
-                        f"entity {seq} of queue {queue.number} is kept as in backoff, and is in"
-                        f" {entity.place.name}"
-                    )
+            queue._check()
         queues = self._queues.values()
         opened = {each.number: each for each in queues if not each.blocked}
         if self._open != opened:

@@ -20,25 +20,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from attrs import evolve
 
-from gangsched._checks import check_cluster, check_event
+from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
-from gangsched._core._counters import MemberState
 from gangsched._core._one_call import OneCall
-from gangsched._core._queue import SchedulingQueue
-from gangsched._core._quotas import Quota, as_quotas
-from gangsched._core._registry import PodGroupRegistry
-from gangsched._core._waiting import WaitingMap
+from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
-from gangsched.explain import Why
 from gangsched.framework import _new_state
 from gangsched.framework.backfill import reservation as reserving
-from gangsched.framework.config.backfill import Backfill, Reservation
+from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
@@ -47,27 +42,22 @@ from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
+from gangsched.framework.scheduler_view import SchedulerView
 from gangsched.framework.snapshot import document
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.scheduler_state import State
-from gangsched.framework.state.settings import Settings
-from gangsched.framework.what_if import listing, simulate
+from gangsched.framework.what_if import simulate
 from gangsched.framework.what_if import smallest_change as smallest
-from gangsched.framework.what_if import why as answers
-from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
-from gangsched.quantity import is_seconds
 from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
 
-_Rows = TypeVar("_Rows")
-
 
 @final
-class Scheduler:
+class Scheduler(SchedulerView):
     """A scheduler: decides which pod runs on which node, and when.
 
     The loop of every driver::
@@ -111,7 +101,7 @@ class Scheduler:
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_host_decides", "_listed", "_now", "_retries_refused", "_state")
+    __slots__ = ("_host_decides", "_listed", "_retries_refused")
 
     def __init__(
         self,
@@ -130,40 +120,20 @@ class Scheduler:
         can_evict: bool | None = None,
         quotas: Iterable[Quota] = (),
     ) -> None:
-        if not isinstance(profile, Profile):
-            raise InvalidValueError("profile", profile, "a Profile")
-        if backoff is not None and not isinstance(backoff, Backoff):
-            raise InvalidValueError("backoff", backoff, "a Backoff or None")
-        if preemption is not None and not isinstance(preemption, Preemption):
-            raise InvalidValueError("preemption", preemption, "a Preemption or None")
-        if backfill is not None and not isinstance(backfill, Backfill):
-            raise InvalidValueError("backfill", backfill, "a Backfill or None")
-        if backfill is not None and SchedulingUnit(unit) is not SchedulingUnit.GROUP:
-            raise InvalidValueError("backfill", backfill, "None if unit is 'pod'")
-        if not is_seconds(group_grace) or group_grace < 0:
-            raise InvalidValueError("group_grace", group_grace, "a finite number of seconds >= 0")
-        if type(strict_priorities) is not bool:
-            raise InvalidValueError("strict_priorities", strict_priorities, "True or False")
-        if can_evict is not None and type(can_evict) is not bool:
-            raise InvalidValueError("can_evict", can_evict, "True, False or None")
-        if type(search_budget) is not int or search_budget < 0:
-            raise InvalidValueError("search_budget", search_budget, "an int >= 0")
-        if not callable(membership):
-            expected = "a function from a Pod to a Membership or None"
-            raise InvalidValueError("membership", membership, expected)
-        check_cluster(cluster)
-        settings = Settings(
+        settings = _new_state.checked_settings(
             cluster,
             profile,
-            membership,
-            SchedulingUnit(unit),
-            PlacementStrategy(placement),
-            search_budget,
-            Backoff() if backoff is None else backoff,
-            preemption,
-            strict_priorities,
-            preemption is not None if can_evict is None else can_evict,
-            as_quotas(quotas),
+            membership=membership,
+            unit=unit,
+            placement=placement,
+            search_budget=search_budget,
+            backoff=backoff,
+            preemption=preemption,
+            backfill=backfill,
+            group_grace=group_grace,
+            strict_priorities=strict_priorities,
+            can_evict=can_evict,
+            quotas=quotas,
         )
         self._host_decides = can_evict is None
         self._state = _new_state.empty(settings, group_grace, backfill)
@@ -361,55 +331,6 @@ class Scheduler:
         self._state = _new_state.empty(*config)
         self.restore(data)
 
-    def why(self, subject: str | Pod | PodGroup) -> Why:
-        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
-
-        Changes nothing. Runtime complexity: O(active pods and groups + members of the group).
-
-        Args:
-            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
-                a UID and a key is taken as the UID.
-
-        Raises:
-            UnknownPodError: The scheduler does not know *subject*.
-            PluginError: A plugin raised.
-        """
-        with self._call("why"):
-            return answers.why(self._state, subject, now=self._now)
-
-    def pending(self) -> Listing[PendingRow]:
-        """Return the pods and groups that need nodes, in the order in which they would be tried.
-
-        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods log pods).
-
-        Raises:
-            PluginError: A plugin raised.
-        """
-        with self._call("pending"):
-            return self._rows(listing.pending)
-
-    def running(self) -> Listing[RunningRow]:
-        """Return the pods and groups that have nodes, in the order of arrival.
-
-        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods).
-        """
-        with self._call("running"):
-            return listing.running(self._state.pods, self._now)
-
-    def groups(self) -> Listing[GroupRow]:
-        """Return the pod groups with their counts, in the order of arrival.
-
-        Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods log pods).
-
-        Raises:
-            PluginError: A plugin raised.
-        """
-        with self._call("groups"):
-            return self._rows(listing.groups)
-
-    def _rows(self, rows: Callable[[State, float], _Rows]) -> _Rows:
-        return answers.asked(self._state.call, lambda: rows(self._state, self._now))
-
     def what_if(
         self,
         *events: Event,
@@ -500,52 +421,6 @@ class Scheduler:
         self._call.refuse_inside("smallest_change")
         return smallest.search(
             self, self._state, key, shape, most=most, now=now, until=until, budget=budget
-        )
-
-    @property
-    def can_evict(self) -> bool:
-        """Whether the host performs evictions, as far as the scheduler was told."""
-        return self._state.settings.can_evict
-
-    @property
-    def queue(self) -> SchedulingQueue:
-        """The scheduling queue; do not change it."""
-        return self._state.queue
-
-    @property
-    def gated_pods(self) -> int:
-        """The number of pods with a gate, which are not in the queue. O(pods)."""
-        gated = MemberState.GATED
-        return sum(member.state is gated for member in self._state.pods.members.values())
-
-    @property
-    def registry(self) -> PodGroupRegistry:
-        """The pod groups; do not change them."""
-        return self._state.pods.registry
-
-    @property
-    def waiting(self) -> WaitingMap:
-        """The pods that wait on permit; do not change them."""
-        return self._state.pods.waiting
-
-    @property
-    def reservation(self) -> Reservation | None:
-        """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
-        return reserving.reservation(self._state.reservations)
-
-    @property
-    def exhausted_searches(self) -> int:
-        """How many searches ended with their budget, without a placement and without a proof."""
-        return self._state.attempts.exhausted_searches
-
-    def __repr__(self) -> str:
-        state = self._state
-        queue = state.queue
-        return (
-            f"<Scheduler unit={state.settings.unit.value} now={self._now!r}"
-            f" nodes={len(state.nodes.infos)} pods={len(state.pods.members)}"
-            f" waiting={len(state.pods.waiting)} active={len(queue.active)}"
-            f" backoff={len(queue.backoff)} unschedulable={len(queue.unschedulable)}>"
         )
 
     def _empty(self) -> State:
