@@ -13,12 +13,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
 from attrs import evolve, frozen
 from attrs import fields as attrs_fields
 
+from gangsched.constraints import NodeSelectorTerm, Toleration
 from gangsched.errors import InvalidValueError
 from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.model import Pod, PodGroup, PodUID, Resources, Topology
@@ -27,6 +28,7 @@ __all__ = ["Gang", "Role", "gang"]
 
 _GPU: Final = "nvidia.com/gpu"
 _SET_HERE: Final = frozenset({"name", "pod_group", "min_available", "role"})
+_OF_A_ROLE: Final = ("requests", "node_selector", "affinity", "tolerations")
 _FURTHER: Final = frozenset(each.name for each in attrs_fields(Pod)) - _SET_HERE
 
 
@@ -39,11 +41,17 @@ class Role:
         count: The number of pods, at least 1.
         minimum: The number of them that the gang needs to start; None for all of them.
         requests: The requests of each pod; None for those of the gang.
+        node_selector: The labels that the node of each pod must have; None for those of the gang.
+        affinity: The terms of the required node affinity of each pod; None for those of the gang.
+        tolerations: The taints that each pod tolerates; None for those of the gang.
     """
 
     count: int
     minimum: int | None = None
     requests: Mapping[str, str | int] | None = None
+    node_selector: Mapping[str, str] | None = None
+    affinity: Iterable[NodeSelectorTerm] | None = None
+    tolerations: Iterable[Toleration] | None = None
 
     def __attrs_post_init__(self) -> None:
         _check_count("count", self.count)
@@ -52,6 +60,11 @@ class Role:
             if self.minimum > self.count:
                 expected = f"an int <= count, which is {self.count}"
                 raise InvalidValueError("minimum", self.minimum, expected)
+
+    def _own(self) -> dict[str, Any]:
+        """Return the attributes of its pods that it states itself."""
+        own = {name: getattr(self, name) for name in _OF_A_ROLE}
+        return {name: value for name, value in own.items() if value is not None}
 
 
 @final
@@ -98,6 +111,8 @@ def gang(
 
         gang("train", workers=4, gpu=2)
         gang("fit", roles={"ps": 1, "worker": Role(8, minimum=4)}, cpu=2)
+        launcher = Role(1, requests={"cpu": 2}, node_selector={"pool": "cpu"})
+        gang("mpi", roles={"launcher": launcher, "worker": 4}, gpu=8)
 
     Runtime complexity: O(pods).
 
@@ -119,8 +134,8 @@ def gang(
         generation: What distinguishes this run of the job from an earlier one of the same name; it
             becomes a part of the UIDs. None if the earlier pods are gone before the name is used
             again, as they are after ``Host.finish``.
-        fields: Further attributes of each pod, such as ``node_selector``. They are the same for
-            all roles: a ``Role`` has no node selector.
+        fields: Further attributes of each pod, such as ``node_selector``. A role that states an
+            attribute has its own value instead; see ``Role`` for those that it may state.
 
     Raises:
         InvalidValueError: A value is malformed, *workers* and *roles* are both given or missing, or
@@ -155,15 +170,18 @@ def gang(
         raise InvalidValueError("min_available", min_available, expected)
     pods: list[Pod] = []
     for pod_name, role, own in members:
-        pod = Pod(
-            name=pod_name,
-            namespace=namespace,
-            role=role,
-            requests=Resources(asked if own is None else own),
-            priority=priority,
-            created_at=created_at,
-            pod_group=name,
-            **fields,
+        pod = _pod(
+            own,
+            {
+                **fields,
+                "name": pod_name,
+                "namespace": namespace,
+                "role": role,
+                "requests": asked,
+                "priority": priority,
+                "created_at": created_at,
+                "pod_group": name,
+            },
         )
         if generation is not None:
             pod = evolve(pod, uid=PodUID(f"{pod.key}/{generation}"))
@@ -173,23 +191,42 @@ def gang(
 
 def _members(
     name: str, workers: int | None, roles: Mapping[str, int | Role] | None
-) -> Iterator[tuple[str, str | None, Mapping[str, str | int] | None]]:
-    """Return name, role and own requests of each pod."""
+) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    """Return the name, the role and the attributes of its own of each pod."""
     if (workers is None) == (roles is None):
         raise InvalidValueError("workers", workers, "an int >= 1, or None with roles")
     if roles is None:
         _check_count("workers", workers)
-        return ((f"{name}-{number}", None, None) for number in range(workers or 0))
+        return ((f"{name}-{number}", None, {}) for number in range(workers or 0))
     if not isinstance(roles, Mapping) or not roles:
         raise InvalidValueError("roles", roles, "a mapping with at least one role")
     for role, each in roles.items():
         if not isinstance(each, Role):
             _check_count(f"roles[{role!r}]", each)
     return (
-        (f"{name}-{role}-{number}", role, each.requests if isinstance(each, Role) else None)
+        (f"{name}-{role}-{number}", role, each._own() if isinstance(each, Role) else {})
         for role, each in roles.items()
         for number in range(each.count if isinstance(each, Role) else each)
     )
+
+
+def _pod(own: dict[str, Any], common: dict[str, Any]) -> Pod:
+    """Return a pod with the attributes of the gang, and instead of them those of its role."""
+    given: dict[str, Any] = {**common, **own}
+    path = f"roles[{common['role']!r}]"
+    try:
+        given["requests"] = Resources(given["requests"])
+    except InvalidValueError as error:
+        if "requests" not in own:
+            raise
+        resource = "" if error.value is own["requests"] else f".{error.field}"
+        raise InvalidValueError(f"{path}.requests{resource}", error.value, error.expected) from None
+    try:
+        return Pod(**given)
+    except InvalidValueError as error:
+        if error.field not in own:
+            raise
+        raise InvalidValueError(f"{path}.{error.field}", error.value, error.expected) from None
 
 
 def _minimum(role: int | Role) -> int:

@@ -138,4 +138,4 @@ def test_one_job_without_processors_is_counted_in_the_singular(folder: Path) -> 
     (folder / "log.swf").write_text(f"{LOG}{LOG.replace(' 16 ', ' -1 ')}")
     code, printed = run_command("simulate", "--trace", "log.swf", "--nodes", "1x4")
     assert code == 0
-    assert "1 job has no processors or no run time and was left out" in printed
+    assert "1 job has no number of processors (fields 5 and 8) and was left out" in printed

@@ -162,7 +162,10 @@ def test_swf_job_without_processors_or_run_time_is_left_out_and_counted() -> Non
     ]
     trace = open_trace(lambda: lines, file="t.swf")
     assert [pod.uid for pod in pods(trace.arrivals())] == ["default/3-0"]
-    assert trace.skipped == ("t.swf: 2 jobs have no processors or no run time and were left out",)
+    assert trace.skipped == (
+        "t.swf: 1 job has no run time (field 4) and was left out",
+        "t.swf: 1 job has no number of processors (fields 5 and 8) and was left out",
+    )
 
 
 @pytest.mark.parametrize(

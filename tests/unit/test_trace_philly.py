@@ -98,6 +98,9 @@ def test_time_begins_with_the_first_submission() -> None:
     assert [pod.name for pod in pods(trace)] == ["early-0", "late-0"], "it can be read again"
 
 
+ENDLESS = "attempt with a start and a later end"
+
+
 @pytest.mark.parametrize("absent", [None, "", "None"], ids=["null", "empty", "text"])
 def test_attempt_without_a_time_counts_as_no_time(absent: str | None) -> None:
     whole = attempt("01:00:00", "01:00:10", 1)
@@ -111,25 +114,26 @@ def test_attempt_without_a_time_counts_as_no_time(absent: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "given_job",
+    ("given_job", "why"),
     [
-        job("a", "00:00:00"),
-        job("a", "00:00:00", attempt("01:00:00", "02:00:00")),
-        job("a", "00:00:00", attempt("01:00:00", None, 1)),
-        job("a", "00:00:00", attempt("01:00:00", "01:00:00", 1)),
-        job("a", "00:00:00", attempt("01:00:00", "00:59:00", 1)),
-        job("a", None, attempt("01:00:00", "02:00:00", 1)),
+        (job("a", "00:00:00"), "GPUs in its first attempt, or no attempt,"),
+        (
+            job("a", "00:00:00", attempt("01:00:00", "02:00:00")),
+            "GPUs in its first attempt, or no attempt,",
+        ),
+        (job("a", "00:00:00", attempt("01:00:00", None, 1)), ENDLESS),
+        (job("a", "00:00:00", attempt("01:00:00", "01:00:00", 1)), ENDLESS),
+        (job("a", "00:00:00", attempt("01:00:00", "00:59:00", 1)), ENDLESS),
+        (job("a", None, attempt("01:00:00", "02:00:00", 1)), "submission"),
     ],
     ids=["no attempt", "no GPU", "no end", "no time", "ends before", "no submission"],
 )
-def test_job_that_never_ran_is_left_out_and_counted(given_job: dict[str, Any]) -> None:
+def test_job_that_never_ran_is_left_out_and_counted(given_job: dict[str, Any], why: str) -> None:
     other = job("b", "00:00:00", attempt("01:00:00", "02:00:00", 1))
     trace = opened(given_job, other)
 
     assert [pod.name for pod in pods(trace)] == ["b-0"]
-    assert trace.skipped[1:] == (
-        "log: 1 job has no GPUs, no submission or no run time and was left out",
-    )
+    assert trace.skipped[1:] == (f"log: 1 job has no {why} and was left out",)
 
 
 def test_what_is_not_taken_over_is_said() -> None:

@@ -4,7 +4,9 @@ Rules:
   R1  every policy gets the same arrivals, the same seed and the same faults;
   R2  a policy is written as ``--policy`` and its options are in ``simulate``, in one word:
       ``gang,backfill=2,placement=pack``;
-  R3  a figure of jobs that started says how many they are, because policies differ in that.
+  R3  a figure of jobs that started says how many they are, because policies differ in that;
+  R4  a row that would be empty for every policy is left out, except of the figures that a reader
+      looks for first; below the table is why jobs have not started.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, run_settings
 from gangsched.cli._simulate import run
-from gangsched.cli._workload import add_source, read_source
+from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, Report
 from gangsched.simulation.render import area_text, share_text, table_text
 from gangsched.simulation.timeline import Timeline
@@ -31,6 +33,9 @@ from gangsched.simulation.timeline import Timeline
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
 
 COMPARE_SCHEMA: Final = "gangsched.compare/1"
+
+_MOST_REASONS: Final = 5
+"""The most jobs of which a policy's reasons are printed; the JSON has all."""
 
 _DEFAULT: Final = ("pod_by_pod", "coscheduling", "gang", "gang,backfill")
 
@@ -72,6 +77,7 @@ def _compare(options: argparse.Namespace) -> int:
         chosen = [_settings(options, name, ["--policy"]) for name in _DEFAULT]
     files: list[str] = options.picture
     check_files(files)
+    refuse_two_of_stdin(options)
     source = read_source(options)
     drawn: list[tuple[str, Report, Timeline]] = []
     reports: list[tuple[str, Report]] = []
@@ -98,6 +104,8 @@ def _compare(options: argparse.Namespace) -> int:
             for sentence in source.skipped:
                 print(f"skipped: {sentence}")
             print(_table(reports))
+            if reasons := _reasons(reports):
+                print(f"\n{reasons}")
     return code
 
 
@@ -127,7 +135,8 @@ def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[
     runs: list[dict[str, Any]] = []
     for name, result in reports:
         plain = result.to_dict()
-        runs.append({"policy": name, "settings": plain["settings"], "summary": plain["summary"]})
+        kept = {each: plain[each] for each in ("settings", "summary", "pending")}
+        runs.append({"policy": name, **kept})
     return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
 
 
@@ -153,6 +162,8 @@ def _rows(reports: list[tuple[str, Report]]) -> list[tuple[str, ...]]:
         add(f"{name} wasted", partial(_wasted, name))
     if any(each.summary.preempted for each in results):
         add("pods preempted", lambda each: str(each.summary.preempted))
+    for name in dict.fromkeys(name for each in results for name in each.summary.lost):
+        add(f"{name} lost", partial(_lost, name))
     add("deadlock", _deadlock)
     add("decisions", lambda each: str(each.summary.decisions))
     return rows
@@ -163,6 +174,12 @@ def _job_rows(word: str, counts: list[Counts]) -> Iterator[tuple[str, ...]]:
     yield (f"{word} started", *started)
     if word == "gangs":
         yield ("  partial", *(str(each.partial) for each in counts))
+    for title, pending in (
+        ("never fit", [each.never_fit for each in counts]),
+        ("pending", [each.pending for each in counts]),
+    ):
+        if any(pending):
+            yield (f"  {title}", *map(str, pending))
     waited = [each.waiting for each in counts]
     yield from _figures("waited", waited, format_span)
     # one job decides it, so only where a policy is meant to shorten it
@@ -192,6 +209,22 @@ def _share(name: str, result: Report) -> str:
 def _wasted(name: str, result: Report) -> str:
     area = result.summary.wasted.get(name)
     return "nothing" if area is None else area_text(name, area)
+
+
+def _lost(name: str, result: Report) -> str:
+    area = result.summary.lost.get(name)
+    return "nothing" if area is None else area_text(name, area)
+
+
+def _reasons(reports: list[tuple[str, Report]]) -> str:
+    """Return why jobs have not started, by policy; empty if all of them have."""
+    rows: list[tuple[str, ...]] = []
+    for name, result in reports:
+        rows += [(name, job.job, job.why) for job in result.pending[:_MOST_REASONS]]
+        more = len(result.pending) - _MOST_REASONS
+        if more > 0:
+            rows.append((name, f"and {more} more", "--output json has all"))
+    return table_text(("POLICY", "NOT STARTED", "WHY"), rows) if rows else ""
 
 
 def _deadlock(result: Report) -> str:

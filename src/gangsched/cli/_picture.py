@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gangsched.cli._files import BadInputError
+from gangsched.errors import InvalidValueError
 from gangsched.simulation import Report
 from gangsched.simulation.pictures import FORMATS, DrawnRun, check_picture, picture
 from gangsched.simulation.timeline import Timeline
@@ -31,10 +32,14 @@ def check_files(names: Sequence[str]) -> None:
     """Check before the run that pictures could be drawn after it.
 
     Raises:
-        BadInputError: The ending of the name is unknown, or matplotlib is not installed.
+        BadInputError: matplotlib is not installed.
+        InvalidValueError: The ending of a name is unknown.
     """
     for name in names:
-        check_picture(name)
+        try:
+            check_picture(name)
+        except InvalidValueError as error:
+            raise InvalidValueError("--picture", error.value, error.expected) from None
     if names and find_spec("matplotlib") is None:
         raise BadInputError("--picture needs: pip install 'gangsched[pictures]'")
 

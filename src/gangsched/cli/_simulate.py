@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gangsched._seconds import format_span
 from gangsched.cli._command import INTERRUPTED
-from gangsched.cli._files import print_json, written
+from gangsched.cli._files import BadInputError, print_json, written
 from gangsched.cli._options import add_policy
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import (
@@ -20,7 +20,8 @@ from gangsched.cli._run import (
     run_to_the_end,
     simulator_of,
 )
-from gangsched.cli._workload import Source, add_source, read_source
+from gangsched.cli._workload import Source, add_source, read_source, refuse_two_of_stdin
+from gangsched.errors import InvalidValueError
 from gangsched.simulation import EventLog, Observer, Report, Snapshots, report
 from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
@@ -57,6 +58,7 @@ def add_simulate(commands: Any) -> None:
 def _simulate(options: argparse.Namespace) -> int:
     files: list[str] = options.picture
     check_files(files)
+    refuse_two_of_stdin(options)
     settings, source = run_settings(options), read_source(options)
     timeline = Timeline() if files else None
     result, is_whole = run(
@@ -103,7 +105,13 @@ def run(
         if timeline is not None:
             timeline.watch(simulator)
         with suppress(InterruptedRunError):
-            run_to_the_end(simulator, settings["until"], source.count)
+            try:
+                run_to_the_end(simulator, settings["until"], source.count)
+            except InvalidValueError as error:
+                # whether a job has arrived by its deletion is not known before the run
+                if error.field == "job":
+                    raise BadInputError(f"--delete: {error}") from error
+                raise
             is_whole = True
     result = report(
         simulator,

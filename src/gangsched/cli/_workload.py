@@ -3,7 +3,8 @@
 Rules:
   R1  every file is read and checked before the run;
   R2  what arrives can be had again, so that several policies get the same;
-  R3  standard input is read once.
+  R3  standard input and a pipe, such as a process substitution of a shell, are read once, into
+      memory; a regular file is read again for each pass.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from gangsched.simulation import (
 )
 from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
 
-__all__ = ["Source", "add_source", "read_source"]
+__all__ = ["Source", "add_source", "read_source", "refuse_two_of_stdin"]
 
 
 @final
@@ -132,6 +133,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def read_source(options: argparse.Namespace) -> Source:
     """Read every input."""
+    refuse_two_of_stdin(options)
     timed = [(0.0, name) for name in options.manifests]
     timed += _timed("--at", options.at, "a manifest")
     deleted = _timed("--delete", options.delete, "a job")
@@ -191,11 +193,26 @@ def _nodes(text: str) -> tuple[Node, ...]:
 
 def _lines(name: str) -> Callable[[], Iterable[str]]:
     """Return what reads the lines of a file from its beginning, each when it is needed."""
-    if name != "-":
+    if name != "-" and Path(name).is_file():
         return lambda: opened(name)
+    # a pipe cannot be read again, and a trace is read twice or more
     # newline="" leaves the line breaks inside quoted cells to the CSV reader
     text = cache(lambda: read(name))
     return lambda: io.StringIO(text(), newline="")
+
+
+def refuse_two_of_stdin(options: argparse.Namespace) -> None:
+    """Refuse standard input for two inputs: the second would be empty."""
+    given = [("a manifest", name) for name in options.manifests]
+    given += [("--at", name) for _when, *names in options.at for name in names]
+    given += [(f"--{each}", getattr(options, each)) for each in ("trace", "nodes", "faults")]
+    from_stdin = [option for option, name in given if name == "-"]
+    if len(from_stdin) > 1:
+        raise BadInputError(f"expected one input from standard input, got {_and(from_stdin)}")
+
+
+def _and(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _refuse_twins(parts: Sequence[Workload]) -> None:

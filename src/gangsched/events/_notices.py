@@ -318,7 +318,8 @@ class Nominated:
         places: The nominated node of each pod.
         victims: The pods that are evicted, at once or when their bind has ended; empty if the
             nomination waits only for pods that are terminating already.
-        deadline: When the nomination ends at the latest.
+        deadline: When the nomination ends at the latest; later if a victim's bind is under way, as
+            the grace of such a victim begins when its bind has ended.
     """
 
     group: GroupKey | None

@@ -231,7 +231,7 @@ class Scheduler(SchedulerView):
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything.
 
-        Runtime complexity: O(1).
+        Runtime complexity: O(1), and O(pods that preemptors await).
         """
         state = self._state
         reservation = state.reservations.backfill.reservation
@@ -239,7 +239,7 @@ class Scheduler(SchedulerView):
             state.pods.waiting.next_deadline(),
             state.pods.restarts.next_deadline(),
             state.queue.next_deadline(),
-            nominator.next_deadline(state.reservations),
+            nominator.next_deadline(state.pods, state.reservations),
             None if reservation is None else reservation.deadline,
         )
         return min((d for d in deadlines if d is not None), default=None)

@@ -67,6 +67,10 @@ _AT_ONCE: Final[Note] = (
     f"pod was deleted at the instant at which it started, and runs for {_SHORTEST} s",
     f"pods were deleted at the instant at which they started, and run for {_SHORTEST} s",
 )
+_NEVER_SCHEDULED: Final[Note] = (
+    "pod was never scheduled, and runs for as long as it waited",
+    "pods were never scheduled, and run for as long as they waited",
+)
 
 
 def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
@@ -137,12 +141,15 @@ def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
             wanted = tuple(dict.fromkeys(model.split("|")))
             terms[model] = (NodeSelectorTerm((NodeSelectorRequirement(GPU_MODEL, "In", wanted),)),)
         # A pod that was never scheduled has no run time; it is given the time that it waited.
-        began = "scheduled_time" if row.text("scheduled_time") else "creation_time"
+        was_scheduled = bool(row.text("scheduled_time"))
+        began = "scheduled_time" if was_scheduled else "creation_time"
         ran = row.instant("deletion_time") - row.instant(began)
         if ran < 0:
             raise row.refuse("deletion_time", f"an instant not before {began}")
         if not ran:
             notes.count(_AT_ONCE)
+        elif not was_scheduled:
+            notes.count(_NEVER_SCHEDULED)
         seconds = f"{ran:.6f}".rstrip("0").rstrip(".") if ran > 0 else _SHORTEST
         yield row, TraceJob(name, created, 1, requests, seconds, affinity=terms[model])
 

@@ -10,13 +10,14 @@ Rules:
   R2  its run time is the sum of its attempts, since each held the GPUs. An attempt counts if it has
       a start and, later, an end: the log lacks some;
   R3  the virtual cluster is the tenant; time begins with the first submission;
-  R4  a job without GPUs, a submission or a run time is left out and counted in ``skipped``. It was
-      cancelled while it waited, or ran on at the end of the log.
+  R4  a job without GPUs, a submission or a run time is left out. It was cancelled while it waited,
+      or ran on at the end of the log. ``skipped`` counts such jobs, once each, by reason.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast, final
@@ -38,9 +39,17 @@ _WITHOUT_TIME: Final[Note] = (
     "attempt has no start, or no end after it, and counts as no time",
     "attempts have no start, or no end after it, and count as no time",
 )
-_LEFT_OUT: Final[Note] = (
-    "job has no GPUs, no submission or no run time and was left out",
-    "jobs have no GPUs, no submission or no run time and were left out",
+_NO_GPUS: Final[Note] = (
+    "job has no GPUs in its first attempt, or no attempt, and was left out",
+    "jobs have no GPUs in their first attempt, or no attempt, and were left out",
+)
+_NO_SUBMISSION: Final[Note] = (
+    "job has no submission and was left out",
+    "jobs have no submission and were left out",
+)
+_NO_RUN_TIME: Final[Note] = (
+    "job has no attempt with a start and a later end and was left out",
+    "jobs have no attempt with a start and a later end and were left out",
 )
 _REQUESTS: Final = Resources({"nvidia.com/gpu": 1})
 
@@ -56,8 +65,7 @@ class PhillyReader:
 
     Attributes:
         first: The earliest submission that was read, in seconds of its clock; 0 if there is none.
-        left_out: The number of jobs that were left out.
-        without_time: The number of attempts of other jobs that do not count.
+        without_time: The number of attempts of jobs that were not left out which do not count.
     """
 
     def __init__(self, lines: Iterable[str], file: str, *, origin: float = 0.0) -> None:
@@ -65,7 +73,7 @@ class PhillyReader:
         self._file = file
         self._origin = origin
         self._first: float | None = None
-        self.left_out = 0
+        self._left_out: Counter[Note] = Counter()
         self.without_time = 0
 
     @property
@@ -77,9 +85,7 @@ class PhillyReader:
         """Yield the first line and the job of each object."""
         for line, given in objects_of(self._lines, self._file):
             job = self._job(_Fields(self._file, line, "", given))
-            if job is None:
-                self.left_out += 1
-            else:
+            if job is not None:
                 yield line, job
 
     def skipped(self) -> tuple[str, ...]:
@@ -87,7 +93,8 @@ class PhillyReader:
         note = "a worker has one GPU; status, user and the servers of attempts do not count"
         notes = Notes(self._file)
         notes.count(_WITHOUT_TIME, self.without_time)
-        notes.count(_LEFT_OUT, self.left_out)
+        for reason, jobs in self._left_out.items():
+            notes.count(reason, jobs)
         return (f"{self._file}: {note}", *notes.sentences())
 
     def _job(self, given: _Fields) -> TraceJob | None:
@@ -105,6 +112,8 @@ class PhillyReader:
             else:
                 ran += end - start
         if submitted is None or not workers or not ran:
+            reason = _NO_GPUS if not workers else _NO_RUN_TIME if not ran else _NO_SUBMISSION
+            self._left_out[reason] += 1
             return None
         self.without_time += without_time
         self._first = submitted if self._first is None else min(self._first, submitted)

@@ -8,8 +8,8 @@ Rules:
   R1  a processor is a worker that requests one CPU: a job starts when all of them are free;
   R2  the requested number of processors counts, or the allocated one if it is unknown;
   R3  the user is the tenant;
-  R4  a job without a number of processors or a run time, such as one that was cancelled while it
-      waited, is left out and counted in ``skipped``;
+  R4  a job without a number of processors, a run time or a submit time is left out, such as one
+      that was cancelled while it waited. ``skipped`` counts such jobs, once each, by reason;
   R5  a job that was swapped out has a line that summarises it, and a line of status 2, 3 or 4 for
       each partial execution. Only the summary is a job, as the format asks of workload studies;
   R6  the header does not say what memory a node has: jobs that run on nodes of the header request
@@ -19,6 +19,7 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, final
 
@@ -39,11 +40,25 @@ _ABOUT_NAMES: Final = ("MaxNodes", "MaxProcs")
 _ABOUT: Final = re.compile(r";\s*(MaxNodes|MaxProcs)\s*:\s*([0-9]{1,9})", re.ASCII)
 _JOB, _SUBMIT, _RUN, _ALLOCATED, _ASKED, _LIMIT, _MEMORY = 0, 1, 3, 4, 7, 8, 9
 _STATUS, _USER, _PRECEDING, _THINK = 10, 11, 16, 17
+_STOPPED: Final = 5
+"""The status of a job that was cancelled, before it ran or while it did."""
 _PARTIAL: Final = (2, 3, 4)
 """The statuses of partial executions: to be continued, completed, and failed."""
-_LEFT_OUT: Final[Note] = (
-    "job has no processors or no run time and was left out",
-    "jobs have no processors or no run time and were left out",
+_CANCELLED: Final[Note] = (
+    "job was cancelled before it ran (status 5) and was left out",
+    "jobs were cancelled before they ran (status 5) and were left out",
+)
+_NO_PROCESSORS: Final[Note] = (
+    "job has no number of processors (fields 5 and 8) and was left out",
+    "jobs have no number of processors (fields 5 and 8) and were left out",
+)
+_NO_RUN_TIME: Final[Note] = (
+    "job has no run time (field 4) and was left out",
+    "jobs have no run time (field 4) and were left out",
+)
+_NO_SUBMISSION: Final[Note] = (
+    "job has no submit time (field 2) and was left out",
+    "jobs have no submit time (field 2) and were left out",
 )
 _PARTS: Final[Note] = (
     "line is a partial execution (status 2, 3 or 4) and was left out",
@@ -63,6 +78,14 @@ _NO_MEMORY: Final[Note] = (
 )
 
 
+def _why_left_out(workers: float, ran: float, *, is_cancelled: bool) -> Note:
+    if is_cancelled and ran <= 0:
+        return _CANCELLED
+    if workers <= 0:
+        return _NO_PROCESSORS
+    return _NO_RUN_TIME if ran <= 0 else _NO_SUBMISSION
+
+
 def is_job_line(text: str) -> bool:
     """Return whether a line is a job: 18 numbers that white space separates."""
     words = text.split()
@@ -80,7 +103,6 @@ class SwfReader:
 
     Attributes:
         about: ``MaxNodes`` and ``MaxProcs`` of the header lines that were read.
-        left_out: The number of jobs without processors or a run time, which are left out.
     """
 
     def __init__(self, lines: Iterable[str], file: str, *, memory: bool = True) -> None:
@@ -88,7 +110,7 @@ class SwfReader:
         self._file = file
         self._memory = memory
         self.about: dict[str, int] = {}
-        self.left_out = 0
+        self._left_out: Counter[Note] = Counter()
         self._parts = 0
         self._follows = 0
         self._with_memory = 0
@@ -141,7 +163,8 @@ class SwfReader:
             memory: Whether the jobs request memory when they run.
         """
         notes = Notes(self._file)
-        notes.count(_LEFT_OUT, self.left_out)
+        for reason, jobs in self._left_out.items():
+            notes.count(reason, jobs)
         notes.count(_PARTS, self._parts)
         notes.count(_ONLY_PARTS, len(self._in_parts))
         notes.count(_FOLLOWS, self._follows)
@@ -160,7 +183,8 @@ class SwfReader:
         ran = self._number(line, fields, _RUN)
         submitted = self._number(line, fields, _SUBMIT)
         if workers <= 0 or ran <= 0 or submitted < 0:
-            self.left_out += 1
+            is_cancelled = self._number(line, fields, _STATUS) == _STOPPED
+            self._left_out[_why_left_out(workers, ran, is_cancelled=is_cancelled)] += 1
             return None
         if workers > MOST_WORKERS or workers != int(workers):
             expected = f"expected an int from 1 to {MOST_WORKERS}, got {fields[_ASKED]!r}"

@@ -39,10 +39,7 @@ MOST_STREAMED: Final = 100_000_000
 
 _GPU: Final = "nvidia.com/gpu"
 _SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})", re.ASCII)
-_OPENB_NOTES: Final = (
-    "shares of a GPU are added up by node, not by device",
-    "a pod that was never scheduled runs for as long as it waited",
-)
+_OPENB_NOTES: Final = ("shares of a GPU are added up by node, not by device",)
 _PHILLY_FIELDS: Final = {"job": "jobid", "workers": "attempts[0].detail"}
 _LIMIT_BY_NODE: Final = "max_per_node is not modelled"
 

@@ -23,7 +23,8 @@ class Preemption:
     """Let a pod or gang evict pods of lower priority if the whole pod or gang fits then.
 
     Attributes:
-        grace: The number of seconds that victims may take to terminate. Until then the capacity
+        grace: The number of seconds that victims may take to terminate, from the instant of their
+            ``Evict``, which is put off while their bind is under way. Until then the capacity
             is reserved for the preemptor. Victims that are still there afterwards are overdue:
             no later plan counts on their capacity.
         search_budget: The number of steps that one search for a placement may take while victims

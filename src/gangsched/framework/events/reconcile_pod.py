@@ -30,6 +30,7 @@ from gangsched.framework.events.wanted_state import (
 from gangsched.framework.lifecycle import assume, permit_end
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
+from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import requeue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state import label_readers
@@ -108,6 +109,7 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
             move_entity.move(state, member.entity, now=now)
     if due is not None:
         assume.post_evict(state.call, pod, reason)
+        nominator.note_evicted(state.settings, state.reservations, uid, now=now)
 
 
 def has_left(

@@ -10,7 +10,9 @@ Theory of operation
     is activated at once, whatever is left of its backoff. If the deadline has passed, or the
     nomination does not fit its pods any more, it lapses: the capacity is free for all, and the
     entity is requeued. Only ``advance`` ends a nomination at the very instant of its deadline:
-    with a grace of 0 the events of that instant report that the victims are gone.
+    with a grace of 0 the events of that instant report that the victims are gone. A victim whose
+    bind is under way is evicted when the bind has ended. The deadline waits for that, and then
+    leaves it the whole grace.
 
     In its own cycle the entity is exempt from its nomination (``leave_out``), and its pods go
     to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
@@ -56,6 +58,7 @@ from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
+from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, PodUID
 from gangsched.outcomes import Unschedulable
 
@@ -66,6 +69,7 @@ __all__ = [
     "lapse",
     "next_deadline",
     "next_member",
+    "note_evicted",
     "node_for",
     "plan",
     "readmit",
@@ -88,9 +92,34 @@ def holds_capacity(pods: Pods, uid: PodUID) -> bool:
     )
 
 
-def next_deadline(reservations: Reservations) -> float | None:
-    """Return the earliest deadline of a nomination that awaits pods. O(nominations)."""
-    return min((n.deadline for n in reservations.nominations.values() if n.awaited), default=None)
+def next_deadline(pods: Pods, reservations: Reservations) -> float | None:
+    """Return the earliest deadline of a nomination that awaits pods. O(awaited pods)."""
+    running = (
+        each.deadline
+        for each in reservations.nominations.values()
+        if each.awaited and not _awaits_bind(pods, each)
+    )
+    return min(running, default=None)
+
+
+def note_evicted(
+    settings: Settings, reservations: Reservations, uid: PodUID, *, now: float
+) -> None:
+    """Let the grace of a victim begin, whose eviction was put off until its bind ended.
+
+    Runtime complexity: O(awaited pods).
+    """
+    if settings.preemption is None:
+        return
+    for nomination in reservations.nominations.values():
+        if uid in nomination.awaited:
+            nomination.deadline = max(nomination.deadline, now + settings.preemption.grace)
+
+
+def _awaits_bind(pods: Pods, nomination: Nomination) -> bool:
+    """Return whether a victim is not evicted yet, because its bind is under way. O(awaited)."""
+    awaited = (pods.members.get(uid) for uid in nomination.awaited if uid in pods.evicted)
+    return any(member is not None and member.node is not None for member in awaited)
 
 
 # Adding and removing --------------------------------------------------------------------------
@@ -219,7 +248,7 @@ def review(state: State, *, now: float, passing: bool = False) -> None:
         is_over = nomination.deadline < now or (passing and nomination.deadline <= now)
         # first, as it drops the pods that are gone
         is_awaiting = not reason and not _is_free(state.pods, nomination)
-        if is_awaiting and is_over:
+        if is_awaiting and is_over and not _awaits_bind(state.pods, nomination):
             state.reservations.overdue.update(
                 uid for uid in nomination.awaited if holds_capacity(state.pods, uid)
             )

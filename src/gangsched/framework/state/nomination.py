@@ -58,7 +58,8 @@ class Nomination:
         specs: The specifications of the groups that start with it, when it was made.
         awaited: The terminating pods that still hold capacity on the nominated nodes; of an entity
             that depends on other pods, also those that must leave other nodes.
-        deadline: The instant at which it lapses if some of them are still there.
+        deadline: The instant at which it lapses if some of them are still there, unless the bind of
+            one of them is under way.
     """
 
     entity: QueuedEntity
