@@ -297,8 +297,9 @@ def disorder(values: LabelValues) -> None:
 def lose_an_order(values: LabelValues) -> None:
     ranking = values._values["a"].by_score
     assert ranking is not None
-    (((rank, found),), first) = (ranking, *values._values["a"].firsts.values())
-    ranking.move(rank, first, -1, found)
+    ((rank, _found),) = ranking
+    del ranking._levels[rank]
+    ranking._ranks.remove(rank)
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,15 @@ class RankingMachine(RuleBasedStateMachine):
         first, given = self._new()
         self.has.append((rank, first, given))
         self.firsts[given] = first
-        self.ranking.move(rank, -1, first, given)
+        self.ranking.add(rank, first, given)
+        self.ranking.tidy()
 
     @precondition(lambda self: self.has)
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
         rank, first, given = self.has.pop(data.draw(st.integers(0, len(self.has) - 1)))
         del self.firsts[given]
-        self.ranking.move(rank, first, -1, given)
+        self.ranking.tidy()
         self.left.append((rank, first, given))
 
     @precondition(lambda self: self.left)
@@ -61,17 +62,19 @@ class RankingMachine(RuleBasedStateMachine):
         rank, first, given = self.left.pop(data.draw(st.integers(0, len(self.left) - 1)))
         self.has.append((rank, first, given))
         self.firsts[given] = first
-        self.ranking.move(rank, -1, first, given)
+        self.ranking.add(rank, first, given)
+        self.ranking.tidy()
 
     @precondition(lambda self: self.has)
     @rule(data=st.data())
     def have_another_first_node(self, data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(self.has) - 1))
-        rank, before, given = self.has[place]
+        rank, _before, given = self.has[place]
         first, _class = self._new()
         self.has[place] = (rank, first, given)
         self.firsts[given] = first
-        self.ranking.move(rank, before, first, given)
+        self.ranking.add(rank, first, given)
+        self.ranking.tidy()
 
     def _wanted(self) -> list[tuple[int, NodeClass]]:
         return [(rank, given) for rank, _first, given in sorted(self.has, key=lambda e: e[:2])]
@@ -107,8 +110,12 @@ def lose_a_rank(ranking: Ranking) -> None:
     ranking._ranks.pop()
 
 
-def keep_an_empty_level(ranking: Ranking) -> None:
-    ranking._levels[0].count = 0
+def miscount_the_entries(ranking: Ranking) -> None:
+    ranking._entries = 2
+
+
+def note_an_unknown_level(ranking: Ranking) -> None:
+    ranking._empty[7] = None
 
 
 def have_a_class_that_is_nowhere(ranking: Ranking) -> None:
@@ -129,7 +136,8 @@ def pass_a_node_over(ranking: Ranking) -> None:
     ("sabotage", "says"),
     [
         (lose_a_rank, "are not those of the levels"),
-        (keep_an_empty_level, "the nodes of rank 0 are passed over"),
+        (miscount_the_entries, "there are 3 entries, more than 2"),
+        (note_an_unknown_level, "a level that is not there is noted as empty"),
         (have_a_class_that_is_nowhere, "has not one rank"),
         (put_in_disorder, "the nodes of rank 0 are not in order"),
         (pass_a_node_over, "the nodes of rank 0 are passed over"),
@@ -153,7 +161,7 @@ def test_entries_of_classes_that_left_are_passed_over_once_and_dropped() -> None
     for n, given in enumerate(classes[:-1]):
         assert ranking.first() is given
         del firsts[given]
-        ranking.move(0, n, -1, given)
+        ranking.tidy()
         ranking._check()
         line = ranking._levels[0].line
         assert len(line) <= 2 * (499 - n) + 64
@@ -167,11 +175,12 @@ def test_class_that_comes_back_is_read_once() -> None:
     for n in (0, 1):
         assert ranking.first() is classes[n]
         del firsts[classes[n]]
-        ranking.move(0, n, -1, classes[n])
+        ranking.tidy()
     assert ranking.first() is classes[2]
     for n in (1, 0):
         firsts[classes[n]] = n
-        ranking.move(0, -1, n, classes[n])
+        ranking.add(0, n, classes[n])
+        ranking.tidy()
         ranking._check()
         assert ranking.first() is classes[n]
     assert [given for _rank, given in ranking] == classes
@@ -186,7 +195,7 @@ def test_entries_of_classes_that_left_are_passed_over_once_by_readers_of_a_part(
         assert next(ranking.since(0)) == next(ranking.before(1)) == (0, given)
         assert ranking._levels[0].start == n
         del firsts[given]
-        ranking.move(0, n, -1, given)
+        ranking.tidy()
     assert len(ranking._levels[0].line) == 300
     assert next(ranking.since(0)) == (0, classes[60])
     assert ranking._levels[0].start == 60
@@ -199,9 +208,10 @@ def test_class_that_left_and_came_back_before_there_was_a_reader_is_read_once() 
     ranking = Ranking(((0, n, given) for given, n in firsts.items()), firsts)
     for given in (classes[1], classes[0]):
         n = firsts.pop(given)
-        ranking.move(0, n, -1, given)
+        ranking.tidy()
         firsts[given] = n
-        ranking.move(0, -1, n, given)
+        ranking.add(0, n, given)
+        ranking.tidy()
         ranking._check()
     assert len(ranking._levels[0].line) == 5
     assert list(ranking) == [(0, given) for given in classes]
@@ -215,7 +225,46 @@ def test_level_that_no_reader_reads_drops_what_has_left() -> None:
     ranking = Ranking([(0, 0, given)], firsts)
     for n in range(500):
         firsts[given] = n + 1
-        ranking.move(0, n, n + 1, given)
+        ranking.add(0, n + 1, given)
+        ranking.tidy()
         assert len(ranking._levels[0].line) <= 2 + 64
     assert list(ranking) == [(0, given)]
-    assert (ranking._levels[0].at, ranking._levels[0].line) == ([500], [given])
+    level = ranking._levels[0]
+    assert (level.at[level.start :], level.line[level.start :]) == ([500], [given])
+
+
+def test_level_without_a_class_is_dropped_when_a_reader_has_passed_it() -> None:
+    """A ranking is not told that a class leaves, so readers say which levels they found empty."""
+    classes = [NodeClass(None, n, SAMPLE) for n in range(3)]
+    firsts = {given: n for n, given in enumerate(classes)}
+    ranking = Ranking(((n, n, given) for given, n in firsts.items()), firsts)
+    del firsts[classes[0]]
+    ranking.tidy()
+    assert list(ranking._ranks) == [0, 1, 2]  # there was no reader
+    assert ranking.first() is classes[1]
+    assert ranking.first() is classes[1]
+    ranking._check()
+    ranking.tidy()
+    assert list(ranking._ranks) == list(ranking._levels) == [1, 2]
+    del firsts[classes[1]]
+    assert list(ranking.before(2)) == [(2, classes[2])]
+    firsts[classes[1]] = 1
+    ranking.add(1, 1, classes[1])
+    ranking.tidy()  # a class came into the level after it was found empty
+    assert list(ranking) == [(1, classes[1]), (2, classes[2])]
+    ranking._check()
+
+
+def test_levels_that_no_reader_reads_are_dropped_with_their_last_entries() -> None:
+    given = NodeClass(None, 0, SAMPLE)
+    firsts = {given: 0}
+    ranking = Ranking([(0, 0, given)], firsts)
+    for n in range(500):  # each time it is another class, with another rank
+        del firsts[given]
+        given = NodeClass(None, n + 1, SAMPLE)
+        firsts[given] = 0
+        ranking.add(n + 1, 0, given)
+        ranking.tidy()
+        assert len(ranking._levels) == len(ranking._ranks) <= 2 + 64
+        ranking._check()
+    assert list(ranking) == [(500, given)]

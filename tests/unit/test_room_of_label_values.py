@@ -23,12 +23,12 @@ def ranks(_given: NodeClass) -> tuple[int, tuple[bool, int]]:
 def test_value_whose_nodes_have_no_room_for_more_is_there_with_its_nodes() -> None:
     values, empty, roomy = LabelValues(RACK), a_class(0, "a"), a_class(1, "b")
     values.count(empty, 0)
-    values.move(empty, -1, 0, ranks)
+    values.move(empty, 0, ranks)
     values.count(roomy, 3)
-    values.move(roomy, -1, 1, ranks)
+    values.move(roomy, 1, ranks)
     assert list(values.in_order()) == [(0, "a"), (3, "b")]
     assert [given for _rank, given in values.by_score("a", ranks)] == [empty]
     room: dict[NodeClass, int] = {empty: 0, roomy: 3}
     values._check({empty: 0, roomy: 1}, room.__getitem__)
-    values.move(empty, 0, -1, ranks)
+    values.move(empty, -1, ranks)
     assert list(values.in_order()) == [(3, "b")]

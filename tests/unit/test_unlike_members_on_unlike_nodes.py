@@ -161,9 +161,9 @@ def test_class_takes_the_entry_of_a_class_that_had_its_node() -> None:
     assert ranking.first() is classes[0]
     made = NodeClass(None, 9, sample)
     firsts[made] = 2
-    ranking.move(0, -1, 2, made)
+    ranking.add(0, 2, made)
     del firsts[classes[2]]
-    ranking.move(0, 2, -1, classes[2])
+    ranking.tidy()
     assert [given for _rank, given in ranking] == [classes[0], classes[1], made, classes[3]]
     assert len(ranking._levels[0].line) == 4
     ranking._check()
@@ -176,11 +176,11 @@ def test_class_that_comes_back_takes_an_entry_that_is_passed_over() -> None:
     ranking = Ranking(((0, first, given) for given, first in firsts.items()), firsts)
     assert ranking.first() is classes[0]
     del firsts[classes[0]]
-    ranking.move(0, 0, -1, classes[0])
+    ranking.tidy()
     assert ranking.first() is classes[1]
     made = NodeClass(None, 9, sample)
     firsts[made] = 5
-    ranking.move(0, -1, 5, made)
+    ranking.add(0, 5, made)
     assert ranking._levels[0].at == [5, 10, 20, 30]
     assert [given for _rank, given in ranking] == [made, *classes[1:]]
     ranking._check()

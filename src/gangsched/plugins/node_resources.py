@@ -135,8 +135,6 @@ class NodeResources:
             bound, total, count = _UNBOUNDED, 0, 0
             for name, need in needs:
                 left = free.get(name, 0)
-                if left < need:
-                    return None
                 fits = left // need
                 if fits < bound:
                     bound = fits
@@ -155,9 +153,9 @@ class NodeResources:
             if limit is not None:
                 room = limit // MILLI - node.pod_count
                 if room < bound:
-                    if room < 1:
-                        return None
                     bound = room
+            if bound < 1:
+                return None
             share = total // count if count else 0
             return bound, share if prefers_free else 100 - share
 

@@ -248,7 +248,7 @@ class Judgements:
             values = self._by_label[key] = LabelValues(key)
             for found, first in self._firsts.items():
                 values.count(found, self._judged[found].max_pods * len(found.nodes))
-                values.move(found, -1, first, self._ranks)
+                values.move(found, first, self._ranks)
         return values
 
     def _by_score_within(self, key: str, value: str) -> Ranking:
@@ -405,21 +405,20 @@ class Judgements:
                 continue
             headroom += max_pods * count
             nodes = node_class.nodes
-            first, before = nodes[0] if nodes else -1, firsts.get(node_class, -1)
-            if before != first:
-                if first >= 0:
-                    firsts[node_class] = first
-                else:
-                    del firsts[node_class]
+            if not nodes:
+                firsts.pop(node_class, None)
+            elif firsts.get(node_class) != nodes[0]:
+                first = firsts[node_class] = nodes[0]
                 if order is not None:
-                    order.move(-score, before, first, node_class)
+                    order.add(-score, first, node_class)
                 if packing is not None:
-                    packing.move((self._strands(node_class), max_pods), before, first, node_class)
-            if by_label:
-                for values in by_label:
-                    values.count(node_class, max_pods * count)
-                    if before != first:
-                        values.move(node_class, before, first, self._ranks)
+                    packing.add((self._strands(node_class), max_pods), first, node_class)
+            for values in by_label:
+                values.count(node_class, max_pods * count)
+                values.move(node_class, nodes[0] if nodes else -1, self._ranks)
+        for ranking in (order, packing):
+            if ranking is not None:
+                ranking.tidy()
         self._nodes += sum(found.values())
         self.headroom = headroom
         self._seen = classes.version

@@ -79,12 +79,11 @@ class LabelValues:
             found.total += pods
             self._changed[value] = None
 
-    def move(self, given: NodeClass, before: int, first: int, ranks: Ranks) -> None:
-        """Note that a feasible class has another first node. O(log classes).
+    def move(self, given: NodeClass, first: int, ranks: Ranks) -> None:
+        """Note the first node of a feasible class. O(log classes).
 
         Args:
             given: The class.
-            before: Its first node until now; negative if it was not there.
             first: Its first node from now on; negative if it leaves.
             ranks: Its ranks.
         """
@@ -95,20 +94,20 @@ class LabelValues:
         if found is None:
             found = self._values[value] = LabelValue()
             self._changed[value] = None
-        if first >= 0:
-            found.firsts[given] = first
-        else:
-            del found.firsts[given]
+        if first < 0:
+            found.firsts.pop(given, None)
             if not found.firsts:
                 del self._values[value]
                 self._changed[value] = None
-                return
+            return
+        if found.firsts.get(given) == first:
+            return
+        found.firsts[given] = first
         if found.by_score is not None or found.packing is not None:
-            by_score, packing = ranks(given)
-            if found.by_score is not None:
-                found.by_score.move(by_score, before, first, given)
-            if found.packing is not None:
-                found.packing.move(packing, before, first, given)
+            for order, rank in zip((found.by_score, found.packing), ranks(given), strict=True):
+                if order is not None:
+                    order.add(rank, first, given)
+                    order.tidy()
 
     def totals(self) -> Iterator[tuple[str, int]]:
         """Iterate over the values, each with an upper bound on the pods that it takes."""

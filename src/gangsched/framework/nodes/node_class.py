@@ -170,6 +170,23 @@ class NodeClass(_View):
         self.before: dict[Transition, NodeClass] | None = None
         self.endless: dict[str, NodeClass] | None = None
 
+    def unsigned(
+        self,
+        number: int,
+        free: Mapping[str, int],
+        pod_count: int,
+        defaulted: FrozenMap[int],
+        scarce: frozenset[str],
+    ) -> NodeClass:
+        """Return the class of the only node of a shape after a change of its pods."""
+        # without the constructor, which reads a view and computes the rest
+        made = NodeClass.__new__(NodeClass)
+        made.node, made.key, made.kind, made.shape = self.node, self.key, self.kind, self.shape
+        made.free, made.pod_count, made.defaulted = free, pod_count, defaulted
+        made.number, made.scarce, made.is_signed, made.nodes = number, scarce, False, in_order.NONE
+        made.next = made.previous = made.after = made.before = made.endless = None
+        return made
+
     def forget_others(self) -> None:
         """Clear the cached transitions to other classes."""
         self.next = self.previous = self.after = self.before = self.endless = None

@@ -77,6 +77,7 @@ class NodeClasses:
     __slots__ = (
         "_asked",
         "_base",
+        "_changes",
         "_changing",
         "_is_scarce",
         "_kinds",
@@ -115,8 +116,10 @@ class NodeClasses:
         self._made = 0
         self._numbers = 0
         self.epoch: int = 0
-        # the requests of the last pod, and whether they name an extended resource
-        self._asked: Resources | None = None
+        # the requests of the last pod and the sign of the change, what changes of each resource,
+        # and whether one of them is an extended resource
+        self._asked: tuple[Resources | None, int] = (None, 0)
+        self._changes: tuple[tuple[str, int], ...] = ()
         self._is_scarce = False
 
     @property
@@ -236,12 +239,14 @@ class NodeClasses:
             self._forget_empty()
 
     def _step(self, given: NodeClass, requests: Resources, sign: int) -> NodeClass:
-        if requests is not self._asked:  # the members of a gang share theirs
-            self._asked = requests
+        asked, before = self._asked
+        if requests is not asked or sign is not before:  # the members of a gang share theirs
+            self._asked = (requests, sign)
+            self._changes = tuple([(name, -sign * need) for name, need in requests.items()])
             self._is_scarce = any("/" in name for name in requests)
         free = dict(given.free)
-        for name, amount in requests.items():
-            free[name] = free.get(name, 0) - sign * amount
+        for name, change in self._changes:
+            free[name] = free.get(name, 0) + change
         defaulted = given.defaulted
         if requests.defaulted is not _NONE:
             defaulted = shifted(defaulted, requests.defaulted, sign)
@@ -252,12 +257,7 @@ class NodeClasses:
         self._numbers = number = self._numbers + 1
         self._made += 1
         scarce = scarce_in(free) if self._is_scarce else given.scarce
-        made = NodeClass(given.key, number, given, given.kind, shape, scarce)
-        made.free = free
-        made.pod_count += sign
-        made.defaulted = defaulted
-        made.is_signed = False
-        return made
+        return given.unsigned(number, free, given.pod_count + sign, defaulted, scarce)
 
     def _classify(self, sample: Snapshot, before: NodeClass | None = None) -> NodeClass:
         """Return the class of a node; *before* is its class before a change of capacity."""

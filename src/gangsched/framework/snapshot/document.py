@@ -152,13 +152,13 @@ HELD: Final[Mapping[type, Held]] = {
         anew="now _labels _leaving _placed _readers _values _settings _nodes _pods _call",
     ),
     NodeClasses: Held(
-        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked"
+        anew="_of _known _kinds _shapes _occupied _made _numbers _moves _base epoch _asked _changes"
         " _is_scarce",
         given="_sign _sign_after _changing _signs_allocatable",
     ),
     NodeShape: Held(anew="kind nodes"),
-    Ranking: Held(anew="_firsts _levels _ranks"),
-    Level: Held(anew="at count is_read is_sorted line start"),
+    Ranking: Held(anew="_empty _entries _firsts _levels _ranks"),
+    Level: Held(anew="at is_read is_sorted line start"),
     LabelValues: Held(anew="_changed _key _order _placed _values"),
     LabelValue: Held(anew="total firsts by_score packing"),
     NodeClass: Held(
