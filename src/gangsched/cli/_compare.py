@@ -5,8 +5,8 @@ Rules:
   R2  a policy is written as ``--policy`` and its options are in ``simulate``, in one word:
       ``gang,backfill=2,placement=pack``;
   R3  a figure of jobs that started says how many they are, because policies differ in that;
-  R4  a row that would be empty for every policy is left out, except of the figures that a reader
-      looks for first; below the table is why jobs have not started.
+  R4  a row that would be empty for every policy is left out, except for the figures that a reader
+      looks for first. Below the table are the reasons why jobs have not started.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules:
   R1  a pod that the cluster state shows on the node that it was assumed on becomes assigned;
-  R2  a pod that leaves its node while an attempt of its group depends on it takes the verdict of
-      the policy on the group along; one that was released before does not.
+  R2  if a pod leaves its node while an attempt of its group depends on it, the verdict of the
+      policy on the group is applied. After the release of the pod, no attempt depends on it.
 """
 
 from __future__ import annotations
