@@ -67,7 +67,11 @@ class WhenBlocked(enum.Enum):
 
 
 class WhenBindFails(enum.Enum):
-    """What happens to a released group if a bind fails and leaves fewer members than the quorum."""
+    """What happens to a released group if a bind fails and leaves fewer members than the quorum.
+
+    In these names *release* means that the group gives its nodes back: the opposite of the release
+    in which its members are permitted together.
+    """
 
     RELEASE_AFTER_RETRIES = "release_after_retries"
     """The member is tried again. If its retries fail too, the others are evicted, and the group
@@ -76,7 +80,7 @@ class WhenBindFails(enum.Enum):
     RETRY_MEMBER = "retry_member"
     """The others stay. The member is tried again, alone if the match policy allows it."""
     RELEASE_GROUP = "release_group"
-    """The others are evicted, and the group starts anew when it is complete again."""
+    """The others are evicted at once, and the group starts anew when it is complete again."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -253,7 +257,7 @@ class Coscheduling:
     def _retries(self, state: CycleView) -> bool:
         """Return whether a member whose bind failed is tried again while the others stay.
 
-        Failures are counted until a bind of the pod succeeds. A group that is released and starts
+        Failures are counted until a bind of the pod succeeds. A group that is evicted and starts
         anew gets as many retries as at its first start, so not every failure since counts.
         """
         match self.when_bind_fails:

@@ -166,7 +166,7 @@ class Listing(tuple[_Row, ...]):
         return repr(self)
 
     def in_utc(self) -> str:
-        """Return the table with the instants of its reasons as dates in UTC.
+        """Return the table; times in its reasons are shown as dates and times in UTC.
 
         It is for a host whose clock counts seconds from 1970, as the clock of the drivers does.
         """

@@ -116,7 +116,7 @@ Outcome: TypeAlias = Success | Wait | Unschedulable | Skip
 @final
 @frozen
 class RejectGroup:
-    """Reject the attempt of a group: every waiting member releases its node at once.
+    """Reject the attempt of a group: every waiting member gives its node back at once.
 
     Attributes:
         group: The key of the group.

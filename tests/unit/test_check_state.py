@@ -226,7 +226,7 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     ),
     (take_one_as_tried_under_another_number, "entity 22 is kept as tried under 99"),
     (forget_when_one_was_tried, "entity 22: tried_step is -1, the current step is 11"),
-    (try_a_stranger, "entity 99 was tried, and is of no known pod"),
+    (try_a_stranger, "entity 99 is noted as tried, but no known pod belongs to it"),
     (swap_the_entities_of_two_groups, "the entity of default/incomplete has another group"),
     (keep_the_entity_of_a_group_that_nobody_knows, "the entity of default/gone has another group"),
     (keep_the_entity_of_a_group_without_members, "the entity of default/empty has another group"),

@@ -241,7 +241,7 @@ def objects(text: str) -> list[tuple[int, dict[str, Any]]]:
         ("[{}\n{}]", 2, "expected ',' or ']', got '{'"),
         ('[{\n"a": 1\n} 7]', 3, "expected ',' or ']', got '7'"),
         ("[{}]\n[", 2, "expected nothing more, got '['"),
-        ('[\n{"a": 1,\n"a": 2}]', 2, "not JSON: the key 'a' is given twice"),
+        ('[\n{"a": 1,\n"a": 2}]', 2, "the key 'a' occurs twice in one object"),
         ('[{"a":\nNaN}]', 1, "not JSON: NaN is not a number in JSON"),
         ('[{"a":\n 1 2}]', 2, "not JSON: Expecting ',' delimiter"),
         ('[{"a": "x}]', 1, "not JSON: Unterminated string starting at"),

@@ -208,7 +208,7 @@ class QueuedEntity:
 
     @property
     def pending_uids(self) -> Collection[PodUID]:
-        """The UIDs of the members that hold no node, in no particular order. O(1)."""
+        """The UIDs of the pending members, in no particular order. O(1)."""
         return () if self._pod is None else (self._pod.uid,)
 
     @property

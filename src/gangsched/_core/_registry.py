@@ -154,7 +154,10 @@ class PodGroupInfo:
 
     @property
     def schedule_timeout(self) -> float | None:
-        """The permit timeout of the specification; None for the default of the plugin."""
+        """The permit timeout of the specification.
+
+        None if the specification gives none: then the default of the gang policy holds.
+        """
         return None if self.spec is None else self.spec.schedule_timeout
 
     @property

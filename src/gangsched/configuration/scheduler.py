@@ -18,7 +18,7 @@ enabled by name. Its ``args`` are the keyword arguments of its factory.
 
 Rules:
   R1  the unit is the whole gang: binds are posted when all of a gang is decided, never before;
-  R2  by default a gang of which a bind fails for good is released as a whole, because a gang that
+  R2  by default a gang of which a bind fails for good is evicted as a whole, because a gang that
       is partly bound holds nodes and does not run;
   R3  a name that stands for no plugin is an error: nothing that is asked for is left out.
 """
@@ -212,7 +212,7 @@ def objects_scored(
 
 
 def releases_gangs(settings: Settings) -> bool:
-    """Return whether a gang that is partly bound is released."""
+    """Return whether a gang is evicted as a whole after its first bind that fails for good."""
     given = settings.profile.args.get("Coscheduling", {}).get("whenBindFails")
     return given in (None, WhenBindFails.RELEASE_GROUP.value)
 

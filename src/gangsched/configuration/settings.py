@@ -139,7 +139,7 @@ class Settings:
         drain: Seconds for which binds under way are waited for at the end.
         respect_budgets: Whether PodDisruptionBudgets may delay the eviction of the rest of a gang
             that failed to start.
-        partial_bound: Seconds for which a gang may be partly on nodes before it is released.
+        partial_bound: Seconds for which a gang may be partly on nodes before it is evicted.
         write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` are
             written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.

@@ -25,11 +25,11 @@ def as_values(given: Iterable[str]) -> tuple[str, ...]:
     """Convert the values of a condition to a tuple of strings.
 
     Raises:
-        InvalidValueError: *given* is a string, or not a sequence of strings (``values``).
+        InvalidValueError: *given* is a string, or not an iterable of strings (``values``).
     """
     values = as_tuple(given)
     if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
-        raise InvalidValueError("values", given, "a sequence of strings")
+        raise InvalidValueError("values", given, "an iterable of strings, not one string")
     return values
 
 

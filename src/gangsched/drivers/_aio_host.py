@@ -240,7 +240,7 @@ class AsyncHost:
     def _check_submits(self, call: str) -> None:
         self._check_failure(call)
         if self._is_closing or self._has_ended:
-            raise HostClosedError(call, "the host is closed")
+            raise HostClosedError(call, "the host is being closed or has ended")
 
     def _check_known(self, job: AsyncJob) -> None:
         if not isinstance(job, AsyncJob):

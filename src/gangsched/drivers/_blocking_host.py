@@ -118,10 +118,11 @@ class Host:
     Args:
         start: Starts a pod on a node; it returns when the pod has started, and raises if that
             failed: the pod is then tried again. It is called in the threads of a pool.
-        evict: Ends a pod that a policy evicts; the pod counts as gone when it returns. None if no
-            policy evicts.
+        evict: Ends a pod that the scheduler evicts. When it returns, the pod counts as gone, and is
+            queued again unless its job was withdrawn. None if no policy evicts.
         on_start_error: Called with the pod, the node and the exception after *start* has raised, in
-            the same thread. What it raises itself only replaces that exception in the log.
+            the same thread. If it raises, its exception is logged in place of that one; nothing
+            else changes.
         make: Makes the scheduler, such as ``presets.gang``.
         max_starts: How many calls of *start* may be under way at once.
         clock: Seconds that never go back.
@@ -295,7 +296,7 @@ class Host:
     def _check_submits(self, call: str) -> None:
         self._check_failure(call)
         if self._is_closing or self._has_ended:
-            raise HostClosedError(call, "the host is closed")
+            raise HostClosedError(call, "the host is being closed or has ended")
 
     def _check_known(self, job: Job) -> None:
         if not isinstance(job, Job):

@@ -63,7 +63,7 @@ class Driver:
             several threads at once.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
-            driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is released.
+            driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
             None if no policy evicts: an eviction then ends ``run`` with ``InvalidValueError``.
         observe: Called with every effect, in order. All effects of one call are observed before
             the first of them is performed.

@@ -91,7 +91,7 @@ class Scheduler(SchedulerView):
 
         strict_priorities: Whether a pod with another priority than its group is refused. If not,
             the priority of the group decides, and a notice says so.
-        can_evict: Whether the host performs ``Evict``, so that the gang policy may release a gang
+        can_evict: Whether the host performs ``Evict``, so that the gang policy may evict a gang
             that is partly bound. None: if *preemption* is given, or if a driver calls
             ``allow_evictions``, as those of ``gangsched.drivers`` do if they are given *evict*.
         quotas: How much the groups of some namespaces may request in total. A group that does not

@@ -227,7 +227,7 @@ class Cache:
         return None if known is None else self.cluster.apply(PodDeleted(uid))
 
     def _touch(self, pod: Pod | None) -> None:
-        """Note that the group of a pod may have another status."""
+        """Note that the status of a pod's group may have to be written again."""
         if pod is not None:
             with suppress(InvalidPodGroupError):
                 claim = self.membership(pod)

@@ -1,14 +1,14 @@
 """Phase and counts of PodGroups, as the scheduler's controller half writes them.
 
 The groups of ``scheduling.x-k8s.io`` have a status with a phase and counts. ``pod_group_status``
-computes it from the members. Three words of that API say more than its phases, and are added here:
+computes it from the members. Two words of that API say more than the phases of ``PodGroupPhase``,
+and are added here:
 
 - ``Scheduled``: a quorum holds nodes or has succeeded, and does not run yet;
-- ``Unknown``: the group was scheduled once, and now too few members hold nodes;
-- all others are those of ``PodGroupPhase``.
+- ``Unknown``: the group was scheduled once, and now too few members hold nodes.
 
 ``Scheduled``, ``Running`` and ``Unknown`` are the evidence that a gang was whole. A restarted
-scheduler reads it, and leaves such a gang to its job controller instead of releasing it.
+scheduler reads it, and leaves such a gang to its job controller instead of evicting it.
 
 Rules:
   R1  a status is written through the subresource, and only if it differs from what the group has;

@@ -7,7 +7,7 @@ member was deleted before its bind. Members that run without their gang hold nod
 Rules:
   R1  a gang is partial if fewer members than its minimum are bound or have finished, and it was not
       whole before. A gang that was whole and lost a member belongs to its job controller;
-  R2  a gang that is partial for *bound* seconds is released: its bound members are evicted, and an
+  R2  a gang that is partial for *bound* seconds is evicted: its bound members are evicted, and an
       event says so. A gang with a bind under way is not touched;
   R3  whether a gang was whole is known from this process or from the group. The evidence is the
       condition ``PodGroupScheduled=True``, which is written when the last member is bound, or a
@@ -39,7 +39,7 @@ _LOOKS: Final = 4
 
 @final
 class PartialGangs:
-    """Looks for gangs that stay partial, and releases them.
+    """Looks for gangs that stay partial, and evicts them.
 
     Args:
         cache: The cluster state.
@@ -88,7 +88,7 @@ class PartialGangs:
             await self.look()
 
     async def look(self) -> None:
-        """Look at every gang once, and release those that were partial for too long."""
+        """Look at every gang once, and evict those that were partial for too long."""
         now = self._clock()
         registry = self._scheduler.registry
         partial = {info.key for info in registry if self._is_partial(info)}

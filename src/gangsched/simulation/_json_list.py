@@ -118,6 +118,8 @@ class _Parts:
         except json.JSONDecodeError as error:
             line += text.count("\n", place, error.pos)
             raise TraceError(self._file, line, "", f"not JSON: {error.msg}") from error
+        except _RepeatedKeyError as error:
+            raise TraceError(self._file, line, "", str(error)) from error
         except ValueError as error:
             raise TraceError(self._file, line, "", f"not JSON: {error}") from error
         except RecursionError as error:
@@ -130,13 +132,17 @@ def _end_of_blank(text: str, place: int) -> int:
     return place if found is None else found.end()
 
 
+class _RepeatedKeyError(ValueError):
+    """A key occurs twice in one object. This is JSON, but one of the values would be lost."""
+
+
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         given: set[str] = set()
         for key, _value in pairs:
             if key in given:
-                raise ValueError(f"the key {key[:60]!r} is given twice")
+                raise _RepeatedKeyError(f"the key {key[:60]!r} occurs twice in one object")
             given.add(key)
     return mapping
 

@@ -278,8 +278,8 @@ def _pods(jobs: Iterable[TraceJob]) -> Iterator[Arrival]:
 def parse_nodes_shape(text: str) -> tuple[Node, ...]:
     """Return the nodes that a shape such as ``40x8`` describes: 40 nodes with 8 GPUs each.
 
-    The nodes are named ``node-000`` and so on. They have GPUs only, because the pods of a trace
-    ask for nothing else.
+    The nodes are named ``node-000`` and so on. They have GPUs only: a trace whose pods also
+    request CPU or memory needs a table of nodes.
 
     Raises:
         InvalidValueError: *text* is not two whole numbers of at least 1 with an ``x`` between them.

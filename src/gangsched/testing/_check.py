@@ -21,10 +21,10 @@ def check_scheduler(
 ) -> None:
     """Check any scheduler against the laws that can be observed from outside.
 
-    These are law 1 (all or nothing), 2 (a rejected attempt releases everything at once), 5 (no
-    livelock, no starvation), 6 (bounded hold) and 8 (no node oversubscribed). Hypothesis draws
-    the test cases: nodes and pods that are added and removed, time that passes, and the faults
-    for which the adapter has methods.
+    These are law 1 (all or nothing), 2 (a rejected attempt gives everything back at once), 5 (no
+    livelock, no starvation), 6 (bounded hold) and 8 (no node oversubscribed). Hypothesis draws the
+    test cases: nodes and pods that are added and removed, time that passes, and the faults for
+    which the adapter has methods.
 
     Needs the ``testing`` extra.
 

@@ -47,7 +47,7 @@ def check_less(
 
 
 def _names(items: Sequence[T], group_of: Callable[[T], Hashable | None] | None) -> list[Hashable]:
-    """Return the unit in which each item is re-keyed: its group, or the item alone."""
+    """Return, for each item, what is re-keyed together with it: its group, or the item alone."""
     groups = [None if group_of is None else group_of(item) for item in items]
     return [("alone", n) if group is None else group for n, group in enumerate(groups)]
 

@@ -141,7 +141,7 @@ class _Look:
     ) -> Plan | None:
         """Return a plan on the nodes without some pods and nominations; None if there is none.
 
-        Reserved capacity is left out as well: it is this gang's own, or will be released for it.
+        Reserved capacity is left out as well: it is this gang's own, or will be given up for it.
         None is returned, too, if the steps do not suffice.
         """
         state, entity, nodes = self.state, self.entity, self.state.nodes

@@ -6,8 +6,8 @@ Theory of operation
 An entity is a regular pod or a pod group. It is in one place: active, backoff, unschedulable (in
 the queue of its equivalence class, or *not admitted*), or out of the queue because it has no
 pending pod. A scheduling cycle, an event, a permit timeout and a preemption all end in one
-*outcome* about one entity; ``transition`` is the only function that turns an outcome into a place,
-and the only one that ends an attempt.
+*outcome* about one entity; ``transition`` is the only function that turns an outcome into a place.
+An attempt ends in it, too: with ``release.perform``, or in a rejection.
 
 Every outcome comes to the same questions, in this order:
 
@@ -28,7 +28,7 @@ matters:
 -   The entity is out of the queue while ``failures`` and ``last_failure_at`` change, because the
     sort key is frozen while it is queued.
 -   Other entities are requeued before the group is asked about again, and after the failure is
-    recorded: capacity that the group itself released must not requeue it.
+    recorded: capacity that the group itself has given back must not requeue it.
 
 Rules:
   R1  only ``transition`` moves an entity between places after an outcome;

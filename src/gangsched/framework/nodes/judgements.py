@@ -309,7 +309,11 @@ class Judgements:
             yield rank[1], found
 
     def _in_packing_order(self, within: Within | None) -> Ranking:
-        """Return the classes by whether they strand a resource, then by the pods per node."""
+        """Return the classes in the order in which packing considers them.
+
+        First those whose nodes have no free extended resource that such a pod does not request.
+        Within both parts, by the pods per node.
+        """
         if within is not None:
             key, value = within
             return self.values_of(key).packing(value, self._ranks)

@@ -2,8 +2,8 @@
 
 Theory of operation. A node is read from the cluster state if an event concerns it (``refresh``).
 Between events the scheduler assumes pods on nodes. An assumed pod counts on its node until the
-cluster state shows it there (``confirm``) or it is released (``forget``). If a node is read again,
-the assumed pods stay on it. Each change also moves the node to its new class; see
+cluster state shows it there (``confirm``) or it gives the node back (``forget``). If a node is read
+again, the assumed pods stay on it. Each change also moves the node to its new class; see
 ``gangsched.framework.nodes.node_classes``.
 
 An event about a pod reads the whole node of the pod, so that what happened to other pods there is

@@ -24,7 +24,7 @@ __all__ = ["exempt", "replace", "withholds", "without"]
 
 
 def replace(nodes: Nodes, entries: Iterable[ReservedCapacity]) -> list[NodeName]:
-    """Reserve capacity for a gang that starts later, and release all that was reserved so before.
+    """Reserve capacity for a gang that starts later, in place of all that was reserved so before.
 
     Runtime complexity: O(returning pods + plugins) for each node with an entry.
 

@@ -112,7 +112,9 @@ class State:
         known = {id(member.entity) for member in self.pods.members.values()}
         for seq, entity in self.attempts.tried.items():
             if id(entity) not in known:
-                raise InternalError(f"entity {seq} was tried, and is of no known pod")
+                raise InternalError(
+                    f"entity {seq} is noted as tried, but no known pod belongs to it"
+                )
 
     def _check_reserved(self) -> None:
         entries, ledger = self.reservations.entries(), self.nodes.ledger
