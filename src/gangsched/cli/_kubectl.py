@@ -8,7 +8,8 @@ Rules:
       server, and while the scheduler is down. What the scheduler wrote is shown beside;
   R2  nothing is written to the cluster;
   R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
-      with the defaults. All pods are its own, unless ``--scheduler`` names some.
+      with the defaults. All pods are its own, unless ``--scheduler`` names some;
+  R4  a line on standard error says so if the defaults are not what the running scheduler has.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from attrs import evolve
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched._text import printable
 from gangsched._version import __version__
-from gangsched.cli._ask_scheduler import Said, add_ask_options, scheduler_says
+from gangsched.cli._ask_scheduler import (
+    Said,
+    add_ask_options,
+    is_configured_otherwise,
+    scheduler_says,
+)
 from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._explanation import Explanation
@@ -49,6 +55,10 @@ __all__ = ["main"]
 _KINDS: Final = 4
 _LOOK: Final = 1.0
 """Seconds between two looks of ``get --watch``."""
+
+_OTHERWISE: Final = (
+    "by the default configuration, and the scheduler has another one: name its file with --config"
+)
 
 _Answer: TypeAlias = Callable[["Survey", argparse.Namespace], None]
 
@@ -103,6 +113,7 @@ def _command(commands: Any, name: str, answer: _Answer, what: str) -> argparse.A
         name, help=what, description=what[0].upper() + what[1:] + "."
     )
     parser.set_defaults(run=_run, answer=answer, watch=False, page=None, names=(), keys=())
+    parser.set_defaults(ask_scheduler="auto")
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: the context's")
     scope.add_argument("-A", "--all-namespaces", action="store_true")
@@ -160,6 +171,8 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
                 factories=made,
                 timeout=options.request_timeout,
             ) as now:
+                if not _asks(options) and await is_configured_otherwise(client):
+                    print(_OTHERWISE, file=sys.stderr)
                 await _answer(now, options)
         except NotListedError as error:
             if said is None:
@@ -169,6 +182,12 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
     finally:
         await client.aclose()
     return 0
+
+
+def _asks(options: argparse.Namespace) -> bool:
+    """Return whether the configuration is named, or the command itself asks the scheduler."""
+    is_asked = options.page is not None and not options.watch
+    return options.config is not None or is_asked or options.ask_scheduler == "never"
 
 
 async def _answer(now: Callable[[], Survey], options: argparse.Namespace) -> None:
@@ -297,7 +316,7 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
     helps = "" if said is None else said.note("helps")
-    lacking = bool(row.reason) and answer is not None and not helps
+    lacking = bool(row.reason) and not row.is_quorate and answer is not None and not helps
     changes = tuple(
         scheduler.smallest_change(key, kind, now=now, most=16)
         for kind in (kinds[:_KINDS] if lacking else ())
@@ -320,11 +339,7 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
     if said is not None and said.note("reserved"):
         print(printable(f"reserved: {said.note('reserved')}"))
     if said is not None and said.is_configured and changes and options.config is None:
-        print(
-            "what would help is by the default configuration, and the scheduler has another one:"
-            " name its file with --config",
-            file=sys.stderr,
-        )
+        print(f"what would help is {_OTHERWISE}", file=sys.stderr)
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
@@ -377,8 +392,11 @@ def _show_why(said: Said, options: argparse.Namespace) -> None:
 
 
 def _print_row(row: GangRow) -> None:
-    counts = f"{row.have} of {_number(row.needed)} members are there, {row.held} hold a node"
-    print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}, {row.running} run"))
+    there = f"{row.have} of {_number(row.needed)} members are there"
+    if row.needed is not None and row.have > row.needed:
+        there = f"{row.have} members are there, it needs {row.needed}"
+    counts = f"{there}, {row.held} hold a node, {row.running} run"
+    print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}"))
     if row.reason:
         print(printable(f"why: {row.reason}"))
 
