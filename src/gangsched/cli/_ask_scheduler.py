@@ -216,10 +216,10 @@ async def is_configured_otherwise(api: Api) -> bool:
     try:
         async with asyncio.timeout(_PATIENCE):
             document = await scheduler.ask("configuration", {})
-            items: list[object] = check_answer(document, "Configuration", scheduler.where)["items"]
+            items: list[Any] = check_answer(document, "Configuration", scheduler.where)["items"]
     except (NotAnsweredError, TimeoutError):
         return False
-    return any(isinstance(item, dict) and item.get("isConfigured") is True for item in items)
+    return {"isConfigured": True} in items
 
 
 async def _ask_leader(

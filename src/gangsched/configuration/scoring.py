@@ -49,11 +49,12 @@ def read_scoring_strategy(path: str, given: object) -> NodeResources:
 
 
 def _resources(path: str, given: object) -> dict[str, int]:
-    if not isinstance(given, list) or not given:
+    entries = cast("list[object]", given) if isinstance(given, list) else []
+    if not entries:
         expected = "a list of at least one resource, such as {name: cpu, weight: 1}"
-        raise InvalidValueError(path, given, expected)
+        raise InvalidValueError(path, cast("object", given), expected)
     weights: dict[str, int] = {}
-    for place, each in enumerate(cast("list[object]", given)):
+    for place, each in enumerate(entries):
         at = f"{path}[{place}]"
         entry = _mapping(at, each, ("name", "weight"))
         name, weight = entry.get("name"), entry.get("weight", 1)
