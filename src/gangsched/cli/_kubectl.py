@@ -32,6 +32,7 @@ from gangsched.cli._ask_scheduler import (
     is_configured_otherwise,
     scheduler_says,
 )
+from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._explanation import Explanation
@@ -317,7 +318,7 @@ def _why(survey: Survey, options: argparse.Namespace) -> None:
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
     helps = "" if said is None else said.note("helps")
     lacking = bool(row.reason) and not row.is_quorate and answer is not None and not helps
-    changes = tuple(
+    changes = cheapest_first(
         scheduler.smallest_change(key, kind, now=now, most=16)
         for kind in (kinds[:_KINDS] if lacking else ())
     )
