@@ -3,8 +3,8 @@
 Rules:
   R1  a change that starts the gang comes before one that is not known to, and that before one that
       does not;
-  R2  of two that start it, the one that adds less capacity comes first: fewer extended resources,
-      such as GPUs, then less cpu, then less memory; of equal ones, the one of fewer nodes;
+  R2  of two that start it, the one that adds less capacity comes first. Extended resources, such as
+      GPUs, are compared first, then cpu, then memory, then the number of nodes;
   R3  whatever is equal stays in order: the kind of node that is most frequent in the cluster first.
 """
 

@@ -49,10 +49,11 @@ def read_scoring_strategy(path: str, given: object) -> NodeResources:
 
 
 def _resources(path: str, given: object) -> dict[str, int]:
+    value: object = given
     entries = cast("list[object]", given) if isinstance(given, list) else []
     if not entries:
         expected = "a list of at least one resource, such as {name: cpu, weight: 1}"
-        raise InvalidValueError(path, cast("object", given), expected)
+        raise InvalidValueError(path, value, expected)
     weights: dict[str, int] = {}
     for place, each in enumerate(entries):
         at = f"{path}[{place}]"
