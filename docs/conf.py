@@ -4,7 +4,6 @@ Directives:
   ``command-help``   what ``gangsched … --help`` prints, or ``kubectl-gang``, run when the page is
                      built;
   ``moves-of``     the moves of ``members`` or of the ``queue``, of the table that is drawn;
-  ``group-spellings``  the table of ``gangsched.membership.SPELLINGS``;
   ``public-names``   every name of the façade, with its first sentence and a link;
   ``rules-of``       the rules or invariants at the top of a module.
 """
@@ -38,7 +37,6 @@ from sphinx.util.docutils import SphinxDirective
 import gangsched
 from gangsched import cli
 from gangsched.cli._kubectl import main as kubectl_gang
-from gangsched.membership import ADMISSION_SPELLINGS, ROLE_SPELLINGS, SPELLINGS
 from pictures import moves
 
 project = "gangsched"
@@ -134,33 +132,6 @@ class CommandHelp(SphinxDirective):
             os.environ.update(before)
         text = printed.getvalue().rstrip()
         return [nodes.literal_block(text, text, language="text")]
-
-
-class GroupSpellings(SphinxDirective):
-    """Every spelling of a pod's group, in the order of precedence."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return the table."""
-        self.env.note_dependency(inspect.getfile(gangsched.membership))
-        rows = ["| | written in | the group's name | its minimum |", "|---|---|---|---|"]
-        for number, spelling in enumerate((*SPELLINGS, *ADMISSION_SPELLINGS), 1):
-            where = spelling.source.value
-            beside = (spelling.minimum_source or spelling.source).value
-            minimum = f"{beside} `{spelling.minimum}`" if spelling.minimum else "in the `PodGroup`"
-            rows.append(f"| {number} | {where} | `{spelling.name}` | {minimum} |")
-        return self.parse_text_to_nodes("\n".join(rows))
-
-
-class RoleSpellings(SphinxDirective):
-    """Every spelling of a pod's role in its group, in the order of precedence."""
-
-    def run(self) -> list[nodes.Node]:
-        """Return the table."""
-        self.env.note_dependency(inspect.getfile(gangsched.membership))
-        rows = ["| | written in | the role |", "|---|---|---|"]
-        for number, spelling in enumerate(ROLE_SPELLINGS, 1):
-            rows.append(f"| {number} | {spelling.source.value} | `{spelling.name}` |")
-        return self.parse_text_to_nodes("\n".join(rows))
 
 
 class MovesOf(SphinxDirective):
@@ -315,10 +286,8 @@ def _plain(signature: str | None) -> str | None:
 def setup(app: Sphinx) -> None:
     """Register the directives."""
     app.add_directive("command-help", CommandHelp)
-    app.add_directive("group-spellings", GroupSpellings)
     app.add_directive("moves-of", MovesOf)
     app.add_directive("public-names", PublicNames)
-    app.add_directive("role-spellings", RoleSpellings)
     app.add_directive("rules-of", RulesOf)
     for field in PyObject.doc_field_types:
         if field.name == "variable":

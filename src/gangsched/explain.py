@@ -412,9 +412,10 @@ class Running:
 @final
 @frozen
 class PartlyRunning:
-    """The group runs in part: it has started, and fewer members than its minimum hold a node.
+    """The group has started and runs, but not all of its members do.
 
-    The bind of a member failed, or a member that ran is gone.
+    Either fewer members than its minimum hold a node: the bind of a member failed, or a member that
+    ran is gone. Or its minimum is met, and further members are pending.
 
     Attributes:
         group: The group.
@@ -423,6 +424,8 @@ class PartlyRunning:
         rest: Why the pending members do not run; None if no member is pending, so that the group
             waits for members to be created.
         roles: The roles with too few members: the role, its minimum, the number that hold a node.
+        pending: The number of pending members, which *rest* is about.
+        is_below_minimum: Whether too few members hold a node; False if the minimum is met.
     """
 
     group: GroupKey
@@ -430,11 +433,18 @@ class PartlyRunning:
     min_available: int
     rest: Why | None
     roles: tuple[tuple[str, int, int], ...] = ()
+    pending: int = 0
+    is_below_minimum: bool = True
 
     def __str__(self) -> str:
         return self._said(format_instant)
 
     def _said(self, instant: _Instant) -> str:
+        if not self.is_below_minimum:
+            known = f"{self.members} of {self.members + self.pending} members hold nodes"
+            waits = "1 waits" if self.pending == 1 else f"{self.pending} wait"
+            why = "" if self.rest is None else f": {_said(self.rest, instant)}"
+            return f"runs: {known}, and its minimum of {self.min_available} is met; {waits}{why}"
         rest = "no other member exists"
         if self.rest is not None:
             rest = f"the rest: {_said(self.rest, instant)}"

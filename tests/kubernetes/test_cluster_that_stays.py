@@ -22,6 +22,8 @@ from support.root import ROOT
 pytestmark = pytest.mark.once("the scheduler is a process with a configuration of its own")
 
 _PATIENCE: Final = 120.0
+DEFINITION: Final = "charts/gangsched/crds/podgroups.scheduling.x-k8s.io.yaml"
+"""The definition that the page installs on such a cluster; see ``demonstrate-on-kubernetes.md``."""
 _PAGE: Final = (ROOT / "docs" / "tutorial" / "on-a-cluster.md").read_text(encoding="utf-8")
 _FILES: Final = {
     found["name"]: found["text"]
@@ -133,6 +135,10 @@ def test_cluster_stays_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path
     try:
         until(serves, lambda: shell.said)
         assert len(shell.processes()) >= 4
+        prints("kubectl get crds 2>&1", "No resources found")
+        prints("kubectl api-resources -o name", "podgroups.scheduling.k8s.io")
+        shell.run(f"kubectl apply -f {ROOT / DEFINITION}")
+        prints("kubectl get podgroups.scheduling.x-k8s.io 2>&1", "No resources found")
         shell.run("kubectl apply -f nodes.yaml")
         prints("kubectl get nodes", " Ready ", 2)
         with shell.scheduling():

@@ -106,11 +106,11 @@ def test_cordoned_node_is_added_uncordoned(files: Path) -> None:
     (files / "kinds.yaml").write_text("---".join(cordoned))
     found = data("train", "kinds.yaml", "job.yaml", "--most", "5")["smallest_changes"]
     assert [(one["shape"], one["labels"], one["nodes"]) for one in found] == [
-        ({"cpu": "1"}, {}, None),
         ({"cpu": "4"}, {"zone": "z"}, 2),
+        ({"cpu": "1"}, {}, None),
     ]
-    assert found[0]["refusal"] == "Insufficient cpu"
-    assert (found[0]["tried"], found[0]["why"]["answer"]) == (5, "NoNodeFits")
+    assert found[1]["refusal"] == "Insufficient cpu"
+    assert (found[1]["tried"], found[1]["why"]["answer"]) == (5, "NoNodeFits")
 
 
 def test_untried_node_classes_are_counted(files: Path) -> None:

@@ -99,7 +99,7 @@ def test_bad_input_is_named_by_field_and_value(document: Any, field: str, value:
         ("Coscheduling", {"placement": "cozy"}, "placement", "cozy"),
         ("Coscheduling", {"searchBudget": -1}, "searchBudget", -1),
         ("Coscheduling", {"speed": 1}, "speed", 1),
-        ("NodeResourcesFit", {"scoringStrategy": {"type": "X"}}, "scoringStrategy", {"type": "X"}),
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "X"}}, "scoringStrategy.type", "X"),
         ("DefaultPreemption", {"graceSeconds": "long"}, "graceSeconds", "long"),
         ("Backfill", {"leastMembers": 0}, "leastMembers", 0),
     ],

@@ -274,12 +274,14 @@ def test_why_says_that_a_started_gang_lost_a_member() -> None:
     assert isinstance(why.rest, Queued)
 
 
-def test_why_of_a_running_gang_with_a_pending_elastic_member_is_about_that_member() -> None:
+def test_why_of_a_running_gang_has_the_reason_of_its_pending_elastic_member() -> None:
     host = Host()
     host.run()
     host.tell(PodAdded(make_pod("big", group="g", min_available=3, cpu=99)))
     host.run()
-    assert isinstance(host.scheduler.why(G), NoNodeFits | BackingOff)
+    why = host.scheduler.why(G)
+    assert isinstance(why, PartlyRunning)
+    assert isinstance(why.rest, NoNodeFits | BackingOff)
 
 
 # All members are bound ---------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from gangsched.errors import InvalidPodGroupError
-from gangsched.explain import BackingOff, NoNodeFits, Queued
+from gangsched.explain import BackingOff, NoNodeFits, PartlyRunning, Queued
+from gangsched.listings import PendingRow
 from gangsched.membership import membership
 from gangsched.model import GroupKey, Pod, Resources
 from gangsched.simulation import Simulator
@@ -53,7 +54,7 @@ def queue_ahead(simulator: Simulator, key: GroupKey) -> QueueAhead | None:
 
     Runtime complexity: O(pods log pods).
     """
-    queued = [row for row in simulator.scheduler.pending() if isinstance(row.why, _QUEUED)]
+    queued = [row for row in simulator.scheduler.pending() if _is_queued(row)]
     place = next((place for place, row in enumerate(queued) if row.group == key), 0)
     if not place:
         return None
@@ -66,6 +67,12 @@ def queue_ahead(simulator: Simulator, key: GroupKey) -> QueueAhead | None:
         if needs_a_node and (pod.uid in single or _group(pod) in groups):
             total.update(pod.requests.to_milli())
     return QueueAhead(place, Resources.from_milli(total))
+
+
+def _is_queued(row: PendingRow) -> bool:
+    """Return whether a pod or a group is tried; of a group that runs, the rest is."""
+    why = row.why.rest if isinstance(row.why, PartlyRunning) else row.why
+    return isinstance(why, _QUEUED)
 
 
 def _group(pod: Pod) -> GroupKey | None:

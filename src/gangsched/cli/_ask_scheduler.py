@@ -3,8 +3,8 @@
 Rules:
   R1  by default the scheduler is asked if it is found, within a few seconds. If not, the cluster is
       listed, which needs nothing of the scheduler;
-  R2  a line on standard error says where an answer came from, or why the scheduler was not asked.
-      Standard output is the answer alone, for programs that read it;
+  R2  lines on standard error say where an answer came from, or why the scheduler was not asked and
+      what to type so that it is. Standard output is the answer alone, for programs that read it;
   R3  what a scheduler answers is read as untrusted input;
   R4  if the replica at ``--scheduler-url`` does not lead, the leader is asked in its pod. Its
       address is not known from outside, but the Lease names the pod.
@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from gangsched.kubernetes._ask import Document, NotAnsweredError, RunningScheduler
     from gangsched.kubernetes._gang_rows import GangRow
 
-__all__ = ["Said", "Show", "add_ask_options", "scheduler_says"]
+__all__ = [
+    "CONFIGURED_OTHERWISE",
+    "Said",
+    "Show",
+    "add_ask_options",
+    "is_configured_otherwise",
+    "scheduler_says",
+]
+
+CONFIGURED_OTHERWISE: Final = (
+    "by the default configuration, and the scheduler has another one: name its file with --config"
+)
 
 _PORT: Final = 10259
 _PATIENCE: Final = 5.0
@@ -70,7 +81,7 @@ class Said:
     @property
     def is_lacking(self) -> bool:
         """Whether the cluster has to be listed for what would help."""
-        return self.page == "why" and any(row.reason for row in self.rows)
+        return self.page == "why" and any(row.reason and not row.is_quorate for row in self.rows)
 
     @property
     def is_configured(self) -> bool:
@@ -141,7 +152,10 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
         BadInputError: An option is malformed.
         NotAnsweredError: It must answer, and does not.
     """
-    if options.page is None or options.ask_scheduler == "never":
+    if options.page is None:
+        return None
+    if options.ask_scheduler == "never":
+        _say_listed(None, options)
         return None
     from gangsched.kubernetes._ask import NotAnsweredError
 
@@ -150,6 +164,7 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
     if options.watch:
         if must:
             raise InvalidValueError("--ask-scheduler", "always", "auto or never, with --watch")
+        _say_listed(None, options)
         return None
     patience = options.request_timeout if must else min(options.request_timeout, _PATIENCE)
     try:
@@ -163,15 +178,10 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
                 document = await _ask_leader(scheduler, options, error)
         said = _read(document, scheduler.where, options)
     except (NotAnsweredError, TimeoutError) as error:
-        problem = error
-        if isinstance(error, TimeoutError):
-            problem = NotAnsweredError(f"no answer within {patience:.0f} s")
+        problem = error if isinstance(error, NotAnsweredError) else _too_slow(patience)
         if must:
             raise problem from error
-        how = "by listing"
-        if isinstance(problem, NotAnsweredError) and problem.leader and options.config is None:
-            how += " and the default configuration, which may not be the scheduler's"
-        print(printable(f"{how}; {problem}"), file=sys.stderr)
+        _say_listed(problem, options)
         return None
     at = printable(str(document.get("at")))
     print(f"by the scheduler at {printable(scheduler.where)}, {at}", file=sys.stderr)
@@ -179,6 +189,48 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
     if isinstance(total, int) and total > len(said.items):
         print(f"the first {len(said.items)} of {total}; name a namespace", file=sys.stderr)
     return said
+
+
+def _too_slow(patience: float) -> NotAnsweredError:
+    from gangsched.kubernetes._ask import NotAnsweredError
+
+    remedy = "give it more time with --ask-scheduler always and --request-timeout"
+    return NotAnsweredError(f"no answer within {patience:.0f} s", remedy=remedy)
+
+
+def _say_listed(problem: NotAnsweredError | None, options: argparse.Namespace) -> None:
+    """Print that the cluster is listed, by which configuration, and why nothing was asked.
+
+    Without a configuration of one's own, and without a reason, nothing is printed.
+    """
+    how = "by listing"
+    if options.config is not None:
+        how += f" and the configuration {options.config}"
+    elif problem is not None and problem.leader:
+        how += " and the default configuration, which may not be the scheduler's"
+    if problem is not None:
+        print(printable(f"{how}; {problem.sentence}"), file=sys.stderr)
+        if problem.remedy:
+            print(printable(f"to ask it: {problem.remedy}"), file=sys.stderr)
+    elif options.config is not None:
+        print(printable(how), file=sys.stderr)
+
+
+async def is_configured_otherwise(api: Api) -> bool:
+    """Return whether the scheduler that leads says that its configuration is not the default one.
+
+    False if there is no answer in time: the question is put beside a listing, which goes on.
+    """
+    from gangsched.kubernetes._ask import InPod, NotAnsweredError, check_answer
+
+    scheduler = InPod(api, None, _PORT, _PATIENCE)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            document = await scheduler.ask("configuration", {})
+            items: list[Any] = check_answer(document, "Configuration", scheduler.where)["items"]
+    except (NotAnsweredError, TimeoutError):
+        return False
+    return {"isConfigured": True} in items
 
 
 async def _ask_leader(
@@ -195,7 +247,7 @@ async def _ask_leader(
         return await leader.ask(options.page, _query(options))
     except NotAnsweredError as error:
         problem = f"{follower.problem}; and of the leader: {error.problem}"
-        raise NotAnsweredError(problem, follower.leader) from error
+        raise NotAnsweredError(problem, follower.leader, error.remedy) from error
 
 
 def _scheduler(api: Api, settings: Settings, options: argparse.Namespace) -> RunningScheduler:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from gangsched._node_kinds import kinds_of_nodes
 from gangsched.cli._ahead import queue_ahead
+from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._demo import example
 from gangsched.cli._explanation import Explanation, Refusal, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
@@ -129,7 +130,7 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     if group is None or scheduler.registry.get(group) is None or subject.is_finished:
         return Explanation(now, subject, why, ())
     kinds = [shape] if shape is not None else kinds_of_nodes(simulator.cluster.nodes())
-    changes = tuple(
+    changes = cheapest_first(
         scheduler.smallest_change(group, kind, most=most, now=now) for kind in kinds[:_KINDS]
     )
     starts = any(isinstance(change, Sufficient) for change in changes)

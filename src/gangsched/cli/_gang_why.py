@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from gangsched._node_kinds import kinds_of_nodes
 from gangsched._text import printable
-from gangsched.cli._ask_scheduler import Said
+from gangsched.cli._ask_scheduler import CONFIGURED_OTHERWISE, Said
+from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._explanation import Explanation
 from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import gangs_named
@@ -42,8 +43,8 @@ def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
     helps = "" if said is None else said.note("helps")
-    lacking = bool(row.reason) and answer is not None and not helps
-    changes = tuple(
+    lacking = bool(row.reason) and not row.is_quorate and answer is not None and not helps
+    changes = cheapest_first(
         scheduler.smallest_change(key, kind, now=now, most=16)
         for kind in (kinds[:_KINDS] if lacking else ())
     )
@@ -65,11 +66,7 @@ def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
     if said is not None and said.note("reserved"):
         print(printable(f"reserved: {said.note('reserved')}"))
     if said is not None and said.is_configured and changes and options.config is None:
-        print(
-            "what would help is by the default configuration, and the scheduler has another one:"
-            " name its file with --config",
-            file=sys.stderr,
-        )
+        print(f"what would help is {CONFIGURED_OTHERWISE}", file=sys.stderr)
     if lacking and kinds[_KINDS:]:
         print(f"{len(kinds[_KINDS:])} further kinds of nodes were not tried")
     if row.message:
@@ -123,8 +120,11 @@ def show_why(said: Said, options: argparse.Namespace) -> None:
 
 
 def _print_row(row: GangRow) -> None:
-    counts = f"{row.have} of {number_or_dash(row.needed)} members are there, {row.held} hold a node"
-    print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}, {row.running} run"))
+    there = f"{row.have} of {number_or_dash(row.needed)} members are there"
+    if row.needed is not None and row.have > row.needed:
+        there = f"{row.have} members are there, it needs {row.needed}"
+    counts = f"{there}, {row.held} hold a node, {row.running} run"
+    print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}"))
     if row.reason:
         print(printable(f"why: {row.reason}"))
 

@@ -8,7 +8,8 @@ Rules:
       server, and while the scheduler is down. What the scheduler wrote is shown beside;
   R2  nothing is written to the cluster;
   R3  an answer about the future is that of a scheduler with the configuration of ``--config``, or
-      with the defaults. All pods are its own, unless ``--scheduler`` names some.
+      with the defaults. All pods are its own, unless ``--scheduler`` names some;
+  R4  a line on standard error says so if the defaults are not what the running scheduler has.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from attrs import evolve
 
 from gangsched._text import printable
 from gangsched._version import __version__
-from gangsched.cli._ask_scheduler import add_ask_options, scheduler_says
+from gangsched.cli._ask_scheduler import (
+    CONFIGURED_OTHERWISE,
+    add_ask_options,
+    is_configured_otherwise,
+    scheduler_says,
+)
 from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._gang_get import get_gangs, name_gangs, show_gangs, watch_gangs
@@ -90,6 +96,7 @@ def _command(commands: Any, name: str, answer: _Answer, what: str) -> argparse.A
         name, help=what, description=what[0].upper() + what[1:] + "."
     )
     parser.set_defaults(run=_run, answer=answer, watch=False, page=None, names=(), keys=())
+    parser.set_defaults(ask_scheduler="auto")
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: the context's")
     scope.add_argument("-A", "--all-namespaces", action="store_true")
@@ -147,6 +154,8 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
                 factories=made,
                 timeout=options.request_timeout,
             ) as now:
+                if not _asks(options) and await is_configured_otherwise(client):
+                    print(CONFIGURED_OTHERWISE, file=sys.stderr)
                 await _answer(now, options)
         except NotListedError as error:
             if said is None:
@@ -156,6 +165,12 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
     finally:
         await client.aclose()
     return 0
+
+
+def _asks(options: argparse.Namespace) -> bool:
+    """Return whether the configuration is named, or the command itself asks the scheduler."""
+    is_asked = options.page is not None and not options.watch
+    return options.config is not None or is_asked or options.ask_scheduler == "never"
 
 
 async def _answer(now: Callable[[], Survey], options: argparse.Namespace) -> None:

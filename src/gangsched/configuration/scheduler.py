@@ -5,7 +5,7 @@ plugin           arguments
 ===============  =================================================================================
 Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``minimaFirst``, ``placement``,
                  ``searchBudget``
-NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated}``
+NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated, resources}``
 DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
 PodTopologySpread ``defaultingType: System | List``, ``defaultConstraints``; without the entry,
                  no score for ``ScheduleAnyway``
@@ -36,6 +36,7 @@ from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.cluster_objects import ClusterObject
 from gangsched.configuration._unknown import hint
+from gangsched.configuration.scoring import read_scoring_strategy
 from gangsched.configuration.settings import ProfileSettings, Settings
 from gangsched.configuration.spread import read_default_constraints
 from gangsched.coscheduling import Coscheduling, WhenBindFails
@@ -51,7 +52,11 @@ from gangsched.framework import (
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Pod, TopologySpreadConstraint
-from gangsched.plugins import SYSTEM_DEFAULT_CONSTRAINTS, ScoringPodTopologySpread, Strategy
+from gangsched.plugins import (
+    SYSTEM_DEFAULT_CONSTRAINTS,
+    NodeResources,
+    ScoringPodTopologySpread,
+)
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
 
@@ -65,10 +70,6 @@ __all__ = [
 
 E = TypeVar("E", bound=Enum)
 
-_STRATEGIES: Final = {
-    "LeastAllocated": Strategy.LEAST_ALLOCATED,
-    "MostAllocated": Strategy.MOST_ALLOCATED,
-}
 _CONFIGURED: Final = (
     *("Backfill", "Coscheduling", "DefaultPreemption", "NodeResourcesFit", "PodTopologySpread"),
     "VolumeBinding",
@@ -150,13 +151,8 @@ def _profile(
             expected = f"one of {', '.join(known)}"
             raise InvalidValueError(f"profiles[0].pluginConfig[{place}].name", name, expected)
     policy, _placement, _budget = _coscheduling(settings)
-    fit = _Args("NodeResourcesFit", settings)
-    strategy = fit.strategy()
-    fit.close()
-    every = presets.coscheduling_profile(
-        policy, strategy=strategy, plugins=(*plugins, *made.values())
-    )
-    return _without(every, settings, _spread(settings))
+    every = presets.coscheduling_profile(policy, plugins=(*plugins, *made.values()))
+    return _without(every, settings, _fit(settings), _spread(settings))
 
 
 def _coscheduling(settings: ProfileSettings) -> tuple[Coscheduling, PlacementStrategy, int]:
@@ -229,12 +225,10 @@ def volume_timeout(settings: Settings) -> float:
     return float(seconds)
 
 
-def _without(
-    profile: Profile, settings: ProfileSettings, spread: ScoringPodTopologySpread | None
-) -> Profile:
+def _without(profile: Profile, settings: ProfileSettings, *instead: object | None) -> Profile:
     """Return a profile without the disabled plugins, and with the weights.
 
-    If *spread* is given, it stands for the plugin of its name that only filters.
+    Each of *instead* that is given stands for the plugin of its name.
     """
     names = {_name(plugin) for plugin in profile.plugins}
     for name in sorted(settings.disabled):
@@ -245,8 +239,8 @@ def _without(
     if "*" in settings.disabled:
         expected = "the name of a plugin: without its plugins, no constraint would hold"
         raise InvalidValueError("profiles[0].plugins.*.disabled[].name", "*", expected)
-    scoring = {} if spread is None else {spread.name: spread}
-    every = [scoring.get(_name(plugin), plugin) for plugin in profile.plugins]
+    given = {_name(plugin): plugin for plugin in instead if plugin is not None}
+    every = [given.get(_name(plugin), plugin) for plugin in profile.plugins]
     kept = [plugin for plugin in every if _name(plugin) not in settings.disabled]
     return Profile(*kept, weights=settings.weights)
 
@@ -307,6 +301,14 @@ def _spread(profile: ProfileSettings) -> ScoringPodTopologySpread | None:
     return ScoringPodTopologySpread(SYSTEM_DEFAULT_CONSTRAINTS)
 
 
+def _fit(profile: ProfileSettings) -> NodeResources:
+    """Return the plugin that filters and scores by resources."""
+    given = _Args("NodeResourcesFit", profile)
+    found = given.strategy("scoringStrategy")
+    given.close()
+    return found
+
+
 def _backfill(profile: ProfileSettings, run_times: RunTimes | None) -> Backfill | None:
     if "Backfill" not in profile.args:
         return None
@@ -363,16 +365,8 @@ class _Args:
             raise InvalidValueError(self.path(name), given, "a number of seconds >= 0")
         return float(given)
 
-    def strategy(self) -> Strategy:
-        given = self._take("scoringStrategy")
-        if given is None:
-            return Strategy.LEAST_ALLOCATED
-        fields = dict(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else {}
-        kind = fields.pop("type", None)
-        if kind not in _STRATEGIES or fields:
-            expected = f"a mapping with type: {' or '.join(_STRATEGIES)}, and nothing else"
-            raise InvalidValueError(self.path("scoringStrategy"), cast("object", given), expected)
-        return _STRATEGIES[str(kind)]
+    def strategy(self, name: str) -> NodeResources:
+        return read_scoring_strategy(self.path(name), self._take(name))
 
     def constraints(self, name: str) -> tuple[TopologySpreadConstraint, ...]:
         return read_default_constraints(self.path(name), self._take(name))

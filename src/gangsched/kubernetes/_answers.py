@@ -83,7 +83,7 @@ class _Listed(Generic[_Row]):
 @final
 @define(eq=False)
 class Answers:
-    """The pages ``/gangs``, ``/queue`` and ``/why``.
+    """The pages ``/gangs``, ``/queue``, ``/why`` and ``/configuration``.
 
     Attributes:
         settings: The configuration; its scheduler names are in each answer.
@@ -106,7 +106,12 @@ class Answers:
 
     def pages(self) -> Mapping[str, Answer]:
         """Return what makes the pages."""
-        return {"/gangs": self._gangs, "/queue": self._queue, "/why": self._why}
+        return {
+            "/gangs": self._gangs,
+            "/queue": self._queue,
+            "/why": self._why,
+            "/configuration": self._configuration,
+        }
 
     async def _gangs(self, query: Mapping[str, str]) -> Page:
         return await self._answer(lambda owner, scheduler: self._all(owner, scheduler, query))
@@ -121,6 +126,9 @@ class Answers:
         return await self._answer(
             lambda owner, scheduler: self._one(owner, scheduler, GroupKey(key))
         )
+
+    async def _configuration(self, query: Mapping[str, str]) -> Page:
+        return await self._answer(lambda _owner, _scheduler: self._configured())
 
     async def _answer(self, make: Callable[[Owner, Scheduler], _Steps]) -> Page:
         """Make an answer in steps, when it is its turn."""
@@ -220,6 +228,11 @@ class Answers:
         item |= {"why": in_utc(why), **running.notes_of(key, why)}
         item["isConfigured"] = _is_configured(self.settings)
         return self._document("GangList", now, [item], 1)
+
+    def _configured(self) -> _Steps:
+        yield from ()
+        item = {"isConfigured": _is_configured(self.settings)}
+        return self._document("Configuration", self.clock(), [item], 1)
 
     def _list(
         self, known: _Listed[_Row] | None, owner: Owner, rows: Callable[[], Listing[_Row]]

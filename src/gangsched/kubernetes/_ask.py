@@ -7,8 +7,8 @@ scheduler that runs outside of the cluster is asked at an address instead.
 
 Rules:
   R1  only GET requests are sent;
-  R2  every reason for which there is no answer is a ``NotAnsweredError`` with a sentence. A caller
-      that can list the cluster goes on with that;
+  R2  every reason for which there is no answer is a ``NotAnsweredError`` with a sentence, and with
+      what to type or to set if that is known. A caller that can list the cluster goes on with that;
   R3  what was answered is checked before it is used: it comes from a pod of the given name, which
       need not be a scheduler.
 """
@@ -28,6 +28,7 @@ from attrs import define, field, frozen
 
 from gangsched._text import printable
 from gangsched.errors import GangschedError
+from gangsched.kubernetes import _remedies
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._requests import said
 
@@ -49,6 +50,7 @@ API_VERSION: Final = "gangsched.kubectl/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1"
 _MOST_BYTES: Final = 32 * 1024 * 1024
 
+_FORBIDDEN: Final = 403
 _UNAVAILABLE: Final = 503
 _LEADS: Final = re.compile(r"(\S+) leads")
 """What a replica that does not lead answers; see ``Answers``."""
@@ -63,15 +65,22 @@ class NotAnsweredError(GangschedError):
     Attributes:
         problem: Why there is no answer.
         leader: The identity of the replica that leads, if another one was asked; else empty.
+        remedy: What to type or to set so that there is an answer; empty if it is not known.
     """
 
-    def __init__(self, problem: str, leader: str = "") -> None:
+    def __init__(self, problem: str, leader: str = "", remedy: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
         self.leader = leader
+        self.remedy = remedy
+
+    @property
+    def sentence(self) -> str:
+        """That there is no answer, and why; without the remedy."""
+        return f"the running scheduler was not asked: {self.problem}"
 
     def __str__(self) -> str:
-        return f"the running scheduler was not asked: {self.problem}"
+        return f"{self.sentence}; to ask it: {self.remedy}" if self.remedy else self.sentence
 
 
 class RunningScheduler(Protocol):
@@ -127,7 +136,8 @@ class AtUrl:
                 return Response(error.code, body=error.read(_MOST_BYTES))
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise NotAnsweredError(f"{self.url}: {reason}") from error
+            remedy = _remedies.SERVE
+            raise NotAnsweredError(f"{self.url}: {reason}", remedy=remedy) from error
 
 
 @final
@@ -155,12 +165,17 @@ class InPod:
         namespace, lease, holder = await self._holder()
         pod = holder.rsplit("_", 2)[0]
         if "_" not in holder or not pod:
-            raise NotAnsweredError(f"the holder {holder!r} of the Lease {lease} is no pod")
+            problem = f"the holder {holder!r} of the Lease {lease} is no pod"
+            raise NotAnsweredError(problem, remedy=_remedies.AT_AN_ADDRESS)
         response = await self._through(namespace, pod, page, query)
         if _is_absent(response, pod):
             namespace = await self._namespace_of(pod)
             response = await self._through(namespace, pod, page, query)
         self.where = f"{namespace}/{pod}"
+        if not response.is_success:
+            is_own = API_VERSION.encode() in response.body
+            remedy = _remedies.of_page(response, namespace, self.port, is_own=is_own)
+            raise _not_answered(f"pod {self.where}", response, remedy)
         return _document(f"pod {self.where}", response)
 
     async def _holder(self) -> tuple[str, str, str]:
@@ -168,11 +183,17 @@ class InPod:
         if self.lease is not None:
             namespace, name = self.lease
             path = f"{_LEASES}/namespaces/{quote(namespace, safe='')}/leases"
-            found: list[Document] = [await self._object(f"{path}/{quote(name, safe='')}")]
+            found: list[Document] = [
+                await self._object(
+                    f"{path}/{quote(name, safe='')}",
+                    _remedies.get_lease(namespace),
+                    _remedies.ANOTHER_LEASE,
+                )
+            ]
         else:
             name = LEASE
             chosen = f"fieldSelector=metadata.name%3D{name}"
-            leases = await self._object(f"{_LEASES}/leases?{chosen}")
+            leases = await self._object(f"{_LEASES}/leases?{chosen}", _remedies.LIST_LEASES)
             items: list[Document] = leases.get("items", [])
             found = [each for each in items if each["metadata"]["name"] == name]
         holders = dict[str, str]()
@@ -182,19 +203,23 @@ class InPod:
                 key = f"{metadata['namespace']}/{metadata['name']}"
                 holders[key] = str(spec["holderIdentity"])
         if not found:
-            raise NotAnsweredError(f"there is no Lease {name} in any namespace")
+            problem = f"there is no Lease {name} in any namespace"
+            raise NotAnsweredError(problem, remedy=_remedies.NO_LEASE)
         if not holders:
-            raise NotAnsweredError("nothing holds its Lease")
+            lease = f"{found[0]['metadata']['namespace']}/{name}"
+            remedy = _remedies.no_holder(lease)
+            raise NotAnsweredError("nothing holds its Lease", remedy=remedy)
         if len(holders) > 1:
             named = ", ".join(sorted(holders))
-            raise NotAnsweredError(f"there are several Leases: {named}; name one with --lease")
+            problem = f"there are several Leases: {named}"
+            raise NotAnsweredError(problem, remedy=_remedies.NAME_A_LEASE)
         ((key, holder),) = holders.items()
         return key.partition("/")[0], key, holder
 
     async def _namespace_of(self, pod: str) -> str:
         """Return the namespace of the only pod of a name; the Lease may be in another one."""
         chosen = f"fieldSelector=metadata.name%3D{quote(pod, safe='')}"
-        pods = await self._object(f"/api/v1/pods?{chosen}")
+        pods = await self._object(f"/api/v1/pods?{chosen}", _remedies.LIST_PODS)
         found: list[str] = [
             each["metadata"]["namespace"]
             for each in pods.get("items", ())
@@ -202,9 +227,8 @@ class InPod:
         ]
         if len(found) != 1:
             how_many = "no pod" if not found else f"{len(found)} pods"
-            raise NotAnsweredError(
-                f"there is {how_many} with the name {pod}, which holds the Lease"
-            )
+            problem = f"there is {how_many} with the name {pod}, which holds the Lease"
+            raise NotAnsweredError(problem, remedy=_remedies.AT_AN_ADDRESS)
         return found[0]
 
     async def _through(
@@ -213,10 +237,18 @@ class InPod:
         target = f"{quote(namespace, safe='')}/pods/http:{quote(pod, safe='')}:{self.port}"
         return await self._get(_with_query(f"/api/v1/namespaces/{target}/proxy/{page}", query))
 
-    async def _object(self, path: str) -> Document:
+    async def _object(self, path: str, if_forbidden: str, if_absent: str = "") -> Document:
+        """Return an object, or a list of them.
+
+        Args:
+            path: Its path.
+            if_forbidden: The remedy if it must not be read.
+            if_absent: The remedy if there is none.
+        """
         response = await self._get(path)
         if not response.is_success:
-            raise NotAnsweredError(said(response))
+            remedies = {_FORBIDDEN: if_forbidden, 404: if_absent}
+            raise NotAnsweredError(said(response), remedy=remedies.get(response.status, ""))
         document: Document = json.loads(response.body)
         return document
 
@@ -257,8 +289,7 @@ def _document(where: str, response: Response) -> Document:
         NotAnsweredError: It has not answered.
     """
     if not response.is_success:
-        problem = f"{where}: status {response.status}: {printable(said(response))}"
-        raise NotAnsweredError(problem, _leader(response))
+        raise _not_answered(where, response)
     try:
         document = json.loads(response.body)
     except (ValueError, RecursionError) as error:
@@ -266,6 +297,11 @@ def _document(where: str, response: Response) -> Document:
     if not isinstance(document, dict):
         raise NotAnsweredError(f"{where}: expected a JSON object")
     return cast("Document", document)
+
+
+def _not_answered(where: str, response: Response, remedy: str = "") -> NotAnsweredError:
+    problem = f"{where}: status {response.status}: {printable(said(response))}"
+    return NotAnsweredError(problem, _leader(response), remedy)
 
 
 def _leader(response: Response) -> str:

@@ -88,6 +88,7 @@ class StatusWriter:
         self._said: dict[GroupKey, tuple[str, str]] = {}
         self._unreadable: dict[PodUID, tuple[str, str]] = {}
         self._queued = asyncio.Semaphore(0)
+        self._under_way = 0
 
     # For the owner of the scheduler ---------------------------------------------------------
 
@@ -166,8 +167,11 @@ class StatusWriter:
         self._groups.pop(key, None)
 
     def __len__(self) -> int:
-        """Return how many objects wait to be patched."""
-        return len(self._pods) + len(self._groups)
+        """Return how many objects wait to be patched, or are being patched.
+
+        At the end this many are waited for, within a bound; the others are cancelled.
+        """
+        return len(self._pods) + len(self._groups) + self._under_way
 
     # The workers ----------------------------------------------------------------------------
 
@@ -182,6 +186,7 @@ class StatusWriter:
             if not waiting:
                 continue  # the group was forgotten
             await self._give_way(next(iter(waiting.values())).queued_at)
+            self._under_way += 1
             try:
                 if self._groups:
                     key, waited = _first_of(self._groups)
@@ -191,6 +196,8 @@ class StatusWriter:
                     await self._write_pod(uid, waited.status)
             except GangschedError as error:
                 _log.warning("status not written: %s", error)
+            finally:
+                self._under_way -= 1
 
     async def _write_pod(self, uid: PodUID, status: dict[str, Any]) -> None:
         unreadable = self._unreadable.get(uid)

@@ -15,7 +15,8 @@
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
   ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
-  members, if it still is after 10 s.
+  members, if it still is after 10 s. If only scheduling gates of other members keep it from being
+  tried, the event is ``SchedulingGated``, and all of them name the gates.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
 - ``VictimSearchExhausted``: event of the same name, of the group or pod that preempts.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more.
@@ -38,6 +39,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, final
 
 from gangsched._core._quotas import EXCEEDED
+from gangsched._core._registry import PodGroupInfo
 from gangsched.events import (
     Bind,
     Effect,
@@ -61,6 +63,7 @@ from gangsched.events import (
     RestartLimitReached,
     VictimSearchExhausted,
 )
+from gangsched.explain import NotEnoughMembers, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._below_minimum import BelowMinimumReports
 from gangsched.kubernetes._cache import Cache
@@ -78,6 +81,8 @@ _Told: TypeAlias = GroupRejected | GroupIncomplete | PodNotAdmitted
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
+_INCOMPLETE: Final = "Incomplete"
+_GATED: Final = "SchedulingGated"
 _INCOMPLETE_AFTER: Final = 10.0
 """Seconds after which a group that lacks members is reported: pods are created one by one."""
 
@@ -335,19 +340,17 @@ class Effects:
         info = self._scheduler.registry.get(key)
         if info is None or not info.members or info.is_complete or info.was_scheduled:
             return
-        minimum = (
-            "no minimum is known"
-            if info.min_available is None
-            else (f"{info.all} of {info.min_available} members are there")
-        )
-        note = f"The group is incomplete: {minimum}"
+        reason, note = _lacking(info, self._scheduler.why(key))
         self._status.group(key, scheduled=False, message=note)
+        is_gated = reason == _GATED
+        said = f"pod group {key}: {note}" if is_gated else f"pod group {key} is incomplete"
         for uid in self._pending_members(key):
-            self._say(uid, f"pod group {key} is incomplete")
+            self._say(uid, said)
         pending = (pod for pod in self._members(key) if pod.node_name is None)
         regarding = self._regarding_group_or(key, pending)
         if regarding is not None:
-            self._events.record(regarding, "Warning", "Incomplete", "Scheduling", note)
+            kind = "Normal" if is_gated else "Warning"
+            self._events.record(regarding, kind, reason, "Scheduling", note)
 
     def _group_of(self, uid: PodUID, told: Mapping[GroupKey, _Told]) -> _Told | None:
         """Return what was told of the group of a pod in this call; None if nothing was."""
@@ -396,6 +399,23 @@ class Effects:
         version = f"{dialect.group}/{dialect.version}"
         uid = facts.identity.uid
         return Regarding(version, dialect.kind, group.namespace, group.name, uid)
+
+
+def _lacking(info: PodGroupInfo, why: Why) -> tuple[str, str]:
+    """Return the reason of the event about a group that lacks members, and what it says.
+
+    Args:
+        info: The group.
+        why: Why it does not run.
+    """
+    if isinstance(why, NotEnoughMembers) and why.gates:
+        return _GATED, str(why)
+    if info.min_available is None:
+        return _INCOMPLETE, "The group is incomplete: no minimum is known"
+    there = f"{info.all} of {info.min_available} members are there"
+    gated = info.members.gated()
+    beside = f", {gated} more {'has' if gated == 1 else 'have'} scheduling gates" if gated else ""
+    return _INCOMPLETE, f"The group is incomplete: {there}{beside}"
 
 
 def _regarding(pod: Pod) -> Regarding:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, final
 from attrs import fields, frozen
 
 from gangsched.errors import InvalidValueError
-from gangsched.explain import NotEnoughMembers, Why
+from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
@@ -80,7 +80,8 @@ class GangRow:
         succeeded: How many members have succeeded.
         failed: How many members have failed.
         age: Seconds since it was created.
-        reason: Why it does not run; empty if it does, or has ended.
+        reason: Why it does not run, or why some of its members do not while it runs; empty if all
+            do, or it has ended.
         priority: Its priority.
         api: API group and version of its object; empty if it has none.
         nodes: The nodes of its members, each once.
@@ -109,6 +110,11 @@ class GangRow:
     def key(self) -> GroupKey:
         """``namespace/name``."""
         return GroupKey(f"{self.namespace}/{self.name}")
+
+    @property
+    def is_quorate(self) -> bool:
+        """Whether as many members hold a node, or have ended, as start together."""
+        return self.needed is not None and (self.held + self.succeeded + self.failed >= self.needed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain data."""
@@ -226,7 +232,8 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
     why = answers.get(key)
     has_quorum = needed is not None and len(held) + ended >= needed
-    reason = "" if why is None or has_quorum else survey.reason(why, pods)
+    is_whole = has_quorum and not isinstance(why, PartlyRunning)
+    reason = "" if why is None or is_whole else survey.reason(why, pods)
     began = [group.created_at] if group is not None else [pod.created_at for pod in pods]
     return GangRow(
         namespace=namespace,

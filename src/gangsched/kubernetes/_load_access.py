@@ -109,7 +109,8 @@ async def _kubeconfig(
     paths = [os.path.expanduser(p) for p in asked["kubeconfig"].split(os.pathsep) if p]
     found = [path for path in paths if os.path.exists(path)]
     if not found:
-        raise FileNotFoundError(f"no such file: {asked['kubeconfig']}")
+        # the caller names the file
+        raise FileNotFoundError("no such file: name a kubeconfig with --kubeconfig or $KUBECONFIG")
     loader: Any = await kube_config.load_kube_config(
         config_file=asked["kubeconfig"],
         context=asked["context"],

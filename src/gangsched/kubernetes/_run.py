@@ -64,8 +64,8 @@ async def run(
             enables it.
         serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
             nothing.
-        answers: Whether ``/gangs``, ``/queue`` and ``/why`` are served there, too. They answer
-            ``kubectl gang``, and name the pods, groups and nodes of all namespaces.
+        answers: Whether ``/gangs``, ``/queue``, ``/why`` and ``/configuration`` are served there,
+            too. They answer ``kubectl gang``, and name pods, groups and nodes of all namespaces.
         first_settled: Called when a term of a leader has read the cluster and has nothing left to
             decide. The command line freezes the garbage collector's generations then.
 

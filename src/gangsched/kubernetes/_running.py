@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gangsched._core._quotas import EXCEEDED
 from gangsched._core._registry import PodGroupInfo
-from gangsched.explain import NotAdmitted, Running, Why, in_utc
+from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._reserved import with_reservation
@@ -67,6 +67,7 @@ class ObservedScheduler:
     def notes_of(self, key: GroupKey, why: Why) -> dict[str, str]:
         """Return what would help a group that is held, and what is reserved for another one."""
         found = dict[str, str]()
+        why = why.rest or why if isinstance(why, PartlyRunning) else why
         reason = why.reason if isinstance(why, NotAdmitted) else ""
         if reason.startswith(EXCEEDED):
             quota = reason.removeprefix(EXCEEDED).partition(":")[0]

@@ -25,7 +25,7 @@ from attrs import define, evolve, field
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.errors import GangschedError, InvalidPodGroupError
-from gangsched.explain import Queued, Running, Why, in_utc
+from gangsched.explain import PartlyRunning, Queued, Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._cache import Cache
@@ -137,7 +137,7 @@ class Survey:
                 found.append(row)
                 continue
             name = self._scheduler_of(row)
-            why = evolve(row.why, ahead=places[name]) if isinstance(row.why, Queued) else row.why
+            why = _with_place(row.why, places[name])
             found.append(evolve(row, position=places[name], why=why))
             places[name] += 1
         return found
@@ -149,6 +149,13 @@ class Survey:
             return known.get(row.uid, "")
         members = () if row.group is None else self.members_of(row.group)
         return next((known[pod.uid] for pod in members if pod.uid in known), "")
+
+
+def _with_place(why: Why, ahead: int) -> Why:
+    """Return an answer with another place in the queue, if it has one."""
+    if isinstance(why, PartlyRunning) and why.rest is not None:
+        return evolve(why, rest=_with_place(why.rest, ahead))
+    return evolve(why, ahead=ahead) if isinstance(why, Queued) else why
 
 
 @asynccontextmanager

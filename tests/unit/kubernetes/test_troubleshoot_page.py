@@ -69,6 +69,13 @@ def partly_running() -> Server:
     return changed(cluster(node_json("n", gpu=1)), PODS, "default/g-0", spec={"nodeName": "n"})
 
 
+def with_a_further_member() -> Server:
+    api = cluster(node_json("n", gpu=2), pods=3)
+    for key in ("default/g-0", "default/g-1"):
+        changed(api, PODS, key, spec={"nodeName": "n"})
+    return api
+
+
 SYMPTOMS: dict[str, Callable[[], Server]] = {
     "fits now, and waits for its scheduler": lambda: cluster(node_json("n")),
     "its pods name the scheduler typo-sched, which is not gangsched": lambda: cluster(
@@ -87,6 +94,7 @@ SYMPTOMS: dict[str, Callable[[], Server]] = {
     "more gated": lambda: cluster(node_json("n"), minimum=3, schedulingGates=[{"name": "wait"}]),
     "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
     "is being restarted": restarted,
+    "runs: 2 of 3 members hold nodes": with_a_further_member,
 }
 
 

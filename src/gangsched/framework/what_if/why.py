@@ -168,17 +168,47 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         rest = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
     elif is_pending and entity is not None:
         rest = _why_entity(state.queue, entity, ahead)
-    if info.was_scheduled and info.scheduled and group_attempt.lacks_members(info):
-        assert info.min_available is not None
-        counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
-        roles = tuple(each for each in counts if each[2] < each[1])
-        return PartlyRunning(info.key, info.scheduled, info.min_available, rest, roles)
+    if info.was_scheduled and info.scheduled:
+        part = _partly_running(state.pods, info, rest)
+        if part is not None:
+            return part
     if rest is None and not info.scheduled:
         failed = info.members.count(MemberState.FAILED)
         succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
         if failed or succeeded:
             return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
     return rest or Running(None, info.scheduled)
+
+
+def _partly_running(pods: Pods, info: PodGroupInfo, rest: Why | None) -> PartlyRunning | None:
+    """Return the answer about a group that runs without all of its members; None if all run.
+
+    Args:
+        pods: The pods.
+        info: The group, which has started.
+        rest: Why its unscheduled members do not run; None if there are none. Then members with
+            scheduling gates may be pending.
+    """
+    if info.min_available is None:
+        return None
+    pending = info.unscheduled
+    if rest is None and info.members.gated():
+        gated = [m for m in pods.of_group(info) if m.state is MemberState.GATED]
+        rest, pending = NotAdmitted(gated[0].reason), len(gated)
+    lacks = group_attempt.lacks_members(info)
+    if not lacks and rest is None:
+        return None
+    counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+    roles = tuple(each for each in counts if lacks and each[2] < each[1])
+    return PartlyRunning(
+        info.key,
+        info.scheduled,
+        info.min_available,
+        rest,
+        roles,
+        pending if rest is not None else 0,
+        lacks,
+    )
 
 
 def _pending_plugins(settings: Settings, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ class Nominator:
         self._waiting: dict[PodUID, NodeName | None] = {}
         self._written: dict[PodUID, NodeName] = {}
         self._queued = asyncio.Semaphore(0)
+        self._under_way = 0
 
     def put(self, uid: PodUID, node: NodeName | None) -> None:
         """Queue a nomination; None takes it away, unless the pod is known to have none."""
@@ -61,8 +62,12 @@ class Nominator:
         self._written.pop(uid, None)
 
     def __len__(self) -> int:
-        """Return how many nominations wait."""
-        return len(self._waiting)
+        """Return how many nominations wait, or are being written.
+
+        At the end this many are waited for, within a bound; the others are cancelled. A nomination
+        of which only the first of its two patches was written would leave its pod without a node.
+        """
+        return len(self._waiting) + self._under_way
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -77,10 +82,13 @@ class Nominator:
             if pod is None or pod.node_name is not None:
                 self._written.pop(uid, None)
                 continue
+            self._under_way += 1
             try:
                 await self._write(pod, node)
             except GangschedError as error:
                 _log.warning("nomination not written: %s", error)
+            finally:
+                self._under_way -= 1
 
     async def _write(self, pod: Pod, node: NodeName | None) -> None:
         before = self._has(pod.uid)
