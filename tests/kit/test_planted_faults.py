@@ -10,6 +10,7 @@ from attrs import frozen
 from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
+from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle import transition as lifecycle
 from gangsched.framework.nodes import node_classes, node_info
 from gangsched.testing import (
@@ -124,8 +125,8 @@ FAULTS = {
     ),
     "a member of a rejected group keeps its node": Fault(
         *(
-            lifecycle,
-            "_give_back_all",
+            assume,
+            "give_back_all",
             "in state.pods.waiting.of(info.key)",
             "in state.pods.waiting.of(info.key)[:1]",
         ),

@@ -337,7 +337,7 @@ def _floor(
         return NOTHING
     floor = extension_points.group_requests(settings, call, info)
     counts_succeeded = info.succeeded > 0 and info.all < (info.min_available or 0)
-    if floor is not NOTHING and (info.scheduled or counts_succeeded):
+    if floor and (info.scheduled or counts_succeeded):
         for member in pods.of_group(info):
             has_succeeded = counts_succeeded and member.state is MemberState.SUCCEEDED
             if has_succeeded or member.state in ON_NODES:
