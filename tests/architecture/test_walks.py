@@ -85,7 +85,7 @@ MOST: dict[SchedulingUnit, dict[str, tuple[int, int, int]]] = {
         "schedule_one": (9, 30, 27),
         "Bound": (7, 18, 23),
         "schedule_one of a pod": (9, 23, 22),
-        "schedule_one that fails": (9, 17, 20),
+        "schedule_one that fails": (9, 17, 21),
         "NodeAdded that requeues": (7, 19, 24),
     },
     SchedulingUnit.GROUP: {
@@ -93,7 +93,7 @@ MOST: dict[SchedulingUnit, dict[str, tuple[int, int, int]]] = {
         "schedule_one": (9, 56, 37),
         "Bound": (7, 18, 23),
         "schedule_one of a pod": (9, 23, 22),
-        "schedule_one that fails": (9, 17, 20),
+        "schedule_one that fails": (9, 17, 21),
         "NodeAdded that requeues": (7, 19, 24),
     },
 }

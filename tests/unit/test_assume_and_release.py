@@ -31,7 +31,7 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import PluginError
-from gangsched.explain import BackingOff, Terminating
+from gangsched.explain import BackingOff, PartlyRunning, Terminating
 from gangsched.plugins import PrioritySort
 from gangsched.testing import make_pod
 from support.bundles import AB, pods, running, specs
@@ -145,8 +145,9 @@ def test_member_refused_at_release_states_the_reason_and_is_unassumed(
     assert given_back == [("g-1", "refused", 2.0)]
     assert PodUnschedulable(PodUID("default/g-1"), "not this one") in told(driver, PodUnschedulable)
     why = driver.scheduler.why(PodUID("default/g-1"))
-    assert isinstance(why, BackingOff)
-    assert why.reason == "not this one"
+    assert isinstance(why, PartlyRunning)
+    assert isinstance(why.rest, BackingOff)
+    assert why.rest.reason == "not this one"
 
 
 @BOTH

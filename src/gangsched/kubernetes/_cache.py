@@ -127,6 +127,13 @@ class Cache:
         """
         return None if pod.uid in self._foreign else self._claim(pod)
 
+    def group_of(self, pod: Pod | None) -> GroupKey | None:
+        """Return the group of a pod; None for a pod in none, or whose claim is malformed."""
+        with suppress(InvalidPodGroupError):
+            claim = None if pod is None else self.membership(pod)
+            return None if claim is None else claim.group
+        return None
+
     def _claim(self, pod: Pod) -> Membership | None:
         key = (pod.namespace, pod.pod_group, pod.labels, pod.annotations)
         claim = self._claims.get(key, _UNREAD)
@@ -228,11 +235,9 @@ class Cache:
 
     def _touch(self, pod: Pod | None) -> None:
         """Note that the status of a pod's group may have to be written again."""
-        if pod is not None:
-            with suppress(InvalidPodGroupError):
-                claim = self.membership(pod)
-                if claim is not None:
-                    self.touched.add(claim.group)
+        group = self.group_of(pod)
+        if group is not None:
+            self.touched.add(group)
 
     @staticmethod
     def _note(notes: dict[PodUID, str], uid: PodUID, text: str) -> None:

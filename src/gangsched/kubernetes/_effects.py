@@ -224,8 +224,7 @@ class Effects:
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
         if pod is not None and pod.node_name is None and self._of_pods:
-            claim = self._cache.membership(pod)
-            reason = self._with_reservation(reason, None if claim is None else claim.group, pod)
+            reason = self._with_reservation(reason, self._cache.group_of(pod), pod)
             self._failed(_regarding(pod), reason)
             self._status.unschedulable(uid, reason)
 
@@ -358,9 +357,7 @@ class Effects:
         return None if key is None else told.get(key)
 
     def _key_of(self, uid: PodUID) -> GroupKey | None:
-        pod = self._cache.cluster.pod(uid)
-        claim = None if pod is None else self._cache.membership(pod)
-        return None if claim is None else claim.group
+        return self._cache.group_of(self._cache.cluster.pod(uid))
 
     def _over_quota(self, key: GroupKey, notice: PodNotAdmitted) -> None:
         self._forget_timer(key)

@@ -86,9 +86,7 @@ class RestartNotes:
         """Return a function that evicts a pod once what is queued for its group is written."""
 
         async def evict_after(effect: Evict) -> None:
-            pod = self._cache.cluster.pod(effect.uid)
-            claim = None if pod is None else self._cache.membership(pod)
-            await self.written(None if claim is None else claim.group)
+            await self.written(self._cache.group_of(self._cache.cluster.pod(effect.uid)))
             await evict(effect)
 
         return evict_after

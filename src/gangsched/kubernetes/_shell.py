@@ -58,7 +58,6 @@ from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
-from gangsched.model import GroupKey, Pod
 
 __all__ = ["Shell"]
 
@@ -287,18 +286,14 @@ class Shell:
         def not_written(bind: Bind, reason: str) -> None:
             owner.tell(waits.refused(bind, reason))
 
-        def group(pod: Pod) -> GroupKey | None:
-            claim = owner.cache.membership(pod)
-            return None if claim is None else claim.group
-
         writer = VolumeWriter(requests, not_written, self._may_write)
         waits = WaitsForVolumes(
             WithoutEchoes(
-                logged(self._measures.watch(scheduler), owner.cache.cluster, group),
+                logged(self._measures.watch(scheduler), owner.cache.cluster, owner.cache.group_of),
                 owner.cache.cluster,
             ),
             owner.cache.cluster,
-            group,
+            owner.cache.group_of,
             writer.put,
             timeout=volume_timeout(self._settings),
         )

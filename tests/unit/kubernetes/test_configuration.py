@@ -481,5 +481,5 @@ def test_program_of_the_loader_prints_json(capsys: pytest.CaptureFixture[str]) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", Input())
         assert _load_access.main() == 0
-    assert "/no/such" in json.loads(capsys.readouterr().out)["problem"]
+    assert "no such file: name a kubeconfig" in json.loads(capsys.readouterr().out)["problem"]
     assert stat.S_ISREG(os.stat(_load_access.__file__).st_mode)

@@ -304,10 +304,10 @@ def _keeps_waiting(state: State, entity: QueuedEntity, *, now: float) -> None:
 
     If no member is known to fit nowhere, any event may help the group, so it is parked alone.
     """
-    member = entity.unschedulable_member
-    assert member is not None  # the outcome of a member that failed in this cycle
-    untried = notices.untried(state.pods, entity)
-    notices.tell_gang(state.pods, state.call, entity, str(member), untried, is_over=False)
+    if entity.unschedulable_member is not None:
+        reason = str(entity.unschedulable_member)
+        untried = notices.untried(state.pods, entity)
+        notices.tell_gang(state.pods, state.call, entity, reason, untried, is_over=False)
     entity.refill()
     if entity.failed_step < 0:
         state.queue.park(entity, equivalence_class=entity.seq, step=state.attempts.step, now=now)
