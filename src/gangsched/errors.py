@@ -41,7 +41,8 @@ class InvalidValueError(GangschedError, ValueError):
     """An argument or a field has a value that is not allowed.
 
     Attributes:
-        field: The name of the argument or field; dotted if it is nested.
+        field: The name of the argument or field; a path if it is nested, such as
+            ``roles.worker`` or ``tolerations[0]``.
         value: The value, as given.
         expected: What is allowed, as a phrase that follows "must be".
     """

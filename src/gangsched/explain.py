@@ -467,10 +467,13 @@ class Terminating:
 @final
 @frozen
 class Finished:
-    """It has finished: the pod, or every member of the group that is left.
+    """A pod has finished; or members of a group have, and no other is queued or holds a node.
+
+    Gated members of the group may be left.
 
     Attributes:
-        phase: How the pod ended. Of a group ``FAILED`` if any member failed.
+        phase: The phase in which the pod ended. For a group, ``FAILED`` if any member failed,
+            otherwise ``SUCCEEDED``.
         members: The number of members that have finished; 1 for a pod.
     """
 

@@ -157,7 +157,7 @@ FAULTS = {
     ),
     "R3 no limit": Planted(
         *(Restarts, "observe", "if life.restarts >= policy.max_restarts", "if False"),
-        said="exceeds its limit of 2",
+        said="is not between 1 and its limit of 2",
     ),
     "R4 nothing is evicted": Planted(
         *(restart, "settle", "apply_verdict(state, EvictGroup(key, reason), now=now)", "pass"),

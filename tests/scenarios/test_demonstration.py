@@ -57,7 +57,7 @@ def test_job_that_cannot_run_holds_every_gpu_without_gangs(
 def test_text_report_has_the_wasted_gpu_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", CLUSTER, JOB, "--policy", "pod_by_pod"]) == 0
     text = capsys.readouterr().out
-    assert "240 GPU-seconds held by gangs that could not run" in text
+    assert "240 GPU-seconds held by jobs whose work had not begun" in text
     assert "nvidia.com/gpu=4 held by 1 that cannot run: default/tf-smoke-gpu" in text
     assert "0/2 nodes are available: 2 Insufficient nvidia.com/gpu." in text
 

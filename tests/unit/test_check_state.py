@@ -196,8 +196,14 @@ SABOTAGE: list[tuple[Callable[[State], None], str]] = [
     ),
     (let_one_wait_no_more, "default/w-0 is WAITING, the waiting map disagrees"),
     (let_a_bound_one_wait, "default/bound is ASSIGNED, the waiting map disagrees"),
-    (forget_what_one_holds, "default/w-0 is WAITING, and is not an assumed pod"),
-    (assume_who_is_assigned, "default/done is SUCCEEDED, and is an assumed pod"),
+    (
+        forget_what_one_holds,
+        "default/w-0 is WAITING with no eviction requested, and is not assumed",
+    ),
+    (
+        assume_who_is_assigned,
+        "default/done is SUCCEEDED with no eviction requested, and is assumed",
+    ),
     (take_the_node_of_one_that_is_being_bound, "default/binding is BINDING, and holds None"),
     (take_one_out_of_its_entity, "default/active-0 is UNSCHEDULED, its entity disagrees"),
     (leave_one_in_its_entity, "default/active-0 is GATED, its entity disagrees"),

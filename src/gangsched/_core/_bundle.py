@@ -29,9 +29,10 @@ class Bundle:
 
     Attributes:
         keys: Their keys, sorted.
-        lacking: The first group that was not ready when they were last asked; None for none.
-        is_closed: Whether it is known that no group waits in the queue for its turn: all those that
-            have not started are not admitted.
+        lacking: A group that cannot start yet, as found at the last check; the next check begins
+            with it. None if no such group is known.
+        is_closed: Whether all groups that have not started are known to be gated, so that none can
+            be tried. Always false for a bundle of few groups.
         users: The number of groups whose specification names these groups.
     """
 

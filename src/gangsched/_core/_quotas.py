@@ -180,9 +180,10 @@ class QuotaLedger:
         return ""
 
     def exceeded(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
-        """Return which quota groups would exceed that start together; empty if none.
+        """Return why groups may not start together; empty if they may.
 
-        If one of them waits, this is why it waits from now on.
+        It is the message about the first quota that they would exceed. Groups that wait for a
+        quota already get this message as their reason.
         """
         totals: dict[int, dict[str, int]] = {}
         for key, amounts in wanted:

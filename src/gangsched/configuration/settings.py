@@ -140,8 +140,8 @@ class Settings:
         respect_budgets: Whether PodDisruptionBudgets may delay the eviction of the rest of a gang
             that failed to start.
         partial_bound: Seconds for which a gang may be partly on nodes before it is evicted.
-        write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` are
-            written; False if another controller writes them.
+        write_group_status: Whether phase and counts of PodGroups of ``scheduling.x-k8s.io`` and
+            ``scheduling.sigs.k8s.io`` are written; False if another controller writes them.
         demand_interval: Seconds between two measurements of the pending demand; 0 for none.
         quotas: How much the groups of some namespaces may request in total.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod

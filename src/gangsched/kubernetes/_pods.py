@@ -317,7 +317,8 @@ def _facts_in(document: dict[str, Any], pod: Pod, notes: tuple[str, ...]) -> Pod
 def _own_node_in_affinity(pod: Pod, found: PodJson) -> str | None:
     """Return the pod's own node if its affinity names it; empty if not, None if that is unclear.
 
-    It is clear if each place in the JSON is one in the value. Then another name can be put there.
+    It is clear if the JSON and the decoded affinity contain the name equally often. Then the
+    affinity of a like pod is this one with another node name.
     """
     if pod.node_name is None:
         return ""

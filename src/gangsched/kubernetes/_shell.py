@@ -74,7 +74,9 @@ _log = logging.getLogger("gangsched.kubernetes")
 
 @final
 class Shell:
-    """Everything that works while this replica leads.
+    """The parts of ``gangsched run`` that work while this replica leads.
+
+    Without ``run``, it only watches the cluster: for ``kubectl gang`` and the extender.
 
     Args:
         api: The API server.
@@ -84,11 +86,12 @@ class Shell:
         measures: The metrics of the process.
         clock: Seconds since 1970 that never go back.
         may_write: Whether this replica leads at this moment.
-        first_settled: Called once, when there is nothing left to decide for the first time.
+        first_settled: Called once: the first time that no decision is left.
 
     Attributes:
         owner: Owns the scheduler, once ``run`` has begun.
-        troubles: By kind, the last problem of its watch.
+        troubles: By kind of object, the last problem of its watch; it stays after the watch has
+            recovered.
     """
 
     def __init__(

@@ -98,9 +98,10 @@ def group_of(
     """Return the group that has the name of *manifest*.
 
     Args:
-        manifest: The group's own document, or that of its owner.
-        minimum: Its quorum.
-        policy: The field with ``scheduleTimeoutSeconds`` and ``minResources``.
+        manifest: The document of the group.
+        minimum: The field with its quorum.
+        policy: The mapping with ``scheduleTimeoutSeconds`` and ``minResources``: the ``spec`` of
+            the group.
         priority: Its priority; None to take that of its members.
 
     Raises:

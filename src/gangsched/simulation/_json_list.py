@@ -7,7 +7,8 @@ Rules:
   R3  an object has at most ``LONGEST`` characters, and gives each key once.
 
 A string cannot contain a line break, so a line is counted without its strings: where as many
-braces are closed as opened, an object ends.
+braces are closed as opened, an object ends. If the next one begins on the same line, the line is
+divided between the two.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ LONGEST: Final = 10_000_000
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A string, or the rest of the line if it is not closed: so no line takes quadratic time."""
 
+_BRACE_OR_STRING: Final = re.compile(rf"[{{}}]|{_STRING.pattern}", re.DOTALL)
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _BEGIN, _VALUE_OR_END, _VALUE, _COMMA_OR_END, _DONE = range(5)
 _EXPECTED: Final = {
@@ -56,10 +58,15 @@ def objects_of(lines: Iterable[str], file: str) -> Iterator[tuple[int, dict[str,
     first, open_braces, length, number = 1, 0, 0, 0
     for number, line in enumerate(lines, 1):
         text = line.lstrip("\ufeff") if number == 1 else line
+        bare = _STRING.sub("", text)
+        before, opened = open_braces, bare.count("{")
+        open_braces += opened - bare.count("}")
+        end = _end_of_last(text, before) if 0 < open_braces <= opened and before > 0 else 0
+        if end:
+            yield from parts.read("".join((*kept, text[:end])), first)
+            kept, first, length, text = [], number, 0, text[end:]
         kept.append(text)
         length += len(text)
-        bare = _STRING.sub("", text)
-        open_braces += bare.count("{") - bare.count("}")
         if open_braces <= 0:
             yield from parts.read("".join(kept), first)
             kept, first, open_braces, length = [], number + 1, 0, 0
@@ -125,6 +132,16 @@ class _Parts:
         except RecursionError as error:
             raise TraceError(self._file, line, "", "nested too deep") from error
         return cast("dict[str, Any]", value), end
+
+
+def _end_of_last(line: str, depth: int) -> int:
+    """Return where the last object ends that ends within a line; 0 if none does."""
+    end = 0
+    for found in _BRACE_OR_STRING.finditer(line):
+        if found[0] in "{}":
+            depth += 1 if found[0] == "{" else -1
+            end = found.end() if not depth else end
+    return end
 
 
 def _end_of_blank(text: str, place: int) -> int:

@@ -54,7 +54,8 @@ def read_documents(text: str, *, file: str) -> Iterator[Document]:
         file: The file's name for errors.
 
     Raises:
-        ManifestError: The text is malformed, or breaks a rule above.
+        ManifestError: The text is malformed, gives a key twice, is nested too deep, or unfolds to
+            too many values by aliases.
         ModuleNotFoundError: PyYAML is not installed, and the text is not JSON.
     """
     values = read_json(text, file=file, max_depth=MAX_DEPTH)

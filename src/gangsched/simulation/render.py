@@ -120,7 +120,7 @@ def _factor(value: float) -> str:
 
 def _wasted(summary: Summary) -> list[str]:
     return [
-        f"{area_text(name, area)} held by gangs that could not run"
+        f"{area_text(name, area)} held by jobs whose work had not begun"
         for name, area in summary.wasted.items()
     ]
 

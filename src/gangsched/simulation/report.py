@@ -135,7 +135,7 @@ class Summary:
         gangs: Jobs of several pods that must run together: groups, and training jobs.
         singles: Jobs of one pod.
         utilisation: For each resource, the share of the capacity over time that running jobs held.
-        wasted: For each resource, the units times seconds held by gangs that could not run.
+        wasted: For each resource, the units times seconds that jobs held before their work began.
         never_fit: The jobs that could not start on the empty cluster either.
         deadlock: The deadlock at the end; None if there is none.
         preempted: How many pods were evicted by preemption.

@@ -70,7 +70,8 @@ class Trace:
         """Yield the arrivals in time order; those of one instant in the order of the file.
 
         Raises:
-            TraceError: The file has changed since it was checked.
+            TraceError: A row is malformed because the file has changed since the check. The
+                iteration raises it. Other changes are not noticed.
         """
         return self._read()
 

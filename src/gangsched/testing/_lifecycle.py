@@ -133,7 +133,8 @@ class RestartLaw:
             )
         if not 1 <= notice.restarts <= notice.limit:
             raise AssertionError(
-                f"restart {notice.restarts} of group {key} exceeds its limit of {notice.limit}"
+                f"restart {notice.restarts} of group {key} is not between 1 and its limit of"
+                f" {notice.limit}"
             )
         self._last[key] = notice
         self._old[key] = _on_nodes(self._cluster, key)

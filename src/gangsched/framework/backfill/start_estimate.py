@@ -96,8 +96,8 @@ def look_ahead(
 class _Look:
     """The placements of one gang on the nodes as they will be.
 
-    If no plugin reads which pods are on nodes, a pod makes a difference only where a member has
-    room without it. So all other pods stay on their nodes.
+    If no plugin reads which pods are on nodes, pods leave a node only if it then has room for a
+    member. Pods on other nodes stay, because their end gives the gang no room.
     """
 
     def __init__(self, state: State, entity: QueuedEntity, now: float) -> None:

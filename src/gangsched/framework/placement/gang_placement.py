@@ -329,9 +329,9 @@ def _domains(task: Task, info: PodGroupInfo) -> Iterable[tuple[Domain | None, fl
 
 
 def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
-    """Plan as many further members as fit; return the first one that does not fit.
+    """Plan as many further members as fit; return the first one that does not, None if all fit.
 
-    Members of a kind are interchangeable, so the first of them are planned.
+    Members of one kind are interchangeable, so the first of them are planned.
     """
     placed = {member.seq for member, _index in plan.placed}
     rest: tuple[Member, PodClass] | None = None

@@ -80,7 +80,10 @@ class State:
             under_way = member.node is not None and uid in self.pods.evicted
             if (uid in assumed) != (member.state in ASSUMED or under_way):
                 known = "is" if uid in assumed else "is not"
-                raise InternalError(f"{uid} is {member.state.name}, and {known} an assumed pod")
+                evicted = "an eviction" if uid in self.pods.evicted else "no eviction"
+                raise InternalError(
+                    f"{uid} is {member.state.name} with {evicted} requested, and {known} assumed"
+                )
             if (uid in assumed) != (member.node is not None):
                 raise InternalError(f"{uid} is {member.state.name}, and holds {member.node}")
         strangers = [uid for uid in assumed if uid not in self.pods.members]

@@ -1,4 +1,4 @@
-"""Binding pods that are no members: kube-scheduler has decided, this process sends the request.
+"""Binding pods of no known group: kube-scheduler has decided, this process sends the request.
 
 Rules:
   R1  one request for each bind, as the default binder of kube-scheduler: if its answer is lost,
@@ -23,10 +23,10 @@ _TIMEOUT: Final = 30.0
 
 @final
 class OrdinaryBinder:
-    """Binds pods as kube-scheduler has decided.
+    """Binds pods of no known group to the nodes that kube-scheduler has decided.
 
     Args:
-        requests: Sends requests.
+        requests: The client of the API server.
     """
 
     def __init__(self, requests: Requests) -> None:
