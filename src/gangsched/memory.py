@@ -61,6 +61,8 @@ class InMemoryCluster:
         """Apply an event, and return it, so that it can be passed to ``Scheduler.handle``.
 
         An event about an object that is not there adds the object, or does nothing if it deletes.
+        A pod replaces the one with its UID as a whole, its node included: one without ``node_name``
+        is not bound. To change a pod that runs, pass ``attrs.evolve(cluster.pod(uid), ...)``.
 
         Runtime complexity: O(1).
 

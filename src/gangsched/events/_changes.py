@@ -40,7 +40,11 @@ class PodAdded:
 @final
 @frozen
 class PodUpdated:
-    """A pod changed: its phase, node, gates or deletion timestamp; or another pod replaced it."""
+    """A pod changed: its phase, node, gates or deletion timestamp; or another pod replaced it.
+
+    Attributes:
+        pod: The pod as it is now, with its node: without ``node_name``, it is not bound any more.
+    """
 
     pod: Pod
 
