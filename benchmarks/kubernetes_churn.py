@@ -95,6 +95,8 @@ def _delete(plane: ControlPlane, name: str) -> None:
     now = {"gracePeriodSeconds": 0}
     plane.admin.delete(_PODS, now, labelSelector=f"gang={name}")
     plane.admin.delete(f"{_GROUPS}/{name}", now)
+    # no controller runs here that would take the finalizer off once the members are gone
+    plane.admin.patch(f"{_GROUPS}/{name}", {"metadata": {"finalizers": None}})
 
 
 def _sample(memory: list[float], process: Process, passed: float) -> None:

@@ -20,11 +20,13 @@ from attrs import fields_dict, frozen
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Resources
 from gangsched.quantity import is_seconds
+from gangsched.resources import with_zeros
 
 __all__ = [
     "BOOL",
     "STRS_BY_NAME",
     "JSON",
+    "LIMITS",
     "RESOURCES",
     "SECONDS",
     "STR",
@@ -205,8 +207,16 @@ def _read_resources(value: Any, path: str) -> Resources:
     return Resources.from_milli(_AMOUNTS.read(amounts, path)).with_defaulted(defaulted)
 
 
+def _read_limits(value: Any, path: str) -> Resources:
+    found = _read_resources(value, path)
+    return with_zeros(found, (name for name in as_object(value, path) if name != _DEFAULTED))
+
+
 RESOURCES: Final[Form[Resources]] = Form(_write_resources, _read_resources)
 """Amounts in thousandths. Integers, because a float would round large amounts."""
+
+LIMITS: Final[Form[Resources]] = Form(_write_resources, _read_limits)
+"""Limits in thousandths: a zero is kept."""
 
 
 def choice(kind: type[enum.Enum]) -> Form[Any]:

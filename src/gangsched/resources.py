@@ -22,7 +22,7 @@ from gangsched.quantity import (
     parse_quantity,
 )
 
-__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources", "amounts_of", "shifted"]
+__all__ = ["EMPTY", "NOTHING", "FrozenMap", "Resources", "amounts_of", "shifted", "with_zeros"]
 
 V = TypeVar("V")
 T = TypeVar("T")
@@ -241,8 +241,16 @@ def _made(amounts: Mapping[str, int], defaulted: FrozenMap[int] | None = None) -
     return made
 
 
+def with_zeros(found: Resources, names: Iterable[str]) -> Resources:
+    """Return the same amounts, with zeros for further names: as a limit, zero is not nothing."""
+    made = _made(found, found.defaulted)
+    amounts = {**made._data, **{name: Thousandths(0) for name in names if name not in found}}
+    made._data = {name: amounts[name] for name in sorted(amounts)}
+    return made
+
+
 def _restored(amounts: Mapping[str, int], defaulted: Mapping[str, int]) -> Resources:
-    return Resources.from_milli(amounts).with_defaulted(defaulted)
+    return with_zeros(Resources.from_milli(amounts).with_defaulted(defaulted), amounts)
 
 
 def amounts_of(found: Resources) -> Callable[[str], int | None]:

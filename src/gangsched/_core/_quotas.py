@@ -19,14 +19,15 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast, final
 
 from attrs import Attribute, field, frozen
 
 from gangsched._fields import as_resources, as_tuple, check_amounts, check_text
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, Resources
+from gangsched.resources import with_zeros
 
 __all__ = ["EXCEEDED", "Charge", "Quota", "QuotaLedger", "as_quotas"]
 
@@ -36,6 +37,18 @@ EXCEEDED: Final = "exceeded quota "
 
 def _as_names(given: Iterable[str]) -> tuple[str, ...]:
     return as_tuple(given)
+
+
+def _as_limits(given: Resources | Mapping[str, str | int]) -> Resources:
+    """Convert to amounts in which a limit of zero is named."""
+    found: object = as_resources(given)
+    if given is found or not isinstance(found, Resources):
+        return cast("Resources", found)
+    return with_zeros(found, given)
+
+
+def _limits_text(limits: Resources) -> str:
+    return repr({name: limits.quantity(name) for name in limits})
 
 
 def _check_namespaces(_owner: object, _attribute: object, value: Any) -> None:
@@ -59,7 +72,8 @@ class Quota:
     Attributes:
         name: The name, a non-empty string; reasons name it.
         namespaces: The namespaces that share it, at least one. A namespace may have several quotas.
-        hard: The limit of each resource, at least one. Other resources are not limited.
+        hard: The limit of each resource, at least one; 0 if groups may not request it. Other
+            resources are not limited.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.
@@ -67,7 +81,7 @@ class Quota:
 
     name: str = field(validator=check_text)
     namespaces: tuple[str, ...] = field(converter=_as_names, validator=_check_namespaces)
-    hard: Resources = field(converter=as_resources, validator=_check_hard)
+    hard: Resources = field(converter=_as_limits, validator=_check_hard, repr=_limits_text)
 
 
 @final

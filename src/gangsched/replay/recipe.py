@@ -22,7 +22,7 @@ from gangsched._core._quotas import Quota
 from gangsched._forms import (
     BOOL,
     INT,
-    RESOURCES,
+    LIMITS,
     SECONDS,
     STR,
     Form,
@@ -77,7 +77,7 @@ _BACKFILL: Final = Record(
     overdue_after=SECONDS,
     drain_for=SECONDS,
 )
-_QUOTA: Final = Record(Quota, whole=True, name=STR, namespaces=many(STR), hard=RESOURCES)
+_QUOTA: Final = Record(Quota, whole=True, name=STR, namespaces=many(STR), hard=LIMITS)
 _ARGUMENTS: Final[Mapping[str, Form[Any]]] = {
     "permit_timeout": SECONDS,
     "order": choice(Order),
