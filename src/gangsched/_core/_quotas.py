@@ -20,7 +20,7 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from attrs import Attribute, field, frozen
 
@@ -41,10 +41,9 @@ def _as_names(given: Iterable[str]) -> tuple[str, ...]:
 
 def _as_limits(given: Resources | Mapping[str, str | int]) -> Resources:
     """Convert to amounts in which a limit of zero is named."""
-    found: object = as_resources(given)
-    if given is found or not isinstance(found, Resources):
-        return cast("Resources", found)
-    return with_zeros(found, given)
+    found = as_resources(given)
+    is_read = isinstance(found, Resources) and found is not given
+    return with_zeros(found, given) if is_read else found
 
 
 def _limits_text(limits: Resources) -> str:
