@@ -154,7 +154,7 @@ async def test_scheduler_is_asked_through_the_api_server_with_two_rights(
     assert "what would help: not known: not listed" in why.err
     assert refused.code == 2
     assert "pods/proxy" in refused.err
-    assert listed.err.startswith("by listing; ")
+    assert listed.err.startswith("by listing and the default configuration; ")
     assert "waits" in listed.out
 
 

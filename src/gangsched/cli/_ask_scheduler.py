@@ -206,8 +206,9 @@ def _say_listed(problem: NotAnsweredError | None, options: argparse.Namespace) -
     how = "by listing"
     if options.config is not None:
         how += f" and the configuration {options.config}"
-    elif problem is not None and problem.leader:
-        how += " and the default configuration, which may not be the scheduler's"
+    elif problem is not None:
+        how += " and the default configuration"
+        how += ", which may not be the scheduler's" if problem.leader else ""
     if problem is not None:
         print(printable(f"{how}; {problem.sentence}"), file=sys.stderr)
         if problem.remedy:

@@ -15,7 +15,7 @@ from gangsched.cli._explanation import Explanation
 from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import gangs_named
 from gangsched.cli._subject import Subject
-from gangsched.cli._tables import number_or_dash, print_documents
+from gangsched.cli._tables import print_documents
 from gangsched.model import GroupKey
 from gangsched.what_if import SmallestChange, Sufficient
 
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["explain_gang", "show_why"]
 
 _KINDS: Final = 4
+_NAMED: Final = 20
+"""How many groups an error names at most."""
 
 
 def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
     """Print why a gang of a listed cluster does not run, and what would start it."""
+    # with the extra that the Kubernetes part needs, and only then
+    from gangsched.kubernetes._unknown_minimum import remedy
+
     said: Said | None = options.said
     rows = {row.key: row for row in gangs_named(survey, _everywhere(options))}
     if said is not None and said.rows[0].key not in rows:
@@ -43,6 +48,7 @@ def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
     answer = scheduler.what_if(now=now).why.get(key)
     kinds = kinds_of_nodes(survey.cache.cluster.nodes())
     helps = "" if said is None else said.note("helps")
+    helps = helps or remedy(survey.cache, key, survey.members_of(key), answer)
     lacking = bool(row.reason) and not row.is_quorate and answer is not None and not helps
     changes = cheapest_first(
         scheduler.smallest_change(key, kind, now=now, most=16)
@@ -61,7 +67,7 @@ def explain_gang(survey: Survey, options: argparse.Namespace) -> None:
     foreign = survey.foreign(survey.members_of(key))
     if foreign and foreign not in row.reason:
         print(printable(f"scheduler: {foreign}"))
-    for text in _helps(survey, row, said, changes):
+    for text in [helps] if helps else _helps(survey, row, said, changes):
         print(printable(f"what would help: {text}"))
     if said is not None and said.note("reserved"):
         print(printable(f"reserved: {said.note('reserved')}"))
@@ -81,8 +87,6 @@ def _helps(
     The cluster is listed without the memory of the running scheduler, and perhaps without its
     configuration. So a gang that fits by the listing may be held by the scheduler.
     """
-    if said is not None and said.note("helps"):
-        return [said.note("helps")]
     foreign = survey.foreign(survey.members_of(row.key))
     if foreign and foreign in row.reason:
         ours = " or ".join(survey.settings.profile.scheduler_names)
@@ -120,9 +124,13 @@ def show_why(said: Said, options: argparse.Namespace) -> None:
 
 
 def _print_row(row: GangRow) -> None:
-    there = f"{row.have} of {number_or_dash(row.needed)} members are there"
-    if row.needed is not None and row.have > row.needed:
-        there = f"{row.have} members are there, it needs {row.needed}"
+    members = "1 member is" if row.have == 1 else f"{row.have} members are"
+    if row.needed is None:
+        there = f"{members} there; the minimum is unknown"
+    elif row.have > row.needed:
+        there = f"{members} there, it needs {row.needed}"
+    else:
+        there = f"{row.have} of {row.needed} members are there"
     counts = f"{there}, {row.held} hold a node, {row.running} run"
     print(printable(f"pod group {row.key}: {row.phase or '-'}: {counts}"))
     if row.reason:
@@ -139,7 +147,7 @@ def _key(survey: Survey, options: argparse.Namespace) -> GroupKey:
     key = GroupKey(name if "/" in name else f"{options.namespace or 'default'}/{name}")
     known = [row.key for row in gangs_named(survey, _everywhere(options))]
     if key not in known:
-        named = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+        named = ", ".join(known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
         raise BadInputError(f"no pod group {key}; known: {named or 'none'}")
     return key
 

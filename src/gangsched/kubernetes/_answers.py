@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 from gangsched._version import __version__
 from gangsched.configuration import ProfileSettings, Settings
 from gangsched.errors import UnknownPodError
-from gangsched.explain import in_utc
+from gangsched.explain import Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._ask import API_VERSION
 from gangsched.kubernetes._gang_rows import GangRow, gang_row
@@ -190,17 +190,20 @@ class Answers:
         listed = self._groups = self._list(self._groups, owner, scheduler.groups)
         yield
         running = ObservedScheduler(owner.cache, scheduler, listed.at)
-        rows = [
-            row
+        whys: dict[GroupKey, Why | None] = {
+            row.key: row.why
             for row in listed.rows
             if _is_in(row.key, query) and (row.members or not running.has_ended(row.key))
-        ]
-        rows.sort(key=lambda row: row.key)
+        }
+        for key in owner.cache.malformed.groups():
+            if _is_in(key, query):
+                whys.setdefault(key)
+        rows = sorted(whys)
         items: list[_Document] = []
-        for n, row in enumerate(rows[:MOST_ROWS]):
+        for n, key in enumerate(rows[:MOST_ROWS]):
             if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
                 yield
-            items.append(self._item(gang_row(running, row.key, {row.key: row.why})))
+            items.append(self._item(gang_row(running, key, _answers(key, whys[key]))))
         return self._document("GangList", listed.at, items, len(rows))
 
     def _pending(self, owner: Owner, scheduler: Scheduler, query: Mapping[str, str]) -> _Steps:
@@ -217,15 +220,17 @@ class Answers:
 
     def _one(self, owner: Owner, scheduler: Scheduler, key: GroupKey) -> _Steps:
         yield from ()
-        if scheduler.registry.get(key) is None:  # a UID, which ``why`` would take, is no key
+        is_known = scheduler.registry.get(key) is not None  # ``why`` would take a UID, too
+        if not is_known and not owner.cache.malformed.of(key):
             raise UnknownPodError(key)
-        why, now = scheduler.why(key), self.clock()
+        why, now = scheduler.why(key) if is_known else None, self.clock()
         running = ObservedScheduler(owner.cache, scheduler, now)
-        item = self._item(gang_row(running, key, {key: why}))
+        item = self._item(gang_row(running, key, _answers(key, why)))
         if running.has_ended(key):
             names = ", ".join(self.settings.profile.scheduler_names)
             item["reason"] = f"it has no pods with the schedulerName {names}"
-        item |= {"why": in_utc(why), **running.notes_of(key, why)}
+        said = item["reason"] if why is None else in_utc(why)
+        item |= {"why": said, **running.notes_of(key, why)}
         item["isConfigured"] = _is_configured(self.settings)
         return self._document("GangList", now, [item], 1)
 
@@ -261,6 +266,10 @@ class Answers:
             "total": total,
             "items": items,
         }
+
+
+def _answers(key: GroupKey, why: Why | None) -> dict[str, Why]:
+    return {} if why is None else {key: why}
 
 
 def _is_configured(settings: Settings) -> bool:

@@ -58,6 +58,7 @@ from gangsched.kubernetes._facts import (
     PodFacts,
     PriorityClassFacts,
 )
+from gangsched.kubernetes._malformed import MalformedClaims
 from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
 from gangsched.membership import Membership, membership
@@ -89,6 +90,8 @@ class Cache:
         nominated: By pending pod of ours, its ``status.nominatedNodeName``.
         schedulers: By pending pod, its ``spec.schedulerName``; only if all names are ours.
         bind_problems: By pod whose bind is repeated, what the API server answered last.
+        malformed: The pods of ours whose claim to be in a group is malformed.
+        served: The API groups of PodGroups that are served; None before the API server was asked.
         touched: The groups of which an object or a member has changed. Readers take keys out.
     """
 
@@ -104,6 +107,8 @@ class Cache:
         self.nominated: Final[dict[PodUID, str]] = {}
         self.schedulers: Final[dict[PodUID, str]] = {}
         self.bind_problems: Final[dict[PodUID, str]] = {}
+        self.malformed: Final = MalformedClaims()
+        self.served: frozenset[str] | None = None
         self.touched: Final[set[GroupKey]] = set()
         self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
@@ -226,6 +231,7 @@ class Cache:
     def _forget(self, uid: PodUID) -> Event | None:
         known = self.cluster.pod(uid)
         self._touch(known)
+        self.malformed.discard(uid)
         self._foreign.discard(uid)
         self._newer.pop(uid, None)
         self.conditions.pop(uid, None)
@@ -235,9 +241,16 @@ class Cache:
 
     def _touch(self, pod: Pod | None) -> None:
         """Note that the status of a pod's group may have to be written again."""
-        group = self.group_of(pod)
-        if group is not None:
-            self.touched.add(group)
+        if pod is None:
+            return
+        try:
+            claim = self.membership(pod)
+        except InvalidPodGroupError as error:
+            self.malformed.put(pod, error)
+            return
+        self.malformed.discard(pod.uid)
+        if claim is not None:
+            self.touched.add(claim.group)
 
     @staticmethod
     def _note(notes: dict[PodUID, str], uid: PodUID, text: str) -> None:

@@ -9,15 +9,17 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol, final
 
 from attrs import fields, frozen
 
-from gangsched.errors import InvalidValueError
+from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._survey import Survey
+from gangsched.kubernetes._unknown_minimum import is_unknown, unknown_minimum
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, pod_group_status
 
@@ -34,6 +36,8 @@ __all__ = [
 
 GATED: Final = "Gated"
 """The phase of a group that waits for the scheduling gates of its members alone."""
+REFUSED: Final = "Refused"
+"""The phase of a group that only pods with malformed labels name."""
 
 
 class Observed(Protocol):
@@ -72,9 +76,9 @@ class GangRow:
         namespace: Its namespace.
         name: Its name.
         phase: Its phase, by its members; ``Gated`` if only scheduling gates keep it from being
-            tried.
+            tried; ``Refused`` if all its pods have malformed labels.
         needed: How many members start together; None while the minimum is unknown.
-        have: How many members there are.
+        have: How many pods name it, with those whose labels are malformed.
         held: How many members hold a node.
         running: How many members run.
         succeeded: How many members have succeeded.
@@ -193,17 +197,26 @@ def gang_rows(survey: Survey, namespace: str | None = None) -> list[GangRow]:
 
 def member_rows(survey: Survey, namespace: str | None = None) -> list[MemberRow]:
     """Return the pods of groups of a namespace, or of all, by group and name."""
+    keys = sorted({*survey.members, *survey.cache.malformed.groups()})
     return [
         _member(survey, key, pod)
-        for key in sorted(survey.members)
-        for pod in survey.members[key]
+        for key in keys
+        for pod in sorted(
+            (*survey.members_of(key), *_malformed(survey.cache, key)), key=lambda pod: pod.key
+        )
         if namespace in (None, pod.namespace)
     ]
 
 
 def _keys(survey: Survey) -> Iterable[GroupKey]:
     groups = (group.key for group in survey.cache.cluster.pod_groups())
-    return dict.fromkeys((*groups, *survey.members))
+    return dict.fromkeys((*groups, *survey.members, *survey.cache.malformed.groups()))
+
+
+def _malformed(cache: Cache, key: GroupKey) -> list[Pod]:
+    """Return the pods that name a group beside malformed labels."""
+    pods = (cache.cluster.pod(uid) for uid in cache.malformed.of(key))
+    return [pod for pod in pods if pod is not None]
 
 
 def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> GangRow:
@@ -216,6 +229,7 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     """
     namespace, _, name = key.partition("/")
     pods = survey.members_of(key)
+    malformed = _malformed(survey.cache, key)
     info = survey.scheduler.registry.get(key)
     group = survey.cache.cluster.pod_group(key)
     facts = survey.cache.group_facts(key)
@@ -234,13 +248,19 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     has_quorum = needed is not None and len(held) + ended >= needed
     is_whole = has_quorum and not isinstance(why, PartlyRunning)
     reason = "" if why is None or is_whole else survey.reason(why, pods)
-    began = [group.created_at] if group is not None else [pod.created_at for pod in pods]
+    if is_unknown(why):
+        reason += f"; {unknown_minimum(survey.cache, key, pods).cause}"
+    is_refused = bool(malformed) and not pods
+    said = "" if is_refused and group is None else reason
+    reason = "; ".join(filter(None, (said, _refusal(survey.cache, key))))
+    began = [group.created_at] if group is not None else [p.created_at for p in (*pods, *malformed)]
+    shown = REFUSED if is_refused else GATED if _is_gated(why) else phase.value
     return GangRow(
         namespace=namespace,
         name=name,
-        phase=GATED if _is_gated(why) and not has_ended else phase.value,
+        phase=phase.value if has_ended else shown,
         needed=needed,
-        have=len(pods),
+        have=len(pods) + len(malformed),
         held=len(held),
         running=_count(pods, PodPhase.RUNNING),
         succeeded=_count(pods, PodPhase.SUCCEEDED),
@@ -250,9 +270,16 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         priority=max((pod.priority for pod in pods), default=0),
         api="" if facts is None else f"{facts.dialect.group}/{facts.dialect.version}",
         nodes=tuple(dict.fromkeys(str(pod.node_name) for pod in held)),
-        message=next(_messages(survey, key, pods), ""),
+        message=next(_messages(survey, key, (*pods, *malformed)), ""),
         restarts=0 if group is None else group.restarts,
     )
+
+
+def _refusal(cache: Cache, key: GroupKey) -> str:
+    """Return why pods are refused that name a group; empty if there is none."""
+    errors = [str(error) for error in cache.malformed.of(key).values()]
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"refused: {errors[0]}{more}" if errors else ""
 
 
 def _is_gated(why: Why | None) -> bool:
@@ -271,7 +298,9 @@ def _messages(survey: Observed, key: GroupKey, pods: Iterable[Pod]) -> Iterator[
 
 
 def _member(survey: Survey, key: GroupKey, pod: Pod) -> MemberRow:
-    claim = survey.cache.membership(pod)
+    claim = None
+    with suppress(InvalidPodGroupError):
+        claim = survey.cache.membership(pod)
     return MemberRow(
         namespace=pod.namespace,
         name=pod.name,

@@ -18,6 +18,7 @@ from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._reserved import with_reservation
+from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
 
@@ -59,14 +60,22 @@ class ObservedScheduler:
         return f"{count} being bound{f'; the API server says: {problem}' if problem else ''}"
 
     def has_ended(self, key: GroupKey) -> bool:
-        """Return whether a group has neither pods nor an object, and is only remembered."""
+        """Return whether a group has neither pods nor an object, and is only remembered.
+
+        A pod counts even if its labels are malformed.
+        """
+        if self.cache.malformed.of(key):
+            return False
         info = self.scheduler.registry.get(key)
         is_empty = info is None or not len(info.members)
         return is_empty and self.cache.cluster.pod_group(key) is None
 
-    def notes_of(self, key: GroupKey, why: Why) -> dict[str, str]:
+    def notes_of(self, key: GroupKey, why: Why | None) -> dict[str, str]:
         """Return what would help a group that is held, and what is reserved for another one."""
         found = dict[str, str]()
+        helps = remedy(self.cache, key, self.members_of(key), why)
+        if helps:
+            found["helps"] = helps
         why = why.rest or why if isinstance(why, PartlyRunning) else why
         reason = why.reason if isinstance(why, NotAdmitted) else ""
         if reason.startswith(EXCEEDED):
@@ -75,7 +84,7 @@ class ObservedScheduler:
         elif reason:
             found["helps"] = "more nodes do not; it is admitted when the reason above is gone"
         reserved = self.scheduler.reservation
-        if reserved is not None and not isinstance(why, Running):
+        if reserved is not None and why is not None and not isinstance(why, Running):
             found["reserved"] = reserved.in_utc()
             if reserved.group != key:
                 found["reservedFor"] = reserved.group

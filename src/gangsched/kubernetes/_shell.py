@@ -358,7 +358,9 @@ class Shell:
 
     def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
         """Watch the groups of each API; one that is not served any more has no groups."""
-        for dialect in dialects:
+        served = tuple(dialects)
+        owner.cache.served = frozenset(dialect.group for dialect in served)
+        for dialect in served:
             kind = f"{dialect.kind}.{dialect.version}.{dialect.group}"
             if kind not in self._reflectors:
                 _log.info("watching %s", kind)

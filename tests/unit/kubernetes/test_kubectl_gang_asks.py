@@ -165,7 +165,7 @@ def kubectl(api: Server, capsys: pytest.CaptureFixture[str]) -> Kubectl:
     return run
 
 
-BY_LISTING = "by listing; the running scheduler was not asked: "
+BY_LISTING = "by listing and the default configuration; the running scheduler was not asked: "
 
 
 # Where an answer comes from ---------------------------------------------------------------------

@@ -76,6 +76,17 @@ def with_a_further_member() -> Server:
     return api
 
 
+def malformed() -> Server:
+    prefix = "pod-group.scheduling.sigs.k8s.io"
+    api = cluster(node_json("n"), has_group=False)
+    labels = {f"{prefix}/name": "g", f"{prefix}/min-available": "0"}
+    for n in range(2):
+        pod = pod_json(f"g-{n}")
+        pod["metadata"]["labels"] = labels
+        api.put(PODS, pod)
+    return api
+
+
 SYMPTOMS: dict[str, Callable[[], Server]] = {
     "fits now, and waits for its scheduler": lambda: cluster(node_json("n")),
     "its pods name the scheduler typo-sched, which is not gangsched": lambda: cluster(
@@ -83,6 +94,7 @@ SYMPTOMS: dict[str, Callable[[], Server]] = {
     ),
     "waiting for 1 more member: 2 of 3 exist": lambda: cluster(node_json("n"), minimum=3),
     "its minimum is unknown": lambda: cluster(node_json("n"), has_group=False),
+    "min-available must be an int >= 1": malformed,
     "at most 3 of 5 members fit: nvidia.com/gpu is short": lambda: cluster(
         node_json("n", gpu=3), pods=5, minimum=5
     ),
