@@ -210,7 +210,7 @@ def test_configuration_of_the_scheduler_is_read(
     ("before", "after", "error"),
     [
         ("args: {node: node-001}", "args: {colour: red}", "pluginConfig[mine:Cordon].args"),
-        ("mine:Cordon", "Quota", "enabled[].name must be one of"),
+        ("mine:Cordon", "Quota", ".enabled[0].name must be one of"),
         ("name: Backfill", "name: Volcano", "pluginConfig[1].name must be one of"),
         ("kind: Kube", "kind: Cube", "c.yaml: kind must be KubeSchedulerConfiguration"),
         ("profiles:", "profiles: [", "c.yaml: expected YAML"),

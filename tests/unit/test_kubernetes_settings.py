@@ -66,7 +66,7 @@ def test_duration_is_read(text: object, seconds: float) -> None:
         ({"kind": "Pod"}, "kind", "Pod"),
         ({"parallelism": 16}, "parallelism", 16),
         ({"leaderElection": {"leaseDuration": "soon"}}, "leaderElection.leaseDuration", "soon"),
-        ({"leaderElection": {"retryPeriod": "20s"}}, "leaderElection.retryPeriod", 20.0),
+        ({"leaderElection": {"retryPeriod": "20s"}}, "leaderElection.retryPeriod", "20s"),
         ({"leaderElection": {"leaderElect": "yes"}}, "leaderElection.leaderElect", "yes"),
         ({"clientConnection": {"qps": 50}}, "clientConnection.qps", 50),
         ({"clientConnection": {"bindConnections": 0}}, "clientConnection.bindConnections", 0),

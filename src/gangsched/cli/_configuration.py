@@ -22,13 +22,16 @@ def read_configuration(file: str) -> Settings:
     """Return the settings of a file.
 
     Raises:
-        BadInputError: The file cannot be read, is not YAML, or has a key twice or a field that
-            is malformed.
+        BadInputError: The file cannot be read, is empty, is not YAML, or has a key twice or a
+            field that is malformed.
     """
     try:
         document = read_strictly(read(file))
     except NotStrictError as error:
         raise BadInputError(f"{file}: expected YAML: {error}") from error
+    if document is None:
+        expected = "kind: KubeSchedulerConfiguration and its apiVersion"
+        raise BadInputError(f"{file}: the file is empty: expected {expected}")
     try:
         return read_settings(document)
     except InvalidValueError as error:
@@ -37,7 +40,11 @@ def read_configuration(file: str) -> Settings:
 
 def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., object]]:
     """Return the factories of the plugins that a file enables as ``module:name``."""
-    return factories(file, settings.profile.enabled)
+    profile = settings.profile
+    found = dict[str, Callable[..., object]]()
+    for name in profile.enabled:
+        found |= factories(f"{file}: {profile.enabled_at[name]}", (name,))
+    return found
 
 
 def configured(file: str) -> Callable[[ClusterState], Scheduler]:

@@ -148,7 +148,9 @@ def _profile(
     known = (*_CONFIGURED, *made)
     for place, name in enumerate(settings.args):
         if name not in known:
-            expected = f"one of {', '.join(known)}"
+            expected = f"one of {', '.join(known)}{hint(name, known)}"
+            if ":" in name or name in _OTHERS or name in (factories or {}):
+                expected = "the name of an enabled plugin: enable it under plugins.multiPoint first"
             raise InvalidValueError(f"profiles[0].pluginConfig[{place}].name", name, expected)
     policy, _placement, _budget = _coscheduling(settings)
     every = presets.coscheduling_profile(policy, plugins=(*plugins, *made.values()))
@@ -233,12 +235,14 @@ def _without(profile: Profile, settings: ProfileSettings, *instead: object | Non
     names = {_name(plugin) for plugin in profile.plugins}
     for name in sorted(settings.disabled):
         if name != "*" and name not in names and name not in _SORTS:
-            expected = f"one of {', '.join(sorted(names))}"
-            raise InvalidValueError("profiles[0].plugins.*.disabled[].name", name, expected)
+            expected = f"one of {', '.join(sorted(names))}{hint(name, names)}"
+            path = settings.disabled_at.get(name, "profiles[0].plugins.*.disabled[].name")
+            raise InvalidValueError(path, name, expected)
     # "*" clears the defaults of kube-scheduler, so that only what is enabled runs: not here
     if "*" in settings.disabled:
         expected = "the name of a plugin: without its plugins, no constraint would hold"
-        raise InvalidValueError("profiles[0].plugins.*.disabled[].name", "*", expected)
+        path = settings.disabled_at.get("*", "profiles[0].plugins.*.disabled[].name")
+        raise InvalidValueError(path, "*", expected)
     given = {_name(plugin): plugin for plugin in instead if plugin is not None}
     every = [given.get(_name(plugin), plugin) for plugin in profile.plugins]
     kept = [plugin for plugin in every if _name(plugin) not in settings.disabled]
@@ -256,8 +260,11 @@ def _made(
             continue
         factory = factories.get(name)
         if factory is None:
-            expected = f"one of {', '.join(sorted({*defaults, *factories}))}"
-            raise InvalidValueError("profiles[0].plugins.*.enabled[].name", name, expected)
+            known = sorted({*defaults, *factories})
+            own = "or MODULE:NAME for a plugin of your own"
+            expected = f"one of {', '.join(known)}, {own}{hint(name, known)}"
+            path = profile.enabled_at.get(name, "profiles[0].plugins.*.enabled[].name")
+            raise InvalidValueError(path, name, expected)
         args = dict(profile.args.get(name, {}))
         for field in ("apiVersion", "kind"):
             args.pop(field, None)

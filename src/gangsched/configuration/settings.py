@@ -18,7 +18,9 @@ simulation does not use what is said there about an API server.
 Rules:
   R1  a field that is not known is an error, and so is one of kube-scheduler's that has no meaning
       here: nothing is ignored. The error names the field by its path, and the value;
-  R2  every field has a default, so an empty file is a valid configuration.
+  R2  every field has a default, so an empty mapping is a valid configuration. The command refuses
+      an empty file: it is rather a mistake than a wish for the defaults;
+  R3  an error shows a value as the file has it: ``10s``, and not the number that was read from it.
 """
 
 from __future__ import annotations
@@ -116,6 +118,8 @@ class ProfileSettings:
         enabled: The names of the plugins that are enabled, each once, in the order of the file.
         weights: By the name of a score plugin, its weight.
         args: By the name of a plugin, its arguments.
+        enabled_at: By the name of a plugin that is enabled, the path of its first mention.
+        disabled_at: By the name of a plugin that is disabled, the path of its first mention.
     """
 
     scheduler_names: tuple[str, ...] = ("gangsched",)
@@ -123,6 +127,9 @@ class ProfileSettings:
     enabled: tuple[str, ...] = ()
     weights: Mapping[str, int] = field(factory=dict[str, int])
     args: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
+    # where a name was read decides nothing, so equal profiles may differ in it
+    enabled_at: Mapping[str, str] = field(factory=dict[str, str], eq=False, repr=False)
+    disabled_at: Mapping[str, str] = field(factory=dict[str, str], eq=False, repr=False)
 
 
 @final
@@ -172,8 +179,8 @@ def read_settings(document: object) -> Settings:
         InvalidValueError: A field is unknown or malformed; the error has its path and its value.
     """
     root = _Mapping("", {} if document is None else document)
+    root.choice("kind", (_KIND,), _KIND)  # first: a document of another kind has another version
     root.choice("apiVersion", (_API,), _API)
-    root.choice("kind", (_KIND,), _KIND)
     settings = Settings(
         leader_election=_leader_election(root.mapping("leaderElection")),
         client=_client(root.mapping("clientConnection")),
@@ -192,7 +199,7 @@ def read_settings(document: object) -> Settings:
     if settings.maximum_backoff < settings.initial_backoff:
         least = format_duration(settings.initial_backoff)
         expected = f"at least podInitialBackoffSeconds, which is {least}"
-        raise InvalidValueError("podMaxBackoffSeconds", settings.maximum_backoff, expected)
+        raise root.as_given("podMaxBackoffSeconds", 10.0, expected)
     return settings
 
 
@@ -242,14 +249,21 @@ def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
 
 def _leader_election(given: _Mapping) -> LeaderElection:
     given.choice("resourceLock", ("leases",), "leases")
-    found = LeaderElection(
-        leader_elect=given.flag("leaderElect", True),
-        lease_duration=given.seconds("leaseDuration", 15.0),
-        renew_deadline=given.seconds("renewDeadline", 10.0),
-        retry_period=given.seconds("retryPeriod", 2.0),
-        resource_name=given.name("resourceName", "gangsched"),
-        resource_namespace=given.name("resourceNamespace", "kube-system"),
-    )
+    try:
+        found = LeaderElection(
+            leader_elect=given.flag("leaderElect", True),
+            lease_duration=given.seconds("leaseDuration", 15.0),
+            renew_deadline=given.seconds("renewDeadline", 10.0),
+            retry_period=given.seconds("retryPeriod", 2.0),
+            resource_name=given.name("resourceName", "gangsched"),
+            resource_namespace=given.name("resourceNamespace", "kube-system"),
+        )
+    except InvalidValueError as error:
+        defaults = {"renewDeadline": 10.0, "retryPeriod": 2.0}
+        name = error.field.rpartition(".")[2]
+        if name not in defaults:
+            raise
+        raise given.as_given(name, defaults[name], error.expected) from error
     given.close()
     return found
 
@@ -276,17 +290,18 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
         raise InvalidValueError("profiles", f"{len(given)} profiles", expected)
     (profile,) = given
     name = profile.name("schedulerName", "gangsched")
-    disabled: set[str] = set()
-    enabled: dict[str, None] = {}
+    disabled: dict[str, str] = {}
+    enabled: dict[str, str] = {}
     weights: dict[str, int] = {}
     plugins = profile.mapping("plugins")
     for point in _POINTS:
         at = plugins.mapping(point)
-        disabled |= {_plugin(each) for each in at.each("disabled")}
+        for each in at.each("disabled"):
+            disabled.setdefault(_plugin(each), each.path("name"))
         for each in at.each("enabled"):
             weight = each.whole("weight", 0, least=0)
             plugin = _plugin(each)
-            enabled[plugin] = None
+            enabled.setdefault(plugin, each.path("name"))
             if weight:
                 weights[plugin] = weight
         at.close()
@@ -307,6 +322,8 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
         enabled=tuple(enabled),
         weights=weights,
         args=args,
+        enabled_at=enabled,
+        disabled_at=disabled,
     )
 
 
@@ -328,10 +345,18 @@ class _Mapping:
             raise InvalidValueError(at or "configuration", given, "a mapping")
         self._at = at
         self._given = dict(cast("Mapping[object, object]", given))
+        self._all = dict(self._given)
         self._known: set[str] = set()
 
     def path(self, name: object) -> str:
         return f"{self._at}.{name}" if self._at else str(name)
+
+    def as_given(self, name: str, default: float, expected: str) -> InvalidValueError:
+        """Return the error of a duration, with the value that the file has or the default."""
+        value = self._all.get(name)
+        if value is None:
+            expected += f"; it is not given, and its default is {format_duration(default)}"
+        return InvalidValueError(self.path(name), value, expected)
 
     def mapping(self, name: str) -> _Mapping:
         given = self._take(name)

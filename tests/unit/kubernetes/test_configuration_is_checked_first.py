@@ -39,7 +39,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"plugins": {"multiPoint": {"disabled": [{"name": "NodePort"}]}}},
-        "profiles[0].plugins.*.disabled[].name must be one of",
+        "profiles[0].plugins.multiPoint.disabled[0].name must be one of",
     ),
 ]
 

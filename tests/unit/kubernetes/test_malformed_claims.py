@@ -1,75 +1,71 @@
-"""A pod whose group labels are malformed is refused; all others are scheduled as before."""
+"""The pods with a malformed claim, by the group that their labels name."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from support.cluster_objects import NODES, PODS, node_json, pod_json
-from support.memory_api import MemoryApi
-from support.running import on_a_loop, running, until
+from gangsched.errors import InternalError, InvalidPodGroupError
+from gangsched.kubernetes._malformed import MalformedClaims, group_named
+from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Source, Spelling, membership
+from gangsched.model import GroupKey, Pod
 
-pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
-
-EVENTS = "/apis/events.k8s.io/v1/events"
 PREFIX = "pod-group.scheduling.sigs.k8s.io"
-MALFORMED = f"{PREFIX}/min-available must be an int >= 1, got '0'"
 
 
-def malformed() -> dict[str, Any]:
-    pod = pod_json("zero")
-    pod["metadata"]["labels"] = {f"{PREFIX}/name": "zero", f"{PREFIX}/min-available": "0"}
-    return pod
+def pod(name: str, group: str) -> Pod:
+    labels = {f"{PREFIX}/name": group, f"{PREFIX}/min-available": "0"}
+    return Pod(namespace="default", name=name, labels=labels)
 
 
-def is_bound(api: MemoryApi, name: str) -> bool:
-    found = api.get(PODS, f"default/{name}") or {}
-    return "nodeName" in found.get("spec", {})
+def error_of(malformed: Pod) -> InvalidPodGroupError:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(malformed)
+    return caught.value
 
 
-def told_of(api: MemoryApi, name: str) -> list[str]:
-    events = api.objects.get(EVENTS, {}).values()
-    return [each["note"] for each in events if each["regarding"]["name"] == name]
+def test_pod_is_under_the_group_that_it_named_last() -> None:
+    claims = MalformedClaims()
+    first, second = pod("a", "one"), pod("a", "two")
+    for each in (first, second):
+        claims.put(each, error_of(each))
+        claims._check()
+    assert list(claims.groups()) == ["default/two"]
+    assert list(claims.of(GroupKey("default/two"))) == [second.uid]
+    claims.discard(second.uid)
+    claims._check()
+    assert not claims.groups()
+    assert claims.of(GroupKey("default/two")) == {}
 
 
-@on_a_loop
-async def test_malformed_claim_in_a_listing_keeps_no_other_pod_from_its_node() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("n"))
-    api.put(PODS, malformed())
-    api.put(PODS, pod_json("a"))
-    async with running(api):
-        await until(lambda: is_bound(api, "a"))
-        await until(lambda: told_of(api, "zero"))
-    assert not is_bound(api, "zero")
-    assert MALFORMED in told_of(api, "zero")[0]
+def test_pod_that_names_no_group_is_under_none() -> None:
+    nameless = Pod(namespace="default", name="a", labels={f"{PREFIX}/min-available": "2"})
+    claims = MalformedClaims()
+    claims.put(nameless, error_of(nameless))
+    claims._check()
+    assert not claims.groups()
 
 
-@on_a_loop
-async def test_malformed_claim_that_arrives_keeps_no_other_pod_from_its_node() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("n"))
-    async with running(api):
-        api.put(PODS, pod_json("a"))
-        await until(lambda: is_bound(api, "a"))
-        api.put(PODS, malformed())
-        await until(lambda: told_of(api, "zero"))
-        api.put(PODS, pod_json("b"))
-        await until(lambda: is_bound(api, "b"))
-    assert not is_bound(api, "zero")
+@pytest.mark.parametrize("spelling", [*SPELLINGS, *ADMISSION_SPELLINGS], ids=lambda s: s.name)
+def test_group_is_read_from_every_spelling(spelling: Spelling) -> None:
+    held = {spelling.name: "g"}
+    named = {
+        Source.FIELD: Pod(namespace="n", name="a", pod_group="g"),
+        Source.LABEL: Pod(namespace="n", name="a", labels=held),
+        Source.ANNOTATION: Pod(namespace="n", name="a", annotations=held),
+    }
+    assert group_named(named[spelling.source]) == "n/g"
 
 
-@on_a_loop
-async def test_condition_of_a_pod_with_a_malformed_claim_names_label_and_value() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("n"))
-    api.put(PODS, malformed())
+def test_check_finds_a_pod_under_a_wrong_group() -> None:
+    claims = MalformedClaims()
+    claims.put(pod("a", "one"), error_of(pod("a", "one")))
+    claims._of.clear()
+    with pytest.raises(InternalError):
+        claims._check()
 
-    def conditions() -> list[str]:
-        found = api.get(PODS, "default/zero") or {}
-        return [each["message"] for each in found.get("status", {}).get("conditions", ())]
 
-    async with running(api):
-        await until(conditions)
-    assert MALFORMED in conditions()[0]
+def test_check_finds_a_group_without_a_pod() -> None:
+    claims = MalformedClaims()
+    claims._groups[GroupKey("default/g")] = {}
+    with pytest.raises(InternalError):
+        claims._check()
