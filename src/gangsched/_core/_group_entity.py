@@ -109,6 +109,7 @@ class QueuedGroup(QueuedEntity):
         if not kind.pending:
             like = self._kinds[kind.alike]
             like.remove(kind)
+            kind.clear()
             if not like:
                 del self._kinds[kind.alike]
             if not self._kinds:
@@ -122,6 +123,8 @@ class QueuedGroup(QueuedEntity):
         # a gang that is placed leaves no pending member, so no record is needed any more
         self.expected_run = None
         self._pending.clear()
+        for kind in self._every():
+            kind.clear()
         self._kinds.clear()
         self._heap = self._heaps_by_role = None
         self._info.untried = 0

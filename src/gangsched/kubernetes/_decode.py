@@ -63,7 +63,7 @@ V = TypeVar("V")
 
 _ABSENT: Final = Raw(b"")
 _MOST_NODES: Final = 16384
-_MOST_GROUPS: Final = 16384
+_MOST_GROUPS: Final = 4096
 
 
 class _Meta(Struct, gc=False):
