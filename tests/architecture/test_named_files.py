@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import gangsched
 from support.documents import ROOT
 
-PACKAGE = ROOT / "src" / "gangsched"
+PACKAGE = Path(gangsched.__file__).parent
 FRAMEWORK = PACKAGE / "framework"
 WALKED = ("cycle", "events", "lifecycle", "queueing")
 NOT_ON_THE_WALK = {
@@ -70,7 +72,9 @@ def test_functions_that_the_page_names_are_defined_in_their_module() -> None:
 def test_page_names_every_file_of_the_packages_that_a_walk_passes(package: str) -> None:
     text = page()
     walks = text[text.index("### The walk of an event") : text.index("## The laws")]
-    for path in sorted((FRAMEWORK / package).glob("[a-z]*.py")):
+    paths = sorted((FRAMEWORK / package).glob("[a-z]*.py"))
+    assert paths
+    for path in paths:
         name = f"{package}/{path.stem}"
         is_named = f"`{name}" in walks or re.search(rf"`{path.stem}[.`]", walks) is not None
         assert is_named or name in NOT_ON_THE_WALK, name
