@@ -131,6 +131,8 @@ def test_plain_manifest_is_what_the_chart_makes(helm: Helm) -> None:
         ({"replicas": "two"}, "replicas"),
         ({"configuration": {"profiles": []}}, "configuration"),
         ({"schedulerName": "Not A Name"}, "schedulerName"),
+        ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds"),
+        ({"configuration": {"leaderElection": {"leaderElect": False}}}, "replicas: more than 1"),
     ],
 )
 def test_values_that_are_no_values_are_refused(helm: Helm, values: Object, said: str) -> None:

@@ -33,6 +33,24 @@ _FILES: Final = {
         re.MULTILINE | re.DOTALL,
     )
 }
+_IGNORING: Final = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ignoring}
+spec:
+  parallelism: 2
+  completions: 2
+  podFailurePolicy:
+    rules:
+    - action: Ignore
+      onPodConditions: [{type: DisruptionTarget}]
+  template:
+    spec:
+      schedulerName: gangsched
+      restartPolicy: Never
+      containers: [{name: worker, image: "busybox:1", command: [sleep, "600"]}]
+"""
+"""A Job whose controller waits for the phase of a pod that is deleted."""
 
 
 def until(true: Callable[[], bool], saw: Callable[[], object]) -> None:
@@ -72,6 +90,9 @@ class Shell:
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
+
+    def write(self, name: str, text: str) -> None:
+        (self._work / name).write_text(text, encoding="utf-8")
 
     @property
     def said(self) -> str:
@@ -148,6 +169,17 @@ def test_cluster_stays_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path
             prints("kubectl get pods", " Running ", 4)
             shell.run("kubectl delete job train")
             prints("kubectl get pods", "No resources")
+            shell.write("ignoring.yaml", _IGNORING)
+            shell.run("kubectl apply -f ignoring.yaml")
+            prints("kubectl get pods", " Running ", 2)
+            before = shell.run("kubectl get pods -o name").split()
+            shell.run("kubectl delete --wait=false " + " ".join(before))
+            until(
+                lambda: not {*before} & {*shell.run("kubectl get pods -o name").split()},
+                lambda: shell.run("kubectl get pods"),
+            )
+            prints("kubectl get pods", " Running ", 2)
+            shell.run("kubectl delete job ignoring")
         prints("kubectl get nodes", " Ready ", 4)
         shell.process.send_signal(signal.SIGINT)  # Ctrl-C
         assert shell.process.wait(60) == 128 + signal.SIGINT

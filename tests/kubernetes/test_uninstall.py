@@ -177,7 +177,8 @@ def test_deleted_objects_of_the_plain_manifest_leave_only_definitions(
 
 def test_lease_is_the_one_that_the_configuration_names(helm: Helm) -> None:
     def leases(**election: object) -> list[tuple[str, str]]:
-        objects = helm.template(values={"configuration": {"leaderElection": election}})
+        values = {"replicas": 1, "configuration": {"leaderElection": election}}
+        objects = helm.template(values=values)
         found = [each["metadata"] for each in objects if each["kind"] == "Lease"]
         return [(each["namespace"], each["name"]) for each in found]
 

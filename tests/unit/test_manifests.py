@@ -672,7 +672,7 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     (
         _pod_document() | {"metadata": {"name": "x", "annotations": {RUN_SECONDS: "1h"}}},
         f"metadata.annotations[{RUN_SECONDS}]",
-        "expected a finite decimal number of seconds > 0, got '1h'",
+        "expected a number of seconds > 0 in digits, such as 90 or 0.5, got '1h'",
     ),
     (
         _pod_document() | {"metadata": {"name": "x", "ownerReferences": {"name": "o"}}},

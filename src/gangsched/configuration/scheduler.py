@@ -233,10 +233,15 @@ def _without(profile: Profile, settings: ProfileSettings, *instead: object | Non
     Each of *instead* that is given stands for the plugin of its name.
     """
     names = {_name(plugin) for plugin in profile.plugins}
-    for name in sorted(settings.disabled):
-        if name != "*" and name not in names and name not in _SORTS:
-            expected = f"one of {', '.join(sorted(names))}{hint(name, names)}"
-            path = settings.disabled_at.get(name, "profiles[0].plugins.*.disabled[].name")
+    able = {name for name in names if _needed_at(profile, name) is None}
+    for name in sorted(settings.disabled - {"*"}):
+        path = settings.disabled_at.get(name, "profiles[0].plugins.*.disabled[].name")
+        if name not in names and name not in _SORTS:
+            expected = f"one of {', '.join(sorted(able))}{hint(name, able)}"
+            raise InvalidValueError(path, name, expected)
+        if name in names - able:
+            point = _needed_at(profile, name)
+            expected = f"the name of a plugin that can be absent: no other has the point {point}"
             raise InvalidValueError(path, name, expected)
     # "*" clears the defaults of kube-scheduler, so that only what is enabled runs: not here
     if "*" in settings.disabled:
@@ -246,7 +251,22 @@ def _without(profile: Profile, settings: ProfileSettings, *instead: object | Non
     given = {_name(plugin): plugin for plugin in instead if plugin is not None}
     every = [given.get(_name(plugin), plugin) for plugin in profile.plugins]
     kept = [plugin for plugin in every if _name(plugin) not in settings.disabled]
+    scoring = {_name(plugin) for plugin in kept if callable(getattr(plugin, "score", None))}
+    for name in settings.weights:
+        if name not in scoring:
+            path = settings.weights_at.get(name, "profiles[0].plugins.*.enabled[].weight")
+            why = "is disabled" if name in settings.disabled else "has no score"
+            raise InvalidValueError(path, settings.weights[name], f"absent: {name} {why}")
     return Profile(*kept, weights=settings.weights)
+
+
+def _needed_at(profile: Profile, name: str) -> str | None:
+    """Return the point at which a plugin is the only one, if the point needs one."""
+    at = {"queue_sort": (profile.queue_sort,), "bind": profile.bind}
+    for point, plugins in at.items():
+        if [_name(plugin) for plugin in plugins] == [name]:
+            return point
+    return None
 
 
 def _made(

@@ -120,6 +120,7 @@ class ProfileSettings:
         args: By the name of a plugin, its arguments.
         enabled_at: By the name of a plugin that is enabled, the path of its first mention.
         disabled_at: By the name of a plugin that is disabled, the path of its first mention.
+        weights_at: By the name of a plugin with a weight, the path of the weight.
     """
 
     scheduler_names: tuple[str, ...] = ("gangsched",)
@@ -130,6 +131,7 @@ class ProfileSettings:
     # where a name was read decides nothing, so equal profiles may differ in it
     enabled_at: Mapping[str, str] = field(factory=dict[str, str], eq=False, repr=False)
     disabled_at: Mapping[str, str] = field(factory=dict[str, str], eq=False, repr=False)
+    weights_at: Mapping[str, str] = field(factory=dict[str, str], eq=False, repr=False)
 
 
 @final
@@ -236,6 +238,9 @@ def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:
         if name in found:
             raise InvalidValueError(each.path("name"), name, "a name that no other quota has")
         namespaces, hard = each.texts("namespaces"), each.mapping("hard").rest()
+        if not hard:
+            expected = "at least one resource with its largest amount, such as {cpu: 64}"
+            raise InvalidValueError(each.path("hard"), hard or None, expected)
         try:
             found[name] = Quota(name=name, namespaces=namespaces, hard=hard)
         except InvalidValueError as error:
@@ -293,17 +298,18 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
     disabled: dict[str, str] = {}
     enabled: dict[str, str] = {}
     weights: dict[str, int] = {}
+    weights_at: dict[str, str] = {}
     plugins = profile.mapping("plugins")
     for point in _POINTS:
         at = plugins.mapping(point)
-        for each in at.each("disabled"):
-            disabled.setdefault(_plugin(each), each.path("name"))
-        for each in at.each("enabled"):
-            weight = each.whole("weight", 0, least=0)
-            plugin = _plugin(each)
+        for plugin, each in _plugins(at, "disabled"):
+            disabled.setdefault(plugin, each.path("name"))
+        for plugin, each in _plugins(at, "enabled"):
             enabled.setdefault(plugin, each.path("name"))
+            weight = each.whole("weight", 0, least=0)
+            each.close()
             if weight:
-                weights[plugin] = weight
+                weights[plugin], weights_at[plugin] = weight, each.path("weight")
         at.close()
     plugins.close()
     args: dict[str, Mapping[str, Any]] = {}
@@ -324,16 +330,22 @@ def _profile(given: list[_Mapping]) -> ProfileSettings:
         args=args,
         enabled_at=enabled,
         disabled_at=disabled,
+        weights_at=weights_at,
     )
 
 
-def _plugin(given: _Mapping) -> str:
-    given.only("name")
-    name = given.text("name", "")
-    if not name:
-        raise InvalidValueError(given.path("name"), name, "the name of a plugin, or *")
-    given.close()
-    return name
+def _plugins(at: _Mapping, verb: str) -> list[tuple[str, _Mapping]]:
+    """Return the plugins that a point enables or disables, each with its entry."""
+    found: dict[str, _Mapping] = {}
+    for each in at.each(verb):
+        each.only("name", *(("weight",) if verb == "enabled" else ()))
+        name = each.text("name", "")
+        if not name:
+            raise InvalidValueError(each.path("name"), name, "the name of a plugin")
+        if name in found:
+            raise InvalidValueError(each.path("name"), name, "a plugin that no other entry names")
+        found[name] = each
+    return list(found.items())
 
 
 @final
@@ -377,9 +389,12 @@ class _Mapping:
         if optional and (given is None or given == []):
             return []
         items = cast("list[object]", given) if isinstance(given, list) else []
-        if not items or not all(isinstance(item, str) and item for item in items):
+        if not items:
             expected = "a list of at least one non-empty string"
             raise InvalidValueError(self.path(name), value, expected)
+        for place, item in enumerate(items):
+            if not isinstance(item, str) or not item:
+                raise InvalidValueError(f"{self.path(name)}[{place}]", item, "a non-empty string")
         return cast("list[str]", items)
 
     def text(self, name: str, default: str) -> str:
@@ -428,7 +443,7 @@ class _Mapping:
         self._known.update(names)
         for name, value in self._given.items():
             if name not in self._known:
-                expected = f"absent: it is not a setting here{hint(name, self._known)}"
+                expected = f"absent, because no setting has this name here{hint(name, self._known)}"
                 raise InvalidValueError(self.path(name), value, expected)
 
     def close(self) -> None:

@@ -86,7 +86,11 @@ class Client:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def keep_current(self, *, interval: float = 10.0) -> None:
-        """Start the task that reads changed credentials, until ``aclose``."""
+        """Start the task that reads credentials again when they change or expire. Call it once.
+
+        Args:
+            interval: Seconds between two looks. The task ends with ``aclose``.
+        """
         self._start(self._credentials.keep_current(interval=interval))
 
     @property

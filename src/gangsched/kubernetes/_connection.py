@@ -11,7 +11,10 @@ Rules:
       carried out, even if the connection is lost at once;
   R2  reading pauses while the reader of a watch is behind, so that the API server waits, or drops
       the watch, instead of filling the memory of this process;
-  R3  between ``hold`` and ``release`` the kernel keeps what arrives, and does not wake the process
+  R3  a connection that is lost refers neither to its transport nor to its parser. Each of them
+      refers to the connection, and a TLS transport has a buffer of 256 KiB, which would be freed
+      only when Python's collector looks at all old objects;
+  R4  between ``hold`` and ``release`` the kernel keeps what arrives, and does not wake the process
       for it. The loss of the connection and the end of the time for an answer come through.
 """
 
@@ -60,6 +63,7 @@ class _Headers(Mapping[str, str]):
         if self._read is None:
             reader = _HeaderReader()
             reader.parser.feed_data(b"".join(self._raw))
+            reader.parser = None  # it refers to the reader
             self._read = reader.headers
         return self._read
 
@@ -154,6 +158,9 @@ class Connection(asyncio.Protocol):
             raise
         finally:
             timer.cancel()
+            # the traceback of a failure refers to this frame
+            self._answer = None
+            del answer
 
     def _send(self, data: bytes) -> asyncio.Future[Response]:
         if self._transport is None or not self.is_open:
@@ -269,6 +276,7 @@ class Connection(asyncio.Protocol):
         self.is_open = False
         self._problem = self._problem or (str(exc) if exc else "closed by the server")
         self._fail()
+        self._transport = self._socket = self._parser = None  # R3
 
     # Parser
 

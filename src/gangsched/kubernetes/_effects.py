@@ -6,7 +6,8 @@
 - A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
 - ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
-- ``GroupPartlyBound``: event ``PartlyBound`` of the group.
+- ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
+  nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
 - ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
   the condition ``PodScheduled=False`` of each pending member.
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``.
@@ -19,7 +20,8 @@
   tried, the event is ``SchedulingGated``, and all of them name the gates.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
 - ``VictimSearchExhausted``: event of the same name, of the group or pod that preempts.
-- ``NominationLapsed``: no ``nominatedNodeName`` any more.
+- ``NominationLapsed``: no ``nominatedNodeName`` any more, and event of the same name, of the group
+  or pod that preempts.
 - ``Evict``: event ``GangReleased`` of the pod when it is deleted, unless it is a victim.
 
 Rules:
@@ -35,6 +37,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, final
 
@@ -76,6 +79,8 @@ from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
+
+_log = logging.getLogger("gangsched.kubernetes.effects")
 
 _Told: TypeAlias = GroupRejected | GroupIncomplete | PodNotAdmitted
 
@@ -206,8 +211,7 @@ class Effects:
             case Nominated():
                 self._nominated(effect)
             case NominationLapsed():
-                for uid in effect.pods:
-                    self._status.nominate(uid, None)
+                self._nomination_lapsed(effect)
             case VictimSearchExhausted():
                 self._victims_not_searched(effect)
             case _:
@@ -248,6 +252,13 @@ class Effects:
             note = f"Evicted from {evict.node}: {evict.reason}"
             self._events.record(_regarding(pod), "Warning", "GangReleased", "Evicting", note)
 
+    def stays_partial(self, key: GroupKey, note: str) -> None:
+        """Record that a gang is partly on nodes and is not evicted."""
+        _log.warning("%s", note)
+        regarding = self._regarding_group_or(key, self._bound_members(key))
+        if regarding is not None:
+            self._events.record(regarding, "Warning", "PartlyBound", "Scheduling", note)
+
     def bind_is_repeated(self, bind: Bind, problem: str) -> None:
         """Record what the API server says to a bind that it refuses and that is repeated."""
         pod = self._cache.cluster.pod(bind.uid)
@@ -265,17 +276,28 @@ class Effects:
                 note = f"Preempted by {preemptor} on node {pod.node_name}"
                 self._events.record(_regarding(pod), "Normal", "Preempted", "Preempting", note)
 
+    def _nomination_lapsed(self, lapsed: NominationLapsed) -> None:
+        for uid in lapsed.pods:
+            self._status.nominate(uid, None)
+        regarding = self._regarding_preemptor(lapsed.group, next(iter(lapsed.pods), None))
+        if regarding is not None:
+            note = f"Its nodes are nominated no longer: {lapsed.reason}"
+            self._events.record(regarding, "Warning", "NominationLapsed", "Preempting", note)
+
     def _victims_not_searched(self, spent: VictimSearchExhausted) -> None:
         found = "fewer victims may be enough" if spent.is_found else "no victims were found"
         note = f"The search for victims used up its budget of {spent.steps} steps: {found}"
-        pod = self._cache.cluster.pod(spent.uid)
-        if spent.group is not None:
-            regarding = self._regarding_group(spent.group)
-        else:
-            regarding = _regarding(pod) if pod is not None and self._of_pods else None
+        regarding = self._regarding_preemptor(spent.group, spent.uid)
         if regarding is not None:
             reason = type(spent).__name__
             self._events.record(regarding, "Warning", reason, "Preempting", note)
+
+    def _regarding_preemptor(self, key: GroupKey | None, uid: PodUID | None) -> Regarding | None:
+        """Return what an event about a preemptor is about; None for a group without an object."""
+        if key is not None:
+            return self._regarding_group(key)
+        pod = None if uid is None else self._cache.cluster.pod(uid)
+        return _regarding(pod) if pod is not None and self._of_pods else None
 
     # Groups ---------------------------------------------------------------------------------
 
@@ -313,7 +335,7 @@ class Effects:
 
     def _fell(self, key: GroupKey, note: str) -> None:
         self._report_fall()
-        regarding = self._regarding_group_or(key, self._members(key))
+        regarding = self._regarding_group_or(key, self._members_that_stay(key))
         if regarding is not None:
             self._events.record(regarding, "Warning", "BelowMinimum", "Scheduling", note)
 
@@ -374,6 +396,13 @@ class Effects:
         info = self._scheduler.registry.get(key)
         pods = map(self._cache.cluster.pod, () if info is None else info.members)
         return [pod for pod in pods if pod is not None]
+
+    def _bound_members(self, key: GroupKey) -> Iterable[Pod]:
+        return [pod for pod in self._members_that_stay(key) if pod.node_name is not None]
+
+    def _members_that_stay(self, key: GroupKey) -> Iterable[Pod]:
+        """Return the members, those first that are not being deleted."""
+        return sorted(self._members(key), key=lambda pod: pod.deleted_at is not None)
 
     def _forget_timer(self, key: GroupKey) -> None:
         timer = self._incomplete.pop(key, None)

@@ -93,6 +93,7 @@ class Election:
         self._reached_at: float | None = None
         self._trouble = "the API server has not answered yet"
         self._wake = asyncio.Event()
+        self._said = ""
         self.holder = ""
 
     @property
@@ -120,6 +121,7 @@ class Election:
                 await self._wait_for_a_change()
         finally:
             await end(watch)
+        self._said = ""
         _log.info("%s leads: it holds the lease %s/%s", self._identity, self._namespace, self._name)
 
     async def hold(self) -> None:
@@ -171,11 +173,19 @@ class Election:
             if self.holder not in ("", self._identity) and not self._has_expired():
                 self._renewed_at = None
                 self._reached_at = self._clock()
+                self._say_who_leads()
                 return False
             return await self._write()
         except GangschedError as error:
             self._failed(f"the lease cannot be read: {error}")
             return False
+
+    def _say_who_leads(self) -> None:
+        """Log the holder, once for each: a second scheduler by mistake would wait in silence."""
+        if self.holder != self._said:
+            self._said = self.holder
+            lease = f"{self._namespace}/{self._name}"
+            _log.info("%s stands by: %s holds the lease %s", self._identity, self.holder, lease)
 
     def _failed(self, trouble: str) -> None:
         """Note why the Lease was not reached."""

@@ -8,10 +8,13 @@ Rules:
   R1  a gang is partial if fewer members than its minimum are bound or have finished, and it was not
       whole before. A gang that was whole and lost a member belongs to its job controller;
   R2  a gang that is partial for *bound* seconds is evicted: its bound members are evicted, and an
-      event says so. A gang with a bind under way is not touched;
+      event says so. A gang with a bind under way is not touched. The seconds are counted from the
+      first look that finds the gang partial, so a restart begins anew;
   R3  whether a gang was whole is known from this process or from the group. The evidence is the
       condition ``PodGroupScheduled=True``, which is written when the last member is bound, or a
-      phase. A gang of an API that gives no evidence is left alone.
+      phase;
+  R4  a gang without such evidence, above all one by labels only, may have been whole. It is not
+      evicted. Once it has been partial for *bound* seconds it is reported, once.
 """
 
 from __future__ import annotations
@@ -33,8 +36,13 @@ from gangsched.model import GroupKey, PodUID
 __all__ = ["PartialGangs"]
 
 _WHOLE_PHASES: Final = WHOLE_PHASES | {"Finished", "Failed", "Completed"}
-_LOOKS: Final = 4
+_LOOKS: Final = 10
 """How often partial gangs are looked for, within the bound."""
+_NOT_EVICTED: Final = (
+    "they are not evicted, because no status of a PodGroup says whether the gang was whole before"
+)
+_LEAST_PAUSE: Final = 0.01
+"""Seconds between two looks at the least; evictions are under way meanwhile."""
 
 
 @final
@@ -45,6 +53,7 @@ class PartialGangs:
         cache: The cluster state.
         scheduler: The scheduler.
         release: Evicts a member of a partial gang.
+        report: Called with a gang that is partial and is not evicted, and the sentence about it.
         clock: Seconds since 1970 that never go back.
         bound: For how many seconds a gang may be partial.
     """
@@ -54,6 +63,7 @@ class PartialGangs:
         cache: Cache,
         scheduler: Scheduler,
         release: Callable[[Evict], Awaitable[object]],
+        report: Callable[[GroupKey, str], object],
         clock: Callable[[], float],
         *,
         bound: float,
@@ -61,9 +71,11 @@ class PartialGangs:
         self._cache = cache
         self._scheduler = scheduler
         self._release = release
+        self._report = report
         self._clock = clock
         self._bound = bound
         self._since: dict[GroupKey, float] = {}
+        self._reported: set[GroupKey] = set()
         self._begun: set[GroupKey] = set()
         self._whole: set[GroupKey] = set()
 
@@ -84,8 +96,17 @@ class PartialGangs:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(self._bound / _LOOKS)
+            await asyncio.sleep(self._until_next_look())
             await self.look()
+
+    def _until_next_look(self) -> float:
+        """Return the seconds until the next look: a gang is evicted at its bound, not after it."""
+        interval = self._bound / _LOOKS
+        looked_for = [since for key, since in self._since.items() if key not in self._reported]
+        if not looked_for:
+            return interval
+        due = min(looked_for) + self._bound - self._clock()
+        return min(interval, max(due, _LEAST_PAUSE))
 
     async def look(self) -> None:
         """Look at every gang once, and evict those that were partial for too long."""
@@ -93,37 +114,46 @@ class PartialGangs:
         registry = self._scheduler.registry
         partial = {info.key for info in registry if self._is_partial(info)}
         self._since = {key: self._since.get(key, now) for key in partial}
+        self._reported &= partial
         known = {info.key for info in registry}
         self._whole &= known
         self._begun &= known
         for key, since in list(self._since.items()):
             info = registry.get(key)
-            if now - since >= self._bound and info is not None:
-                await self._release_members(info)
+            # a bind that is under way may complete it; if it fails, the seconds go on
+            if now - since >= self._bound and info is not None and not info.assumed:
+                if self._was_whole(key) is False:
+                    await self._release_members(info)
+                elif key not in self._reported:
+                    self._reported.add(key)
+                    self._report(key, f"{self._counts(info)}; {_NOT_EVICTED}")
 
     def _is_partial(self, info: PodGroupInfo) -> bool:
         minimum = info.min_available
-        if minimum is None or not 0 < info.assigned < minimum or info.assumed:
+        if minimum is None or not 0 < info.assigned < minimum or _is_whole(info):
             return False
-        return not (_is_whole(info) or info.key in self._whole) and self._has_evidence(info.key)
+        return not self._was_whole(info.key)
 
-    def _has_evidence(self, key: GroupKey) -> bool:
-        """Return whether it is known that a gang was not whole before."""
-        if key in self._begun:
+    def _counts(self, info: PodGroupInfo) -> str:
+        placed = f"{info.assigned} of {info.min_available} members of pod group {info.key}"
+        within = format_duration(self._bound)
+        return f"{placed} are on nodes, and the others were not placed within {within} s"
+
+    def _was_whole(self, key: GroupKey) -> bool | None:
+        """Return whether a gang was whole before; None if nothing says so."""
+        if key in self._whole:
             return True
+        if key in self._begun:
+            return False
         facts = self._cache.group_facts(key)
         if facts is None:
-            return False
+            return None
         if facts.dialect.group == NATIVE:
-            return not is_scheduled(facts)
-        return bool(facts.phase) and facts.phase not in _WHOLE_PHASES
+            return is_scheduled(facts)
+        return facts.phase in _WHOLE_PHASES if facts.phase else None
 
     async def _release_members(self, info: PodGroupInfo) -> None:
-        minimum, assigned = info.min_available, info.assigned
-        reason = (
-            f"{assigned} of {minimum} members of pod group {info.key} are on nodes, and the others"
-            f" were not placed within {format_duration(self._bound)} s"
-        )
+        reason = self._counts(info)
         members: list[PodUID] = list(info.members)
         for uid in members:
             pod = self._cache.cluster.pod(uid)

@@ -76,6 +76,8 @@ _SLACK: Final = 30.0
 """Seconds that the API server may be late to end a watch."""
 _FIRST_EVENT: Final = 20.0
 """Seconds without a line after which a stream of initial events is given up."""
+_HANGS: Final = 5.0
+"""Seconds after which a stream of initial events that fails was not just cut."""
 _LIST_TIMEOUT: Final = 60.0
 _AT_ONCE: Final = 1.0
 _GONE: Final = 410
@@ -255,10 +257,18 @@ class Reflector(Generic[T]):
         self._known.begin()
         if self._streaming and await self._stream_initial():
             return
+        # what a stream has shown before it ended may be gone by now
+        self._known.begin()
         await self._list_pages()
 
     async def _stream_initial(self) -> bool:
-        """List by a stream of initial events, and go on watching it; False if not served."""
+        """List by a stream of initial events, and go on watching it.
+
+        Return False if that is not served, or hangs: a list may be answered then. After a restart,
+        an API server lets such a stream wait until its cache is filled.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
         path = self._path(
             resourceVersionMatch="NotOlderThan", sendInitialEvents="true", resourceVersion=""
         )
@@ -270,6 +280,10 @@ class Reflector(Generic[T]):
         except _Silent:
             if not self._known.is_listing:
                 raise
+        except ConnectionLost:
+            if not self._known.is_listing or clock() - began < _HANGS:
+                raise
+            return False  # the next listing is streamed again
         if self._known.is_listing:
             # not served, or ended by a server that ignores the parameter
             self._streaming = False

@@ -83,9 +83,9 @@ async def run(
         await asyncio.sleep(0)  # the other process is started before the import takes its time
     further, made = tuple(plugins), factories or {}
     try:
-        make_shell, make_answers, check, check_ignored = await asyncio.to_thread(_import_scheduler)
+        make_shell, make_answers, check, check_names = await asyncio.to_thread(_import_scheduler)
         check(settings, plugins=further, factories=made)
-        check_ignored(settings.ignored)
+        check_names(settings)
     except BaseException:
         credentials.cancel()
         raise
@@ -136,14 +136,14 @@ async def run(
 
 
 def _import_scheduler() -> tuple[
-    type[Shell], type[Answers], Callable[..., None], Callable[[Iterable[str]], None]
+    type[Shell], type[Answers], Callable[..., None], Callable[[Settings], None]
 ]:
     from gangsched.configuration.scheduler import check_settings
     from gangsched.kubernetes._answers import Answers
-    from gangsched.kubernetes._ignored import check_ignored_constraints
+    from gangsched.kubernetes._cluster_settings import check_cluster_settings
     from gangsched.kubernetes._shell import Shell
 
-    return Shell, Answers, check_settings, check_ignored_constraints
+    return Shell, Answers, check_settings, check_cluster_settings
 
 
 def credentials_of(settings: Settings) -> Credentials:

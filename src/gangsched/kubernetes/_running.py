@@ -12,7 +12,7 @@ from typing import final
 
 from attrs import frozen
 
-from gangsched._core._quotas import EXCEEDED
+from gangsched._core._quotas import EXCEEDED, TOO_LARGE
 from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.framework import Scheduler
@@ -81,6 +81,8 @@ class ObservedScheduler:
         if reason.startswith(EXCEEDED):
             quota = reason.removeprefix(EXCEEDED).partition(":")[0]
             found["helps"] = f"another gang of the quota {quota} ends, or the quota is raised"
+            if reason.endswith(TOO_LARGE):
+                found["helps"] = f"the quota {quota} is raised, or the gang requests less"
         elif reason:
             found["helps"] = "more nodes do not; it is admitted when the reason above is gone"
         reserved = self.scheduler.reservation

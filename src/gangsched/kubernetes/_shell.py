@@ -58,6 +58,7 @@ from gangsched.kubernetes._transport import BATCH_SECONDS
 from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
+from gangsched.model import GroupKey
 
 __all__ = ["Shell"]
 
@@ -237,8 +238,12 @@ class Shell:
             with suppress(GangschedError):  # looked at again within the bound
                 await evictor(evict)
 
+        def report(key: GroupKey, note: str) -> None:
+            effects.stays_partial(key, note)
+
         partial = PartialGangs(
-            owner.cache, scheduler, release, self._clock, bound=self._settings.partial_bound
+            *(owner.cache, scheduler, release, report, self._clock),
+            bound=self._settings.partial_bound,
         )
         restarts = RestartNotes(requests, owner.cache)
         tasks.start(restarts.run())

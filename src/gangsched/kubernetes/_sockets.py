@@ -15,6 +15,9 @@ from typing import Any, Final
 
 __all__ = ["SOCKET_OPTIONS", "keep_alive", "keep_bytes", "tell_bytes"]
 
+_CLOSED: Final = (OSError, ValueError)
+"""What a socket raises that is closed, before its connection is told: ValueError by uvloop."""
+
 _NAMED: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 _MILLISECONDS: Final = 45_000
 _MOST_KEPT: Final = 64 * 1024
@@ -36,7 +39,7 @@ def keep_alive(connected: Any) -> None:
         return
     for level, name, value in SOCKET_OPTIONS:
         # a platform may know an option and not allow it; the connection works without
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_CLOSED):
             connected.setsockopt(level, name, value)
 
 
@@ -44,12 +47,12 @@ def keep_bytes(connected: Any) -> bool:
     """Let the kernel keep up to 64 KiB without telling; return whether it does so."""
     try:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MOST_KEPT)
-    except OSError:  # not on this platform: what comes is told at once
+    except _CLOSED:  # or not on this platform: what comes is told at once
         return False
     return True
 
 
 def tell_bytes(connected: Any) -> None:
     """Let the kernel tell every byte again, those that it has kept among them."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*_CLOSED):
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)

@@ -57,7 +57,7 @@ class _Lane:
     def __init__(self, most: int, gather: float) -> None:
         self.most = most
         self.open = 0
-        self.idle: list[Connection] = []
+        self.idle: deque[Connection] = deque()
         self.waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._gather = gather
         self._held: list[Connection] = []
@@ -144,9 +144,9 @@ class HttptoolsTransport:
                     connection = await self._take(pool)
             except (OSError, Dropped) as error:
                 raise ConnectionLost(method, path, _text(error), sent=False) from error
-        data = self._data(method, path, headers, body)
-        pool.sends(connection, loop)
         try:
+            data = self._data(method, path, headers, body)
+            pool.sends(connection, loop)
             return await connection.request(data, max(until - loop.time(), 0.001))
         except Dropped as error:
             raise ConnectionLost(method, path, str(error), sent=True) from error
@@ -248,6 +248,16 @@ class HttptoolsTransport:
             self._wake(pool, None)
         elif not self._wake(pool, connection):
             pool.idle.append(connection)
+            self._close_oldest(pool)
+
+    def _close_oldest(self, pool: _Lane) -> None:
+        """Close the connections that are idle for too long; they are first. Amortised O(1)."""
+        oldest = asyncio.get_running_loop().time() - IDLE_SECONDS
+        while not (pool.idle[0].is_open and pool.idle[0].idle_since > oldest):
+            pool.open -= 1
+            self._close(pool.idle.popleft())
+            if not pool.idle:
+                break
 
     def _hand_on(self, pool: _Lane, connection: Connection | None) -> None:
         if connection is not None:

@@ -38,9 +38,35 @@ _CERTIFICATE: Final = "training-operator-webhook-cert"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _STAGES: Final = (
     # without pod-complete: pods of a Job would have ended before they are seen to run
-    *("pod/fast/pod-ready", "pod/fast/pod-delete"),
+    "pod/fast/pod-ready",
     *("node/fast/node-initialize", "node/heartbeat/node-heartbeat"),
 )
+_ENDS: Final = """
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-terminate}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: Exists}
+    - {key: .status.phase, operator: NotIn, values: [Failed, Succeeded]}
+  next:
+    statusTemplate: "phase: Failed"
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-delete}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: Exists}
+    - {key: .status.phase, operator: In, values: [Failed, Succeeded]}
+  next: {delete: true}
+"""
+"""How a pod ends: a kubelet writes the phase before the object goes, and the controller of a Job
+with a ``podFailurePolicy`` keeps its finalizer until then. kwok's own stage writes no phase."""
 
 
 @contextmanager
@@ -81,7 +107,7 @@ def kwok_stages(plane: ControlPlane) -> Path:
     folder = module_folder("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
     texts = [(folder / f"{name}.yaml").read_text(encoding="utf-8") for name in _STAGES]
     file = plane.folder / "stages.yaml"
-    file.write_text("\n---\n".join(texts), encoding="utf-8")
+    file.write_text("\n---\n".join((*texts, _ENDS)), encoding="utf-8")
     return file
 
 

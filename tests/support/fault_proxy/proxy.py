@@ -144,18 +144,21 @@ class FaultProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._sever()  # also what was accepted last, of which the task never began
+        for _ in range(5):  # an aborted connection is closed by a later turn of the loop, TLS first
+            await asyncio.sleep(0)
 
     def _sever(self) -> None:
         for writer in self._open:
             writer.transport.abort()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
         task = self._loop.create_task(self._connection(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
         behind: asyncio.StreamWriter | None = None
         try:
             host, port = self._upstream.hostname, self._upstream.port

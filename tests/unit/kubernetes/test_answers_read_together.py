@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,7 @@ pytest.importorskip("httptools", reason="the extra kubernetes-fast is not instal
 from gangsched.drivers._beat import until_beat
 from gangsched.kubernetes import _connection, _transport_httptools
 from gangsched.kubernetes._api import ConnectionLost, Response
-from gangsched.kubernetes._sockets import keep_bytes
+from gangsched.kubernetes._sockets import keep_alive, keep_bytes, tell_bytes
 from gangsched.kubernetes._transport_httptools import HttptoolsTransport
 from support.running import on_a_loop, until
 from support.scripted_api import ScriptedApi, abort, event, reply, scripted_api, stream
@@ -206,3 +207,31 @@ def test_pauses_that_begin_at_different_instants_end_together(
 
 def test_periods_below_two_milliseconds_have_no_beats() -> None:
     assert [until_beat(period) for period in (0.0, 0.0004, 0.0014)] == [0.0, 0.0004, 0.0014]
+
+
+def test_closed_socket_keeps_nothing_whatever_it_raises() -> None:
+    """The loop of uvloop raises ValueError for a socket that is closed before that is told."""
+    for error in (OSError("closed"), ValueError("negative file descriptor")):
+        closed = Mock(**{"setsockopt.side_effect": error})
+        assert not keep_bytes(closed)
+        tell_bytes(closed)
+        keep_alive(closed)
+        assert closed.setsockopt.called
+
+
+@on_a_loop
+async def test_request_that_cannot_be_sent_gives_its_connection_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_given: object) -> None:
+        raise ValueError("negative file descriptor")
+
+    async with scripted_api() as server:
+        transport = HttptoolsTransport(server.access, lanes={"default": 1})
+        with monkeypatch.context() as patched:
+            patched.setattr(_transport_httptools._Lane, "sends", fails)
+            with pytest.raises(ValueError, match="negative"):
+                await transport.exchange("GET", "/a", {}, None, timeout=5.0, lane="default")
+        server.answers(reply(200, {}))
+        await transport.exchange("GET", "/b", {}, None, timeout=5.0, lane="default")
+        await transport.aclose()

@@ -164,6 +164,43 @@ async def test_group_without_an_object_is_reported_by_its_first_member_that_is_l
 
 
 @on_a_loop
+async def test_group_without_an_object_is_not_reported_by_a_member_that_is_deleted() -> None:
+    api = labelled(3, with_object=False)
+    async with running(api, WITHOUT_STATUS):
+        await placed(api)
+        terminate(api, "g-0")
+        api.remove(PODS, "default/g-1")
+        await until(lambda: len(events(api)) == 1)
+    (found,) = events(api)
+    assert (found["regarding"]["kind"], found["regarding"]["name"]) == ("Pod", "g-2")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@on_a_loop
+async def test_group_without_an_object_that_was_found_partly_on_nodes_is_reported(
+    number: int,
+) -> None:
+    """Its scheduler was killed between two binds; labels do not say whether it was whole."""
+    placed_one, other = f"g-{number}", f"g-{1 - number}"
+    api = labelled(2, with_object=False)
+    api.put(NODES, node_json("n", gpu=1))
+    bound = api.get(PODS, f"default/{placed_one}")
+    assert bound is not None
+    bound["spec"]["nodeName"] = "n"
+    api.put(PODS, bound)
+    async with running(api, evolve(WITHOUT_STATUS, partial_bound=0.3)):
+        await until(lambda: len(events(api, "PartlyBound")) == 1)
+        await asyncio.sleep(0.7)
+    (found,) = events(api, "PartlyBound")
+    assert "series" not in found, "once"
+    assert (found["regarding"]["kind"], found["regarding"]["name"]) == ("Pod", placed_one)
+    assert found["note"].startswith(
+        "1 of 2 members of pod group default/g are on nodes, and the others were not placed"
+    )
+    assert api.pods() == {f"default/{placed_one}": "n", f"default/{other}": None}
+
+
+@on_a_loop
 async def test_group_that_is_restarted_gets_both_events_though_its_members_are_evicted() -> None:
     policy = {"restart_policy": "BelowMinimum", "restart_backoff_seconds": "1"}
     api = labelled(2, with_object=True, **policy)

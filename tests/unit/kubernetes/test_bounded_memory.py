@@ -17,7 +17,7 @@ from gangsched.framework import Scheduler
 from gangsched.framework.nodes import node_classes
 from gangsched.kubernetes import _cache, _caches, _decode, _echoes, _known, _recorder, _run
 from gangsched.kubernetes._answers import Answers
-from gangsched.kubernetes._ignored import check_ignored_constraints
+from gangsched.kubernetes._cluster_settings import check_cluster_settings
 from gangsched.kubernetes._shell import Shell
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
@@ -98,7 +98,7 @@ async def test_memory_does_not_grow_with_pods_that_are_gone() -> None:
         patch.setattr(
             _run,
             "_import_scheduler",
-            lambda: (remembered, Answers, check_settings, check_ignored_constraints),
+            lambda: (remembered, Answers, check_settings, check_cluster_settings),
         )
         api = MemoryApi()
         api.put(NODES, node_json("n"))

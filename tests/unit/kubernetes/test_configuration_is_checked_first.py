@@ -155,7 +155,7 @@ def test_check_accepts_what_would_run_without_a_cluster(
     [
         (
             {"quotas": [{"name": "q", "namespace": ["a"], "hard": {"cpu": 1}}]},
-            "quotas[0].namespace must be absent: it is not a setting here"
+            "quotas[0].namespace must be absent, because no setting has this name here"
             " (did you mean namespaces?), got ['a']",
         ),
         (
@@ -164,15 +164,15 @@ def test_check_accepts_what_would_run_without_a_cluster(
         ),
         (
             {"profiles": [{"pluginConfig": [{"nam": "Backfill"}]}]},
-            "profiles[0].pluginConfig[0].nam must be absent: it is not a setting here"
+            "profiles[0].pluginConfig[0].nam must be absent, because no setting has this name here"
             " (did you mean name?), got 'Backfill'",
         ),
         (
             {"leaderElection": {"leaseDurations": "15s"}},
-            "leaderElection.leaseDurations must be absent: it is not a setting here"
+            "leaderElection.leaseDurations must be absent, because no setting has this name here"
             " (did you mean leaseDuration?), got '15s'",
         ),
-        ({"xyz": 1}, "xyz must be absent: it is not a setting here, got 1"),
+        ({"xyz": 1}, "xyz must be absent, because no setting has this name here, got 1"),
     ],
 )
 def test_unknown_field_is_named_with_the_field_that_was_meant(

@@ -208,6 +208,32 @@ async def test_gang_that_was_whole_is_not_released_by_a_restarted_scheduler() ->
     assert api.pods() == {"default/g-0": "n"}
 
 
+@pytest.mark.parametrize("phase", ["Scheduling", "Scheduled", None])
+@on_a_loop
+async def test_phase_of_a_group_says_whether_its_partial_gang_is_evicted(phase: str | None) -> None:
+    """A scheduler finds one of two members on a node, and the other does not fit."""
+    api = MemoryApi()
+    api.put(NODES, node_json("n", gpu=1))
+    put_gang(api, 2)
+    bound = api.get(PODS, "default/g-1")
+    assert bound is not None
+    bound["spec"]["nodeName"] = "n"
+    api.put(PODS, bound)
+    if phase is not None:
+        group = api.get(GROUPS, "default/g")
+        assert group is not None
+        api.put(GROUPS, {**group, "status": {"phase": phase}})
+    async with running(api, evolve(ALONE, partial_bound=0.3, write_group_status=False)):
+        if phase == "Scheduling":
+            await until(lambda: "default/g-1" not in api.pods())
+        elif phase is None:
+            await until(lambda: "PartlyBound" in reasons(api))
+        else:
+            await asyncio.sleep(1.0)
+    assert ("PartlyBound" in reasons(api)) is (phase is None)
+    assert ("default/g-1" in api.pods()) is (phase != "Scheduling")
+
+
 @on_a_loop
 async def test_status_follows_when_the_labels_of_a_member_name_another_group() -> None:
     api = MemoryApi()

@@ -81,10 +81,12 @@ def test_option_adds_to_the_configuration(
     file.write_text("ignoredConstraints: [spec.workloadRef]\n", encoding="utf-8")
     given = [command, "--config", str(file), "--check"]
     assert main([*given, "--ignore", CLAIMS]) == 0
+    assert main([*given, "--ignore", "spec.fieldOfALaterVersion"]) == 0
     for path, why in (
         ("spec.nodeSelector", "this field is honoured, and cannot be ignored"),
         ("spec.hostname", "this field restricts no node"),
         ("nodeSelector", "a path without indices"),
+        ("spec.resourceClaim", "(did you mean spec.resourceClaims?)"),
     ):
         capsys.readouterr()
         assert main([*given, "--ignore", path]) == 2

@@ -250,7 +250,8 @@ def test_errors_name_what_is_wrong_and_what_is_known(api: Server, fails: Kubectl
     assert "no pod group default/h; known: default/g" in fails("why", "h")
     more = ("what-if", "--add-nodes", "1", "--like")
     assert "--like: no node 'm'; known: n" in fails(*more, "m")
-    assert "--add-nodes" in fails("what-if", "--add-nodes", "-1", "--like", "n")
+    for count in ("-1", "100001"):
+        assert "--add-nodes" in fails("what-if", "--add-nodes", count, "--like", "n")
 
 
 def test_right_that_is_missing_is_named(

@@ -301,3 +301,10 @@ def test_running_scheduler_says_whether_it_is_configured(
             assert found["items"] == [{"isConfigured": is_configured}]
 
     run()
+
+
+def test_request_timeout_of_nothing_is_refused_before_the_first_request(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _kubectl.main(["get", "--request-timeout", "0"]) == 2
+    assert "--request-timeout: expected more than 0 s" in capsys.readouterr().err

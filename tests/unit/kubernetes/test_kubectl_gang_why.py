@@ -223,6 +223,10 @@ def test_gang_that_waits_for_a_quota_is_not_said_to_start(
             helps = "another gang of the quota team-a ends, or the quota is raised"
             assert f"what would help: {helps}\n" in said
             assert "starts now" not in said
+            gang(api, "third", 3)
+            said = await until_asked(capsys, port, "more than the whole quota", "why", "third")
+            helps = "the quota team-a is raised, or the gang requests less"
+            assert f"what would help: {helps}\n" in said
 
     run()
 

@@ -61,3 +61,30 @@ def test_lease_is_taken_as_soon_as_it_expires() -> None:
         return loop.time()
 
     run_stepped(candidate())
+
+
+def test_candidate_says_once_who_holds_the_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """A second scheduler that waits by mistake would otherwise look like one that runs."""
+    caplog.set_level("INFO", "gangsched.kubernetes.leases")
+    api = MemoryApi()
+    metadata = {"namespace": "ns", "name": "lease"}
+    api.put(LEASES, {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": "other"}})
+
+    async def candidate() -> None:
+        loop = asyncio.get_running_loop()
+        election = Election(api, identity="x", namespace="ns", name="lease", clock=loop.time)
+        await election.acquire()
+        taken = {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": "other"}}
+        api.put(LEASES, taken)
+        await election.acquire()
+
+    run_stepped(candidate())
+    said = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    assert (
+        said
+        == [
+            "x stands by: other holds the lease ns/lease",
+            "x leads: it holds the lease ns/lease",
+        ]
+        * 2
+    )

@@ -324,6 +324,46 @@ def test_listing_that_is_cut_sweeps_nothing() -> None:
     run(story())
 
 
+def test_stream_that_hangs_during_a_listing_is_listed_in_pages_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a restart of the API server; what the stream has shown may be gone by then."""
+    monkeypatch.setattr("gangsched.kubernetes._reflector._HANGS", 0.05)
+
+    async def story() -> None:
+        async with watched() as one:
+            one.server.answers(
+                stream(added("a", "1"), abort=True, pause=0.1),
+                page(pod("b", version="2"), version="9"),
+                expired_status(),
+                stream(added("b", "2"), bookmark("12", ends=True), ends=False),
+            )
+            async with running(one):
+                await one.until_told(
+                    "added a uid-a 1", "added b uid-b 2", "deleted a uid-a 1", "synced", "synced"
+                )
+            streamed = ["sendInitialEvents" in each.query for each in one.server.requests]
+            assert streamed == [True, False, False, True]
+
+    run(story())
+
+
+def test_object_that_a_silent_stream_has_shown_is_gone_if_the_list_has_it_not() -> None:
+    async def story() -> None:
+        async with watched(first_event=0.1) as one:
+            one.server.answers(
+                stream(added("a", "1"), ends=False),
+                page(pod("b", version="2"), version="9"),
+                SILENT,
+            )
+            async with running(one):
+                await one.until_told(
+                    "added a uid-a 1", "added b uid-b 2", "deleted a uid-a 1", "synced"
+                )
+
+    run(story())
+
+
 def test_events_before_an_error_of_the_same_batch_are_told() -> None:
     async def story() -> None:
         async with watched() as one:

@@ -19,8 +19,8 @@ from gangsched.configuration import Settings
 from gangsched.configuration.scheduler import check_settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
+from gangsched.kubernetes._cluster_settings import check_cluster_settings
 from gangsched.kubernetes._counted import CountedApi
-from gangsched.kubernetes._ignored import check_ignored_constraints
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._requests import Requests
@@ -77,7 +77,7 @@ async def run_extender(
     stop = asyncio.Event() if stop is None else stop
     further = tuple(plugins)
     check_settings(settings, plugins=further, factories=factories)
-    check_ignored_constraints(settings.ignored)
+    check_cluster_settings(settings)
     measures = Measures(settings)
     measures.serves_verbs()
     label = None if pod is None else LeaderLabel(pod)

@@ -178,7 +178,12 @@ class ExtenderTerm:
             with suppress(GangschedError):  # looked at again within the bound
                 await evictor(evict)
 
-        partial = PartialGangs(cache, scheduler, release, self.clock, bound=settings.partial_bound)
+        def report(key: GroupKey, note: str) -> None:
+            effects.stays_partial(key, note)
+
+        partial = PartialGangs(
+            *(cache, scheduler, release, report, self.clock), bound=settings.partial_bound
+        )
         restarts = RestartNotes(requests, cache)
         effects = Effects(
             cache,

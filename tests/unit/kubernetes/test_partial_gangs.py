@@ -1,0 +1,158 @@
+"""Gangs that stay partly on nodes are evicted when their bound is over, and not later."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gangsched.events import Evict
+from gangsched.kubernetes._partial import PartialGangs
+from gangsched.model import GroupKey, Pod
+from support.stepped_loop import run_stepped
+
+KEY = GroupKey("default/g")
+BOUND = 10.0
+
+
+class World:
+    """A gang of three, seen by ``PartialGangs`` on the time since the program began."""
+
+    def __init__(self, assigned: int = 0, *, begun: bool = True) -> None:
+        self.info: Any = SimpleNamespace(
+            key=KEY, min_available=3, assigned=assigned, assumed=0, members=["a"]
+        )
+        self.evicted: list[float] = []
+        self.reported: list[tuple[float, str]] = []
+        pod = Pod(name="a", uid="a", node_name="n")
+        cluster = SimpleNamespace(pod=lambda _uid: pod)
+        registry = {KEY: self.info}
+        scheduler = SimpleNamespace(registry=_Registry(registry))
+        cache: Any = SimpleNamespace(cluster=cluster, group_facts=lambda _key: None)
+        made: Any = scheduler
+        self.partial = PartialGangs(
+            *(cache, made, self._evict, self._report, self.now), bound=BOUND
+        )
+        if begun:
+            self.partial.begun(KEY)
+        self.start = 0.0
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time() - self.start
+
+    async def _evict(self, evict: Evict) -> None:
+        assert evict.uid == "a"
+        self.evicted.append(self.now())
+        self.info.assigned = 0
+
+    def _report(self, key: GroupKey, note: str) -> None:
+        assert key == KEY
+        self.reported.append((self.now(), note))
+
+
+class _Registry(dict[GroupKey, Any]):
+    """The groups by key; iterates over the groups, as the registry does."""
+
+    def __iter__(self) -> Any:
+        return iter(self.values())
+
+
+def played(world: World, *steps: tuple[float, dict[str, int]], until: float = 60.0) -> list[float]:
+    """Let the gang change at some seconds; return when its member was evicted."""
+
+    async def program() -> None:
+        world.start = asyncio.get_running_loop().time()
+        looking = asyncio.ensure_future(world.partial.run())
+        for at, change in steps:
+            await asyncio.sleep(at - world.now())
+            vars(world.info).update(change)
+        await asyncio.sleep(until - world.now())
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+    run_stepped(program())
+    return world.evicted
+
+
+@pytest.mark.parametrize("begins", [0.1, 0.9, 3.3])
+def test_partial_gang_is_evicted_at_most_a_tenth_of_the_bound_late(begins: float) -> None:
+    (at,) = played(World(), (begins, {"assigned": 1}))
+    assert begins + BOUND <= at <= begins + 1.11 * BOUND
+
+
+def test_gang_that_is_partial_at_the_start_is_evicted_in_time() -> None:
+    """As after a restart."""
+    (at,) = played(World(assigned=1))
+    assert BOUND <= at <= 1.11 * BOUND
+
+
+def test_gang_with_a_bind_under_way_is_not_evicted_until_the_bind_has_failed() -> None:
+    (at,) = played(World(assigned=1), (8.0, {"assumed": 2}), (15.0, {"assumed": 0}))
+    assert 15.0 <= at <= 15.1
+
+
+def test_gang_that_is_completed_in_time_is_not_evicted() -> None:
+    assert (
+        played(World(assigned=1), (9.0, {"assumed": 2}), (12.0, {"assumed": 0, "assigned": 3}))
+        == []
+    )
+
+
+def test_bound_begins_anew_when_the_gang_is_partial_again() -> None:
+    steps = (4.0, {"assigned": 0}), (8.0, {"assigned": 1})
+    (at,) = played(World(assigned=1), *steps)
+    assert 8.0 + BOUND <= at <= 8.0 + 1.11 * BOUND
+
+
+def test_gang_of_which_nothing_is_known_is_reported_once_and_not_evicted() -> None:
+    """A gang by labels that another leader has placed in part."""
+    world = World(assigned=1, begun=False)
+    assert played(world) == []
+    ((at, note),) = world.reported
+    assert BOUND <= at <= 1.11 * BOUND
+    assert note.startswith(
+        "1 of 3 members of pod group default/g are on nodes, and the others were not placed"
+        " within 10 s; they are not evicted"
+    )
+
+
+def test_gang_of_which_nothing_is_known_is_reported_again_when_it_is_partial_again() -> None:
+    world = World(assigned=1, begun=False)
+    steps = (15.0, {"assigned": 3}), (20.0, {"assigned": 2})
+    assert played(world, *steps) == []
+    assert [note[:1] for _at, note in world.reported] == ["1", "2"]
+
+
+def test_gang_that_was_whole_is_neither_evicted_nor_reported() -> None:
+    """It belongs to its job controller."""
+    world = World(assigned=2)
+    world.partial.whole(KEY)
+    assert played(world) == []
+    assert world.reported == []
+
+
+def test_gang_that_this_process_began_is_evicted_and_not_reported() -> None:
+    world = World(assigned=1)
+    assert len(played(world)) == 1
+    assert world.reported == []
+
+
+def test_reported_gang_does_not_make_the_looks_more_frequent() -> None:
+    """A gang whose bound is over would be looked at every hundredth of a second."""
+    world = World(assigned=1, begun=False)
+    looks = 0
+    look = world.partial.look
+
+    async def counted() -> None:
+        nonlocal looks
+        looks += 1
+        await look()
+
+    vars_of: Any = world
+    object.__setattr__(vars_of.partial, "look", counted)
+    played(world, until=60.0)
+    assert looks <= 61
