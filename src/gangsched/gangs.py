@@ -199,8 +199,10 @@ def _members(
     name: str, workers: int | None, roles: Mapping[str, int | Role] | None
 ) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Return the name, the role and the attributes of its own of each pod."""
-    if (workers is None) == (roles is None):
-        raise InvalidValueError("workers", workers, "an int >= 1, or None with roles")
+    if workers is None and roles is None:
+        raise InvalidValueError("workers", workers, "an int >= 1, as no roles are given")
+    if workers is not None and roles is not None:
+        raise InvalidValueError("workers", workers, "omitted, as roles are given")
     if roles is None:
         _check_count("workers", workers)
         return ((f"{name}-{number}", None, {}) for number in range(workers or 0))

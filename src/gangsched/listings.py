@@ -1,8 +1,9 @@
-"""What is pending, what runs, and the groups: the answers of ``Scheduler.pending`` and its twins.
+"""What is pending, being bound or running, and the groups: ``Scheduler.pending`` and its twins.
 
 Rules:
   R1  a listing is a tuple of frozen rows, and its ``repr`` is a table, for a prompt;
-  R2  a row is about a regular pod, or about a whole pod group: members are not listed one by one;
+  R2  a row is about a regular pod, or about a whole pod group. Only binds are listed pod by pod,
+      because each is reported by itself;
   R3  a row is a value: it does not follow what the scheduler does later;
   R4  a table is for reading: ages are rounded there, and exact in the rows.
 """
@@ -19,7 +20,7 @@ from gangsched._text import printable
 from gangsched.explain import Why, in_utc
 from gangsched.model import GroupKey, NodeName, PodUID
 
-__all__ = ["GroupRow", "Listing", "PendingRow", "RunningRow"]
+__all__ = ["BindingRow", "GroupRow", "Listing", "PendingRow", "RunningRow"]
 
 _Row = TypeVar("_Row")
 
@@ -74,8 +75,34 @@ class PendingRow:
 
 @final
 @frozen
+class BindingRow:
+    """A pod, regular or a member of a group, whose bind is in progress.
+
+    Attributes:
+        name: ``namespace/name`` of the pod.
+        group: The key of its group; None for a regular pod.
+        uid: The UID of the pod.
+        node: The node that it is bound to.
+        attempt: The attempt that the bind belongs to, as ``Bound`` and ``BindFailed`` report it.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("POD", "GROUP", "NODE", "ATTEMPT")
+
+    name: str
+    group: GroupKey | None
+    uid: PodUID
+    node: NodeName
+    attempt: int
+
+    def cells(self, said: Callable[[Why], str] = str) -> tuple[str, ...]:
+        """Return the row as text, one cell a column; *said* is not used: it has no reason."""
+        return (self.name, self.group or "-", self.node, str(self.attempt))
+
+
+@final
+@frozen
 class RunningRow:
-    """A regular pod with a node, or a group with members that have one.
+    """A regular pod that is bound, or a group with members that are.
 
     Attributes:
         name: ``namespace/name`` of the pod or the group.

@@ -321,11 +321,11 @@ class Metrics:
 class MeasuredScheduler:
     """A scheduler whose calls are measured; made by ``Metrics.watch``.
 
-    It has the calls of ``Scheduler``. Only one thread at a time may make them, but a scrape may
-    come from any thread.
+    It has the calls that a driver makes, and ``ask`` for all other questions. Only one thread at a
+    time may make them, but a scrape may come from any thread.
 
     Attributes:
-        scheduler: The scheduler itself; read-only.
+        scheduler: The scheduler itself. Do not call it beside a driver: its lock is not taken.
     """
 
     __slots__ = ("_calls", "_clock", "_lock", "_metrics", "scheduler")
@@ -423,8 +423,10 @@ def _state(info: PodGroupInfo) -> str:
     """Return the state label of a group with members."""
     if info.waiting:
         return "waiting"
+    if info.scheduled and lacks_members(info):
+        return "partly_running"  # released by this scheduler, or found so at its start
     if info.was_scheduled:
-        return "partly_running" if lacks_members(info) else "started"
+        return "started"
     if info.is_complete:
         return "pending"
     return "gated" if info.is_gated else "incomplete"

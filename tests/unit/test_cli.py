@@ -125,6 +125,19 @@ def test_trace_runs_on_nodes_of_a_shape(files: Path, capsys: pytest.CaptureFixtu
     assert "NAME" not in text
 
 
+def test_events_are_printed_without_tables(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tables of thousands of pods take minutes."""
+    printed: dict[str, str] = {}
+    for detail in ("all", "events"):
+        words = ["--trace", "jobs.csv", "--nodes", "1x2", "--detail", detail]
+        assert main(["simulate", *words]) == 0
+        printed[detail] = capsys.readouterr().out
+    assert printed["events"].startswith("TIME ")
+    assert "Completed" in printed["events"]
+    assert printed["all"].startswith("t=0s\n")
+    assert printed["all"].endswith(printed["events"])
+
+
 def test_unknown_kind_is_reported_and_skipped(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

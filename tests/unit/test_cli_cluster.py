@@ -16,7 +16,10 @@ from gangsched.kubernetes._logs import JsonFormatter, TextFormatter
     ("text", "problem"),
     [
         ("profiles: [{schedulerName: 3}]", "profiles[0].schedulerName must be a string, got 3"),
-        ("parallelism: 4", "parallelism must be absent: it is not a setting here, got 4"),
+        (
+            "parallelism: 4",
+            "parallelism must be absent, because no setting has this name here, got 4",
+        ),
         ("a: [", "expected YAML"),
         ("- 1", "configuration must be a mapping, got [1]"),
     ],

@@ -16,6 +16,14 @@ pytestmark = pytest.mark.once("reads files")
 
 HEAD: Final = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 ENABLED: Final = "profiles[0].plugins.multiPoint.enabled[1].name"
+KUBECONFIG: Final = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+"""
 PLUGIN: Final = """
 class Own:
     name = "Own"
@@ -68,6 +76,61 @@ def test_misspelt_plugin_that_is_disabled_is_named_by_its_path(check: Check) -> 
 def test_plugin_that_cannot_be_disabled_is_named_by_its_path(check: Check) -> None:
     said = check(enabled("NodePorts", "*", point="score", verb="disabled"))
     assert said.startswith("profiles[0].plugins.score.disabled[1].name must be the name of")
+
+
+@pytest.mark.parametrize(
+    ("name", "point"), [("Coscheduling", "queue_sort"), ("DefaultBinder", "bind")]
+)
+def test_only_plugin_of_a_point_cannot_be_disabled(name: str, point: str, check: Check) -> None:
+    said = check(enabled("NodePorts", name, point="filter", verb="disabled"))
+    expected = f"the name of a plugin that can be absent: no other has the point {point}"
+    assert said == f"profiles[0].plugins.filter.disabled[1].name must be {expected}, got {name!r}"
+    assert f" {name}," not in check(enabled("Typo", point="filter", verb="disabled"))
+
+
+def test_plugin_is_listed_once_in_a_point(check: Check) -> None:
+    said = check(enabled("NodePorts", "NodePorts"))
+    assert said == f"{ENABLED} must be a plugin that no other entry names, got 'NodePorts'"
+
+
+@pytest.mark.parametrize(
+    ("name", "disabled", "why"),
+    [
+        ("NodePorts", "[]", "has no score"),
+        ("NodeAffinity", "[{name: NodeAffinity}]", "is disabled"),
+    ],
+)
+def test_weight_of_a_plugin_that_scores_nothing_is_named_by_its_path(
+    name: str, disabled: str, why: str, check: Check
+) -> None:
+    points = f"score: {{enabled: [{{name: {name}, weight: 2}}], disabled: {disabled}}}"
+    said = check(f"{HEAD}profiles: [{{plugins: {{{points}}}}}]\n")
+    path = "profiles[0].plugins.score.enabled[0].weight"
+    assert said == f"{path} must be absent: {name} {why}, got 2"
+
+
+def test_quota_without_amounts_says_what_to_write(check: Check) -> None:
+    said = check(f"{HEAD}quotas: [{{name: team, namespaces: [a]}}]\n")
+    expected = "at least one resource with its largest amount, such as {cpu: 64}"
+    assert said == f"quotas[0].hard must be {expected}, got None"
+
+
+def test_text_of_a_list_is_named_by_its_place(check: Check) -> None:
+    said = check(f"{HEAD}ignoredConstraints: [spec.resourceClaims, 3]\n")
+    assert said == "ignoredConstraints[1] must be a non-empty string, got 3"
+
+
+@pytest.mark.parametrize("command", ["run", "extender"])
+def test_malformed_configuration_is_named_by_its_file_without_check_too(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, kubeconfig = tmp_path / "c.yaml", tmp_path / "kubeconfig"
+    file.write_text(enabled("NodePort"), encoding="utf-8")
+    kubeconfig.write_text(KUBECONFIG, encoding="utf-8")
+    given = ["--config", str(file), "--kubeconfig", str(kubeconfig), "--serve", ""]
+    assert main([command, *given]) == 2
+    start = f"gangsched: {file}: profiles[0].plugins.multiPoint.enabled[0].name must be one of"
+    assert capsys.readouterr().err.startswith(start)
 
 
 def test_plugin_that_two_points_name_is_reported_at_the_first(check: Check) -> None:

@@ -83,7 +83,7 @@ def test_swf_without_a_header_is_recognised(folder: Path) -> None:
     )
     code, printed = run_command("simulate", "c.yaml", "--trace", "log.swf")
     assert code == 0
-    assert "cpu used     24.4%" in printed
+    assert "cpu used     25.0%" in printed
 
 
 def test_file_of_no_known_format_is_refused_with_the_formats(

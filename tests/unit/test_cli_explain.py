@@ -182,3 +182,95 @@ def test_every_field_of_the_json_is_on_its_reference_page() -> None:
     fields |= {f"smallest_changes[].{name}" for name in found["smallest_changes"][0]}
     fields |= {f"what_if.{name}" for name in found["what_if"]}
     assert described == fields
+
+
+FREED_SINCE = (
+    "job,submit_s,workers,gpus_per_worker,duration_s\na,0,1,4,100\nb,0,1,4,1000\nc,10,2,4,50\n"
+)
+
+
+def test_explain_counts_the_nodes_that_were_freed_since_the_last_attempt(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(FREED_SINCE)
+    code, printed = run_command(
+        "explain", "c", "--trace", str(trace), "--nodes", "2x4", "--until", "200"
+    )
+    assert code == 0
+    assert "at most 1 of 2 members fit" in printed
+
+
+def test_simulate_says_of_which_attempt_the_reason_of_a_pending_job_is(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(FREED_SINCE)
+    words = ("simulate", "--trace", str(trace), "--nodes", "2x4", "--until", "200")
+    code, printed = run_command(*words, "--detail", "summary")
+    assert code == 0
+    assert printed.rstrip().endswith("2 Insufficient nvidia.com/gpu. (as of its attempt at t=10s)")
+    _code, printed = run_command(*words, "--output", "json")
+    assert [row["tried_at"] for row in json.loads(printed)["pending"]] == [10.0]
+
+
+def test_history_has_every_attempt_of_a_group(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(FREED_SINCE)
+    words = ("explain", "c", "--trace", str(trace), "--nodes", "2x4", "--until", "1001")
+    _code, printed = run_command(*words, "--history", "--output", "json")
+    entries = json.loads(printed)["history"]
+    assert [entry["message"].partition(":")[0] for entry in entries] == [
+        "Has 1 member, needs 2",
+        "Attempt 1",
+        "Attempt 2",
+        "Attempt 2",
+    ]
+    assert {entry["object"] for entry in entries} == {"podgroup/default/c"}
+    _code, printed = run_command(*words, "--output", "json")
+    assert json.loads(printed)["history"] is None
+
+
+def test_history_of_a_single_pod_is_about_the_pod(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text(FREED_SINCE)
+    words = ("explain", "a", "--trace", str(trace), "--nodes", "2x4", "--until", "50")
+    _code, printed = run_command(*words, "--history")
+    assert printed.rstrip().endswith("t=0s  Successfully assigned default/a-0 to node-000")
+
+
+def test_number_of_nodes_says_how_many_others_start_with_them(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    rows = "".join(f"{name},{at},2,4,1000\n" for at, name in enumerate("abcd"))
+    trace.write_text(f"job,submit_s,workers,gpus_per_worker,duration_s\n{rows}")
+    words = ("explain", "d", "--trace", str(trace), "--nodes", "2x4", "--until", "10")
+    _code, printed = run_command(*words)
+    assert (
+        "6 more nodes of nvidia.com/gpu=4 would start pod group default/d now, and 2 other"
+        in printed
+    )
+    _code, printed = run_command(*words, "--output", "json")
+    assert [each["others_started"] for each in json.loads(printed)["smallest_changes"]] == [2]
+
+
+RESERVED = """job,submit_s,duration_s,workers,gpus_per_worker
+first,0,100,1,3
+big,1,100,2,2
+small,2,500,1,1
+"""
+
+
+@pytest.mark.parametrize("name", ["small", "big"])
+def test_capacity_that_is_reserved_for_a_gang_is_named(files: Path, name: str) -> None:
+    """The reason of the small job counts the free GPU as used."""
+    (files / "trace.csv").write_text(RESERVED)
+    words = (name, "--trace", "trace.csv", "--nodes", "1x4", "--until", "50")
+    assert "reserved:" not in says(*words)
+    found = says(*words, "--backfill").splitlines()
+    assert found[1] == "reserved: 1 node is reserved for pod group default/big, starts by 100"
+    reservation = data(*words, "--backfill")["reservation"]
+    expected = {"group": "default/big", "since": 1.0, "starts_at": 100.0, "nodes": ["node-000"]}
+    assert reservation == expected
+
+
+def test_job_that_runs_is_not_told_of_a_reservation(files: Path) -> None:
+    (files / "trace.csv").write_text(RESERVED)
+    words = ("first", "--trace", "trace.csv", "--nodes", "1x4", "--until", "50", "--backfill")
+    assert "reserved" not in says(*words)
+    assert data(*words)["reservation"] is None

@@ -181,3 +181,8 @@ def test_what_if_prints_a_group_that_gets_more_members(files: Path) -> None:
     (files / "groups.yaml").write_text("---".join(pods))
     lines = explained("late", "groups.yaml", "--nodes", "2x4", "--until", "30", "--add", "1x4")
     assert "  then default/more: 3 members hold nodes" in lines
+
+
+def test_finished_job_is_said_how_to_be_asked_about_earlier() -> None:
+    text = says("g", "gangs.csv", 400)
+    assert "; --until asks about an earlier instant, --history for its attempts" in text

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gangsched import (
+    BindFailed,
     Bound,
     InMemoryCluster,
     Node,
@@ -132,3 +133,34 @@ def test_listing_shows_a_table() -> None:
 def test_names_are_escaped_in_a_table() -> None:
     scheduler, _tell = settled(PodAdded(Pod(name="a\x1b[2J", requests={"cpu": 9})))
     assert "\x1b" not in repr(scheduler.pending())
+
+
+def test_gang_whose_binds_are_in_progress_is_listed_pod_by_pod() -> None:
+    """Between its release and the reports it is neither pending nor running."""
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    scheduler.handle(cluster.apply(NodeAdded(Node(name="n", allocatable={"cpu": 4}))), now=0.0)
+    for event in (*gang("g", workers=2, cpu=1).events(), PodAdded(Pod(name="p"))):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    while scheduler.schedule_one(now=0.0) is not None:
+        pass
+    assert scheduler.pending() == ()
+    assert scheduler.running() == ()
+    rows = scheduler.binding()
+    assert [(row.name, row.group, row.uid, row.node, row.attempt) for row in rows] == [
+        ("default/g-0", "default/g", "default/g-0", "n", 1),
+        ("default/g-1", "default/g", "default/g-1", "n", 1),
+        ("default/p", None, "default/p", "n", 1),
+    ]
+    again = presets.gang(cluster)
+    again.restore(scheduler.snapshot())
+    assert again.binding() == rows
+    assert str(again.binding()).splitlines()[3].split() == ["default/p", "-", "n", "1"]
+
+    first, second, single = rows
+    again.handle(cluster.apply(Bound(first.uid, first.node, attempt=first.attempt)), now=1.0)
+    assert again.binding() == (second, single)
+    assert str(again.why("default/g")) == "2 members hold nodes, 1 is being bound"
+    assert [row.name for row in again.running()] == ["default/g"]
+    again.handle(BindFailed(second.uid, reason="lost", attempt=second.attempt), now=1.0)
+    assert [row.name for row in again.binding()] == ["default/p"]

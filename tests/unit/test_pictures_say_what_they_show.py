@@ -107,6 +107,17 @@ def test_page_has_a_heading_and_the_figures() -> None:
     assert "<pre>" not in picture([drawn()], ending=".html").decode()
 
 
+def test_page_of_a_comparison_has_a_table_with_the_names_of_its_rows() -> None:
+    """A table of text is cut on a phone; the first column of this one stays in sight."""
+    rows = [("", "gang", "a<b"), ("gangs started", "1 of 2", "2 of 2"), ("  partial", "0", "1")]
+    page = picture([drawn()], ending=".html", table=rows).decode()
+    assert '<th scope="col">gang</th><th scope="col">a&lt;b</th>' in page
+    assert '<tr><th scope="row">gangs started</th><td>1 of 2</td><td>2 of 2</td></tr>' in page
+    assert '<th scope="row">  partial</th>' in page
+    assert page.index("</table>") < page.index("<svg")
+    assert "<table" not in picture([drawn()], ending=".html").decode()
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -126,7 +137,7 @@ def test_one_run_is_drawn_to_several_files(
         assert main([command, *WORKLOAD, *words]) == 0
         assert (folder / "a.svg").read_bytes().startswith(b"<?xml")
         page = (folder / "a.html").read_text()
-        assert "nvidia.com/gpu used " in page[: page.index("</pre>")]
+        assert "nvidia.com/gpu used" in page[: page.index("<svg")]
         assert main([command, *WORKLOAD, *words, "--picture", "a.gif"]) == 2
     capsys.readouterr()
 
@@ -168,3 +179,44 @@ def _figure(*runs: DrawnRun) -> Any:
         picture(runs, ending=".svg")
     found[0].draw_without_rendering()
     return found[0]
+
+
+def test_title_of_a_picture_names_the_policy_and_what_was_run() -> None:
+    shown = picture([drawn()], ending=".svg", caption="t.csv on 2 nodes").decode()
+    assert "gang: t.csv on 2 nodes" in shown
+    both = picture([drawn(), drawn("pod_by_pod")], ending=".svg", caption="t.csv on 2 nodes")
+    assert ">t.csv on 2 nodes<" in both.decode()
+
+
+def test_waits_of_hours_are_on_a_scale_of_decades() -> None:
+    short = texts(drawn("gang", "a,0,8,1,300,1\n", "b,0,8,1,9,1\n"))
+    long = texts(drawn("gang", "a,0,8,1,5000,1\n", "b,0,8,1,9,1\n"))
+    assert "10 s" not in short
+    assert [each for each in long if each in {"0", "1 s", "10 s", "1 min", "10 min", "1 h"}][
+        -5:
+    ] == [*("1 s", "10 s", "1 min", "10 min", "1 h")]
+
+
+def test_time_of_a_run_of_another_clock_begins_with_its_first_pod() -> None:
+    begun = [f"a,{1.5e9:.0f},8,1,300,1\n", f"b,{1.5e9 + 60:.0f},8,1,300,1\n"]
+    shown = texts(drawn("gang", *begun))
+    assert shown.count("minutes since the first pod") == 4
+    assert not any(each.startswith("15000") for each in shown)
+
+
+def test_command_names_the_trace_and_the_nodes_in_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(COLUMNS + "a,0,1,1,9,0\n")
+    out = tmp_path / "run.svg"
+    words = ["simulate", "--trace", str(tmp_path / "t.csv"), "--nodes", "3x4"]
+    assert main([*words, "--picture", str(out)]) == 0
+    assert "gang: t.csv on 3 nodes" in out.read_text()
+
+
+def test_lines_of_a_run_do_not_depend_on_the_instant_of_its_first_pod() -> None:
+    def lines(begin: float) -> list[str]:
+        rows = [f"{name},{begin + at:.0f},8,1,300,1\n" for name, at in (("a", 0), ("b", 60))]
+        root = ElementTree.fromstring(picture([drawn("gang", *rows)], ending=".svg"))
+        # a run of another clock has a point at the instant of its nodes, before its first pod
+        return [path.attrib["d"].rpartition("M")[2][-60:] for path in root.iter(f"{SVG}path")]
+
+    assert lines(1.5e9) == lines(0)

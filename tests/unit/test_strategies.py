@@ -292,3 +292,13 @@ def test_all_arguments_are_keyword_only_with_defaults() -> None:
 
 def two_of() -> Resources:
     return Resources({"cpu": 2, "nvidia.com/gpu": 1})
+
+
+@given(workloads(labels=st.fixed_dictionaries({"tenant": st.sampled_from("ab")})))
+def test_labels_of_a_workload_are_on_all_pods_of_a_job(workload: Workload) -> None:
+    of_job: dict[str, set[str]] = {}
+    for each in workload.arrivals:
+        if isinstance(each.event, PodAdded):
+            pod = each.event.pod
+            of_job.setdefault(pod.name.rpartition("-")[0], set()).add(pod.labels["tenant"])
+    assert all(len(tenants) == 1 for tenants in of_job.values())

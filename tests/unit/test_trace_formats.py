@@ -12,7 +12,18 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import InvalidValueError, NodeAdded, Pod, PodAdded, PodGroupAdded, Resources, presets
+from gangsched import (
+    ClusterState,
+    InvalidValueError,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodGroupAdded,
+    Preemption,
+    Resources,
+    Scheduler,
+    presets,
+)
 from gangsched.cli import main
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.errors import TraceError
@@ -61,6 +72,13 @@ def test_empty_cells_of_further_columns_mean_none() -> None:
 def test_job_ends_at_its_time_limit() -> None:
     (pod,) = jobs("j,0,1,0,60,30", more="time_limit_s")
     assert pod.annotations[RUN_SECONDS] == "30"
+
+
+def test_jobs_that_their_time_limits_end_are_counted() -> None:
+    rows = ["j,0,1,0,60,30", "k,0,1,0,60,60", "l,0,1,0,60,", "m,0,1,0,9.5,9"]
+    lines = [f"{COLUMNS},time_limit_s\n", *(f"{row}\n" for row in rows)]
+    said = "t.csv: 2 jobs are ended by their time limits, and count as finished"
+    assert load_trace(lines, file="t.csv").skipped == (said,)
 
 
 @pytest.mark.parametrize(
@@ -369,3 +387,72 @@ def test_openb_runs_as_one_command(capsys: pytest.CaptureFixture[str], tmp_path:
     nodes = str(TRACES / "openb_nodes.csv")
     assert main(["simulate", "--trace", str(tmp_path / "p.csv"), "--nodes", nodes]) == 0
     assert "single pods           200 submitted, 200 started whole" in capsys.readouterr().out
+
+
+def test_model_of_the_gpus_of_a_job_is_a_term_of_node_affinity() -> None:
+    one, two, none = jobs("a,0,1,1,9,A100", "b,0,1,1,9,A100|H100", "c,0,1,1,9,", more="gpu_model")
+    assert one.affinity == (
+        NodeSelectorTerm((NodeSelectorRequirement("nvidia.com/gpu.product", "In", ("A100",)),)),
+    )
+    assert two.affinity == (
+        NodeSelectorTerm(
+            (NodeSelectorRequirement("nvidia.com/gpu.product", "In", ("A100", "H100")),)
+        ),
+    )
+    assert none.affinity == ()
+
+
+@pytest.mark.parametrize("model", ["A100|", "|", " "])
+def test_blank_model_of_a_gpu_is_refused(model: str) -> None:
+    with pytest.raises(TraceError, match="expected the model of a GPU"):
+        jobs(f"a,0,1,1,9,{model}", more="gpu_model")
+
+
+def test_all_missing_columns_are_named_at_once() -> None:
+    with pytest.raises(TraceError, match="the columns gpus_per_worker, duration_s are missing"):
+        load_trace(["job,submit_s,workers\n", "a,0,1\n"], file="t.csv")
+
+
+def test_utilisation_counts_from_the_first_pod() -> None:
+    def summary(at: float) -> Any:
+        rows = [f"{COLUMNS}\n", f"a,{at:.0f},1,1,100\n", f"b,{at + 50:.0f},1,1,100\n"]
+        nodes = Workload([Arrival(0.0, NodeAdded(each)) for each in parse_nodes_shape("1x2")])
+        simulator = Simulator(nodes + load_trace(rows, file="t.csv"), presets.gang)
+        simulator.run()
+        return report(simulator).summary
+
+    early, late = summary(0.0), summary(1.5e9)
+    assert (early.begin, early.end, late.begin, late.end) == (0.0, 150.0, 1.5e9, 1.5e9 + 150)
+    assert early.utilisation == {"nvidia.com/gpu": 200 / 300}
+    assert late.utilisation["nvidia.com/gpu"] == pytest.approx(200 / 300, rel=1e-6)
+
+
+def test_run_without_pods_begins_at_its_end() -> None:
+    nodes = Workload([Arrival(3.0, NodeAdded(each)) for each in parse_nodes_shape("1x2")])
+    simulator = Simulator(nodes, presets.gang)
+    simulator.run()
+    assert (report(simulator).summary.begin, report(simulator).summary.end) == (3.0, 3.0)
+
+
+def test_report_counts_the_pods_of_a_job_on_each_node() -> None:
+    nodes = Workload([Arrival(0.0, NodeAdded(each)) for each in parse_nodes_shape("2x4")])
+    trace = load_trace([f"{COLUMNS}\n", "a,0,6,1,10\n", "b,0,1,1,10\n"], file="t.csv")
+    simulator = Simulator(nodes + trace, presets.gang)
+    simulator.run()
+    large, single = report(simulator).jobs
+    counts = dict(zip(large.nodes, large.pods_per_node, strict=True))
+    assert counts == {"node-001": 4, "node-000": 2}  # the smaller rest goes to the other
+    assert single.pods_per_node == (1,)
+
+
+def test_pods_that_are_bound_again_after_an_eviction_count_again() -> None:
+    rows = [f"{COLUMNS},priority\n", "low,0,2,1,100,0\n", "high,10,2,1,5,9\n"]
+    nodes = Workload([Arrival(0.0, NodeAdded(each)) for each in parse_nodes_shape("1x2")])
+
+    def made(cluster: ClusterState) -> Scheduler:
+        return presets.gang(cluster, preemption=Preemption())
+
+    simulator = Simulator(nodes + load_trace(rows, file="t.csv"), made)
+    simulator.run()
+    low = report(simulator).jobs[0]
+    assert (low.nodes, low.pods_per_node) == (("node-000",), (4,))

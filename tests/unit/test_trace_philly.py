@@ -245,7 +245,7 @@ def objects(text: str) -> list[tuple[int, dict[str, Any]]]:
         ('[{"a":\nNaN}]', 1, "not JSON: NaN is not a number in JSON"),
         ('[{"a":\n 1 2}]', 2, "not JSON: Expecting ',' delimiter"),
         ('[{"a": "x}]', 1, "not JSON: Unterminated string starting at"),
-        ("[{" + '"a":{' * 100_000, 1, "nested too deep"),
+        ("[{" + '"a":{' * 100_000, 1, "the object is nested too deeply to be read"),
     ],
 )
 def test_malformed_text_is_an_error_that_names_the_line(text: str, line: int, problem: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,10 +87,18 @@ def test_published_trace_of_recommendation_models_is_read_whole() -> None:
 
 
 def test_pod_that_was_deleted_as_it_started_is_counted() -> None:
-    trace = opened(OPENB, "a,1,1,0,0,,5,9,9\n", "b,1,1,0,0,,5,5,\n", "c,1,1,0,0,,5,9,6\n")
+    trace = opened(OPENB, "a,1,1,0,0,,5,9,9\n", "b,1,1,0,0,,5,9,9\n", "c,1,1,0,0,,5,9,6\n")
     assert len(pods(trace)) == 3
     at_once = "t: 2 pods were deleted at the instant at which they started, and run for 1 s"
     assert trace.skipped[-1] == at_once
+
+
+def test_pod_that_was_deleted_at_once_and_never_scheduled_is_counted_as_never_scheduled() -> None:
+    trace = opened(OPENB, "a,1,1,0,0,,5,5,\n", "b,1,1,0,0,,5,9,\n")
+    assert len(pods(trace)) == 2
+    never = "t: 2 pods were never scheduled, and run for as long as they waited"
+    assert trace.skipped[-1] == never
+    assert not any("deleted at the instant" in sentence for sentence in trace.skipped)
 
 
 def test_pod_that_was_deleted_before_it_started_is_an_error() -> None:
@@ -129,8 +138,9 @@ def test_jobs_on_other_nodes_request_their_memory(header: tuple[str, ...]) -> No
 
 
 def test_own_nodes_is_a_bool() -> None:
+    wrong: Any = "no"
     with pytest.raises(InvalidValueError, match="own_nodes"):
-        open_trace(lambda: [*NODES, swf(1)], file="t", own_nodes="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        open_trace(lambda: [*NODES, swf(1)], file="t", own_nodes=wrong)
 
 
 def test_partial_executions_are_left_out_beside_their_summary() -> None:

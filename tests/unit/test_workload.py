@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -130,7 +131,8 @@ def test_pod_without_the_annotation_runs_until_the_end() -> None:
     ],
 )
 def test_malformed_run_time_is_refused_by_its_annotation(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="a finite decimal number of seconds > 0") as caught:
+    expected = re.escape("a number of seconds > 0 in digits, such as 90 or 0.5")
+    with pytest.raises(InvalidValueError, match=expected) as caught:
         run_seconds(_pod(text))
 
     assert caught.value.field == RUN_SECONDS

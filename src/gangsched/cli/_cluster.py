@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ __all__ = [
     "address_of",
     "check",
     "freeze",
+    "named_in_errors",
     "run_until_stopped",
     "settings_of",
 ]
@@ -99,6 +101,7 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
         "-v",
         dest="verbosity",
         type=int,
+        choices=range(4),
         default=1,
         metavar="LEVEL",
         help="0: warnings; 1: what happens; 2: each decision too; 3: all; default: 1",
@@ -122,7 +125,8 @@ def _run(options: argparse.Namespace) -> int:
             first_settled=freeze,
         )
 
-    run_until_stopped("run", options, until)
+    with named_in_errors(options.config, settings, made):
+        run_until_stopped("run", options, until)
     return 0
 
 
@@ -154,28 +158,59 @@ def settings_of(
 
 
 def check(
-    options: argparse.Namespace, settings: Settings, made: dict[str, Callable[..., object]]
+    options: argparse.Namespace, settings: Settings, made: Mapping[str, Callable[..., object]]
 ) -> int:
     """Check a configuration; return the exit code.
 
     Raises:
         BadInputError: The configuration is malformed, or names what is not installed.
     """
-    from gangsched.configuration.scheduler import check_settings
-    from gangsched.kubernetes._ignored import check_ignored_constraints
-
     where = options.config or "the defaults"
-    try:
-        check_settings(settings, factories=made)
-        check_ignored_constraints(settings.ignored)
-    except (InvalidValueError, ProfileError) as error:
-        raise BadInputError(f"{where}: {error}") from error
+    _check_settings(where, settings, made)
     if settings.client.transport == "httptools" and find_spec("httptools") is None:
         expected = "auto or aiohttp, or install: pip install 'gangsched[kubernetes-fast]'"
         wrong = InvalidValueError("clientConnection.transport", "httptools", expected)
         raise BadInputError(f"{where}: {wrong}")
     print(f"{where}: valid")
     return 0
+
+
+@contextmanager
+def named_in_errors(
+    file: str | None, settings: Settings, made: Mapping[str, Callable[..., object]]
+) -> Generator[None]:
+    """Name the file of the configuration in an error that is about it.
+
+    A configuration is checked while credentials are read, in code that does not know the file. So
+    it is checked again after an error, to know whether the error is about the file.
+
+    Args:
+        file: The file; None for the defaults, which are not malformed.
+        settings: What it says.
+        made: By name what makes the plugins that it enables.
+
+    Raises:
+        BadInputError: The configuration is malformed.
+    """
+    try:
+        yield
+    except (InvalidValueError, ProfileError):
+        if file is not None:
+            _check_settings(file, settings, made)
+        raise
+
+
+def _check_settings(
+    where: str, settings: Settings, made: Mapping[str, Callable[..., object]]
+) -> None:
+    from gangsched.configuration.scheduler import check_settings
+    from gangsched.kubernetes._cluster_settings import check_cluster_settings
+
+    try:
+        check_settings(settings, factories=made)
+        check_cluster_settings(settings)
+    except (InvalidValueError, ProfileError) as error:
+        raise BadInputError(f"{where}: {error}") from error
 
 
 def run_until_stopped(

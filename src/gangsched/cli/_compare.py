@@ -27,7 +27,14 @@ from gangsched.cli._run import add_run, fault_plan, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, Report
-from gangsched.simulation.render import area_text, share_text, table_text
+from gangsched.simulation.render import (
+    MOST_TENANTS,
+    area_text,
+    pending_reason,
+    share_text,
+    simulated_text,
+    table_text,
+)
 from gangsched.simulation.timeline import Timeline
 
 __all__ = ["COMPARE_SCHEMA", "add_compare"]
@@ -97,7 +104,8 @@ def _compare(options: argparse.Namespace) -> int:
     try:
         # before the table, whose reader may close the pipe early
         if drawn:
-            draw(files, drawn, summary=_table(reports))
+            rows = [_headings(reports), *_rows([result for _name, result in reports])]
+            draw(files, drawn, table=rows, caption=source.caption)
     finally:
         if options.output == "json":
             print_json(_plain(reports, source.skipped))
@@ -142,22 +150,26 @@ def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[
     return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
 
 
+def _headings(reports: list[tuple[str, Report]]) -> tuple[str, ...]:
+    return ("", *(name for name, _report in reports))
+
+
 def _table(reports: list[tuple[str, Report]]) -> str:
-    return table_text(("", *(name for name, _report in reports)), _rows(reports))
+    return table_text(_headings(reports), _rows([result for _name, result in reports]))
 
 
-def _rows(reports: list[tuple[str, Report]]) -> list[tuple[str, ...]]:
-    results = [result for _name, result in reports]
+def _rows(results: list[Report]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
 
     def add(title: str, cell: Callable[[Report], str]) -> None:
         rows.append((title, *map(cell, results)))
 
-    add("simulated", lambda each: format_span(each.summary.end))
+    add("simulated", lambda each: simulated_text(each.summary))
     for word, kind in (("gangs", "gangs"), ("single pods", "singles")):
         counts: list[Counts] = [getattr(each.summary, kind) for each in results]
         if any(each.submitted for each in counts):
             rows += _job_rows(word, counts)
+    rows += _tenant_rows(results)
     for name in dict.fromkeys(name for each in results for name in each.summary.utilisation):
         add(f"{name} used", partial(_share, name))
     for name in dict.fromkeys(name for each in results for name in each.summary.wasted):
@@ -188,6 +200,19 @@ def _job_rows(word: str, counts: list[Counts]) -> Iterator[tuple[str, ...]]:
     yield ("  waited, max", *_cells([each.max for each in waited], format_span))
     yield from _figures("took", [each.completion for each in counts], format_span)
     yield from _figures("slowdown", [each.slowdown for each in counts], "{:.2f}".format)
+
+
+def _tenant_rows(results: list[Report]) -> Iterator[tuple[str, ...]]:
+    """Yield how long the jobs of each tenant waited, if there are several tenants and not many."""
+    names = dict.fromkeys(name for each in results for name in each.summary.tenants)
+    if not 1 < len(names) <= MOST_TENANTS:
+        return
+    for name in names:
+        waited = [
+            tenant.waiting if (tenant := each.summary.tenants.get(name)) else Distribution.of([])
+            for each in results
+        ]
+        yield from _figures(f"tenant {name} waited", waited, format_span)
 
 
 def _figures(
@@ -222,7 +247,9 @@ def _reasons(reports: list[tuple[str, Report]]) -> str:
     """Return why jobs have not started, by policy; empty if all of them have."""
     rows: list[tuple[str, ...]] = []
     for name, result in reports:
-        rows += [(name, job.job, job.why) for job in result.pending[:_MOST_REASONS]]
+        end = result.summary.end
+        known = result.pending[:_MOST_REASONS]
+        rows += [(name, job.job, pending_reason(job, end)) for job in known]
         more = len(result.pending) - _MOST_REASONS
         if more > 0:
             rows.append((name, f"and {more} more", "--output json has all"))

@@ -19,8 +19,9 @@ from gangsched.cli._subject import Subject, find
 from gangsched.cli._workload import Source, add_source, read_source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event, NodeAdded
+from gangsched.explain import Binding, Finished, Running, Terminating
 from gangsched.model import GroupKey, Node, NodeName, Resources
-from gangsched.simulation import EventLog, OwnerDeleted, Simulator, parse_nodes_shape
+from gangsched.simulation import EventLog, LogEntry, OwnerDeleted, Simulator, parse_nodes_shape
 from gangsched.simulation.manifests import load_manifests
 from gangsched.what_if import Insufficient, Sufficient
 
@@ -28,6 +29,7 @@ __all__ = ["add_explain"]
 
 _MOST: Final = 64
 _KINDS: Final = 4
+_SETTLED: Final = Running | Finished | Binding | Terminating
 
 
 def add_explain(commands: Any) -> None:
@@ -76,6 +78,11 @@ def add_explain(commands: Any) -> None:
         help="print what would happen if this file were applied; may be repeated",
     )
     out = explain.add_argument_group("output")
+    out.add_argument(
+        "--history",
+        action="store_true",
+        help="print every attempt of the group, or of the pod, so far, with its reason",
+    )
     out.add_argument("--output", choices=("text", "json"), default="text")
 
 
@@ -93,6 +100,10 @@ def _explain(options: argparse.Namespace) -> int:
         # so that no group is in backoff when it is asked about
         simulator.run(until=simulator.last_event_at + LINGER)
     found = _ask(simulator, find(simulator, options.name, source.arrivals), shape, options.most)
+    if not isinstance(found.why, _SETTLED) and not found.subject.is_finished:
+        found = evolve(found, reservation=simulator.scheduler.reservation)
+    if options.history:
+        found = evolve(found, history=_history(log, found.subject))
     events = _events(options, simulator)
     if events:
         group = None if found.subject.is_finished else found.subject.group
@@ -102,6 +113,14 @@ def _explain(options: argparse.Namespace) -> int:
     else:
         print(found)
     return 0
+
+
+def _history(log: EventLog, subject: Subject) -> tuple[LogEntry, ...]:
+    """Return the entries of a log about a group, or about a pod without one."""
+    about = f"podgroup/{subject.group}"
+    if subject.group is None:
+        about = "" if subject.pod is None else f"pod/{subject.pod.key}"
+    return tuple(entry for entry in log.entries if entry.object == about)
 
 
 def _shape(text: str) -> Node:
@@ -125,7 +144,7 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     if most < 0:
         raise InvalidValueError("--most", most, "an int >= 0")
     asked = subject.group if subject.pod is None else subject.pod
-    why = None if asked is None else scheduler.why(asked)
+    why = None if asked is None else scheduler.why_anew(asked, now=now)
     group = subject.group
     if group is None or scheduler.registry.get(group) is None or subject.is_finished:
         return Explanation(now, subject, why, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, final
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from gangsched._seconds import format_span
 from gangsched._text import printable
@@ -20,6 +20,7 @@ from gangsched.explain import (
     Running,
     Why,
 )
+from gangsched.framework import Reservation
 from gangsched.model import GroupKey, Node
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
@@ -28,6 +29,7 @@ __all__ = ["SCHEMA", "Explanation", "Refusal", "WhatIfAnswer"]
 
 SCHEMA: Final = "gangsched.explain/1"
 _LINES: Final = 40
+_FINISHED: Final = "; --until asks about an earlier instant, --history for its attempts"
 _PENDING: Final = Queued | BackingOff | NoNodeFits
 
 
@@ -117,6 +119,9 @@ class Explanation:
         untried: How many further kinds of nodes were not tried.
         ahead: What is tried before the group; None if nothing is, or if nodes would start it.
         what_if: The answer to ``--add`` and ``--apply``; None without either.
+        history: What happened to the group, or to the pod, so far; None if that was not asked.
+        reservation: The capacity that is reserved for a gang meanwhile; None if none is, or if the
+            subject does not wait. The reason of another gang counts it as used.
     """
 
     at: float
@@ -126,14 +131,21 @@ class Explanation:
     untried: int = 0
     ahead: QueueAhead | None = None
     what_if: WhatIfAnswer | None = None
+    history: tuple[LogEntry, ...] | None = None
+    reservation: Reservation | None = None
 
     def __str__(self) -> str:
         lines = [f"t={format_span(self.at)}  {self.subject.name}: {self._answer()}"]
+        if self.reservation is not None:
+            lines.append(f"reserved: {self.reservation}")
         lines += dict.fromkeys(str(change) for change in self.changes)
         if self.ahead is not None:
             lines.append(str(self.ahead))
         if self.untried:
             lines.append(f"{self.untried} further kinds of nodes were not tried: give --shape")
+        if self.history is not None:
+            lines.append("history:" if self.history else "history: none")
+            lines += [f"  t={format_span(each.at)}  {each.message}" for each in self.history]
         text = "\n".join(map(printable, lines))
         return text if self.what_if is None else f"{text}\n{self.what_if}"
 
@@ -142,7 +154,8 @@ class Explanation:
         if not self.subject.is_finished or started is None or finished is None:
             return str(self.why)
         times = f"from t={format_span(started)} to t={format_span(finished)}"
-        return f"it has finished; it ran {times}"
+        more = "" if self.history is not None else _FINISHED
+        return f"it has finished; it ran {times}{more}"
 
     def to_dict(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return the explanation as plain data.
@@ -162,9 +175,11 @@ class Explanation:
             "finished_at": finished,
             "why": None if self.why is None else _why(self.why),
             "smallest_changes": [_change(change) for change in self.changes],
+            "reservation": None if self.reservation is None else asdict(self.reservation),
             "untried": self.untried,
             "ahead": None if self.ahead is None else self.ahead.to_dict(),
             "what_if": None if self.what_if is None else self.what_if.to_dict(),
+            "history": None if self.history is None else [asdict(each) for each in self.history],
         }
 
 
@@ -201,7 +216,7 @@ def _change(change: SmallestChange) -> dict[str, Any]:
         "tried": None if lacking is None else lacking.most,
         "refusal": None if lacking is None else lacking.refusal,
         "exhausted": None if lacking is None else lacking.exhausted,
-        "others_started": None if lacking is None else lacking.others_started,
+        "others_started": change.others_started,
         "is_older": None if lacking is None else lacking.is_older,
         "why": None if lacking is None else _why(lacking.why),
         "text": str(change),

@@ -16,6 +16,7 @@ from gangsched.cli._cluster import (
     address_of,
     check,
     freeze,
+    named_in_errors,
     run_until_stopped,
     settings_of,
 )
@@ -111,7 +112,8 @@ def _run(options: argparse.Namespace) -> int:
             pod=options.label_pod,
         )
 
-    run_until_stopped("extender", options, until)
+    with named_in_errors(options.config, settings, made):
+        run_until_stopped("extender", options, until)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gangsched._node_kinds import one_more
 from gangsched._text import printable
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ask_what_if"]
 
+_MOST_NODES: Final = 100_000
+"""Ten times as many nodes as the largest clusters have."""
+
 
 def ask_what_if(survey: Survey, options: argparse.Namespace) -> None:
     """Print which gangs would start, and where, if there were more nodes."""
     from gangsched.explain import Running, in_utc
 
-    if options.add_nodes < 0:
-        raise InvalidValueError("--add-nodes", options.add_nodes, "an int >= 0")
+    if not 0 <= options.add_nodes <= _MOST_NODES:
+        expected = f"a whole number from 0 to {_MOST_NODES}"
+        raise InvalidValueError("--add-nodes", options.add_nodes, expected)
     model = survey.cache.cluster.node(options.like)
     if model is None:
         known = [node.name for node in survey.cache.cluster.nodes()]

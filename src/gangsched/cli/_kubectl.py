@@ -19,6 +19,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from attrs import evolve
@@ -31,8 +32,10 @@ from gangsched.cli._ask_scheduler import (
     is_configured_otherwise,
     scheduler_says,
 )
+from gangsched.cli._cluster import named_in_errors
 from gangsched.cli._command import execute
 from gangsched.cli._configuration import plugin_factories, read_configuration
+from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import get_gangs, name_gangs, show_gangs, watch_gangs
 from gangsched.cli._gang_lists import list_demand, list_pods, list_queue, show_queue
 from gangsched.cli._gang_what_if import ask_what_if
@@ -126,6 +129,8 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
     from gangsched.kubernetes._client import connect_client
     from gangsched.kubernetes._survey import NotListedError, survey
 
+    if not options.request_timeout:
+        raise BadInputError("--request-timeout: expected more than 0 s")
     settings, made = Settings(), {}
     if options.config is not None:
         settings = read_configuration(options.config)
@@ -147,13 +152,17 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             profile = evolve(settings.profile, scheduler_names=said.names)
             settings = evolve(settings, profile=profile)
         try:
-            async with survey(
-                client,
-                settings,
-                scheduler_names=options.scheduler,
-                factories=made,
-                timeout=options.request_timeout,
-            ) as now:
+            async with AsyncExitStack() as stack:
+                stack.enter_context(named_in_errors(options.config, settings, made))
+                now = await stack.enter_async_context(
+                    survey(
+                        client,
+                        settings,
+                        scheduler_names=options.scheduler,
+                        factories=made,
+                        timeout=options.request_timeout,
+                    )
+                )
                 if not _asks(options) and await is_configured_otherwise(client):
                     print(CONFIGURED_OTHERWISE, file=sys.stderr)
                 await _answer(now, options)

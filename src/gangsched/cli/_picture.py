@@ -45,21 +45,29 @@ def check_files(names: Sequence[str]) -> None:
 
 
 def draw(
-    names: Sequence[str], runs: Sequence[tuple[str, Report, Timeline]], *, summary: str
+    names: Sequence[str],
+    runs: Sequence[tuple[str, Report, Timeline]],
+    *,
+    caption: str,
+    summary: str = "",
+    table: Sequence[Sequence[str]] = (),
 ) -> None:
     """Draw runs to each of several files.
 
     Args:
         names: The files.
         runs: The name of each run, its report and its timeline.
+        caption: What was run.
         summary: The figures of the runs as text.
+        table: The figures of the runs as rows of cells.
 
     Raises:
         BadInputError: A file cannot be written.
     """
     drawn = [DrawnRun(title, result, timeline) for title, result, timeline in runs]
     for name in names:
-        found = picture(drawn, ending=check_picture(name), summary=summary)
+        ending = check_picture(name)
+        found = picture(drawn, ending=ending, summary=summary, table=table, caption=caption)
         try:
             Path(name).write_bytes(found)
         except OSError as error:

@@ -47,9 +47,10 @@ def add_simulate(commands: Any) -> None:
     out.add_argument("--output", choices=("text", "json"), default="text")
     out.add_argument(
         "--detail",
-        choices=("auto", "all", "summary"),
+        choices=("auto", "all", "events", "summary"),
         default="auto",
-        help=f"print tables and events too; auto: for at most {_DETAILED_PODS} pods",
+        help="print tables and events too (all), events without tables, or neither (summary);"
+        f" auto: all for at most {_DETAILED_PODS} pods; the tables of many pods take long",
     )
     add_picture(out)
     out.add_argument("--log", metavar="FILE", help="write a decision log, for gangsched replay")
@@ -68,7 +69,8 @@ def _simulate(options: argparse.Namespace) -> int:
         # before the report, whose reader may close the pipe early
         if timeline is not None:
             summary = summary_text(result)
-            draw(files, [(_name_of(settings), result, timeline)], summary=summary)
+            runs = [(_name_of(settings), result, timeline)]
+            draw(files, runs, summary=summary, caption=source.caption)
     finally:
         print_as(result, options.output)
     if is_whole:
@@ -89,19 +91,22 @@ def run(
     """Run a workload; return the report, and whether the run came to its end."""
     events, tables = EventLog(), Snapshots()
     detailed = detail == "all" or (detail == "auto" and source.pods <= _DETAILED_PODS)
-    # the tables show finished pods; without them, a long run keeps only the pods that live
-    delete = not detailed and source.finishes_whole
+    # tables and events show how pods finish; without them, a long run keeps only the pods that live
+    delete = not detailed and detail != "events" and source.finishes_whole
     is_whole = False
     with written(log) as write, Interrupts() as interrupts:
         observers: tuple[Observer, ...] = (interrupts,)
         if detailed:
             observers = (events, tables, interrupts)
+        elif detail == "events":
+            observers = (events, interrupts)
         if timeline is not None:
             observers = (*observers, timeline)
         simulator = simulator_of(
             source, settings, log=write, observers=observers, delete_finished=delete
         )
-        tables.watch(simulator)
+        if detailed:
+            tables.watch(simulator)
         if timeline is not None:
             timeline.watch(simulator)
         with suppress(InterruptedRunError):

@@ -95,5 +95,6 @@ def print_documents(
         return
     import yaml
 
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    untyped: Any = yaml  # a type of its stubs is not known
+    text = untyped.safe_dump(document, sort_keys=False, allow_unicode=False)
     print(text if gone is None else f"{text}---\n", end="", flush=True)

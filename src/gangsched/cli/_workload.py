@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from heapq import merge
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, final
 
 from attrs import frozen
@@ -63,6 +63,13 @@ class Source:
     def count(self) -> int:
         """The number of arrivals."""
         return len(self.start.arrivals) + (0 if self.trace is None else self.trace.pods)
+
+    @property
+    def caption(self) -> str:
+        """What is run, in a few words: the trace, and the number of nodes."""
+        nodes = sum(isinstance(each.event, NodeAdded) for each in self.start.arrivals)
+        on = "1 node" if nodes == 1 else f"{nodes} nodes"
+        return on if self.trace is None else f"{PurePath(self.trace.file).name} on {on}"
 
     @property
     def skipped(self) -> tuple[str, ...]:

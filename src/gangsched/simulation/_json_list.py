@@ -130,7 +130,9 @@ class _Parts:
         except ValueError as error:
             raise TraceError(self._file, line, "", f"not JSON: {error}") from error
         except RecursionError as error:
-            raise TraceError(self._file, line, "", "nested too deep") from error
+            raise TraceError(
+                self._file, line, "", "the object is nested too deeply to be read"
+            ) from error
         return cast("dict[str, Any]", value), end
 
 

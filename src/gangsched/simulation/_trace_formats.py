@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, final
 
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.errors import TraceError
@@ -43,7 +43,8 @@ COLUMNS: Final = ("job", "submit_s", "workers", "gpus_per_worker", "duration_s")
 """The columns that a trace of jobs must have, in any order."""
 
 OPTIONAL: Final = (
-    *("cpu_per_worker", "memory_per_worker", "priority", "tenant", "vc", "time_limit_s"),
+    *("cpu_per_worker", "memory_per_worker", "gpu_model"),
+    *("priority", "tenant", "vc", "time_limit_s"),
 )
 """The columns that it may have. ``vc`` is another name of ``tenant``."""
 
@@ -67,22 +68,27 @@ _AT_ONCE: Final[Note] = (
     f"pod was deleted at the instant at which it started, and runs for {_SHORTEST} s",
     f"pods were deleted at the instant at which they started, and run for {_SHORTEST} s",
 )
+_ENDED: Final[Note] = (
+    "job is ended by its time limit, and counts as finished",
+    "jobs are ended by their time limits, and count as finished",
+)
 _NEVER_SCHEDULED: Final[Note] = (
     "pod was never scheduled, and runs for as long as it waited",
     "pods were never scheduled, and run for as long as they waited",
 )
 
 
-def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
+def job_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     """Yield the rows of a trace of jobs."""
     table.require(COLUMNS, OPTIONAL)
     if {"tenant", "vc"} <= {*table.columns}:
         raise TraceError(table.file, table.line, "tenant", "expected tenant or vc, got both")
     tenant = "tenant" if "tenant" in table.columns else "vc"
     has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
-    has_priority = "priority" in table.columns
+    has_priority, has_model = "priority" in table.columns, "gpu_model" in table.columns
     sizes = [each for each in ("cpu_per_worker", "memory_per_worker") if each in table.columns]
     asked: dict[tuple[int, tuple[str, ...]], Resources] = {}
+    models = _Models()
     for row in table:
         name, submitted = row.name("job"), row.instant("submit_s")
         workers = row.whole("workers", least=1, most=MOST_WORKERS)
@@ -91,7 +97,10 @@ def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
         requests = asked.get(key)
         if requests is None:
             requests = asked.setdefault(key, _requests(row, gpus))
-        limited = has_limit and row.text("time_limit_s")
+        seconds = row.duration("duration_s")
+        limit = row.duration("time_limit_s") if has_limit and row.text("time_limit_s") else None
+        if limit is not None and float(limit) < float(seconds):
+            notes.count(_ENDED)
         yield (
             row,
             TraceJob(
@@ -99,12 +108,33 @@ def job_rows(table: Table, _notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
                 submitted,
                 workers,
                 requests,
-                row.duration("duration_s"),
-                row.duration("time_limit_s") if limited else None,
+                seconds,
+                limit,
                 row.integer("priority") if has_priority else 0,
                 _namespace(row, tenant) if has_tenant else "default",
+                models.terms(row, "gpu_model") if has_model else (),
             ),
         )
+
+
+@final
+class _Models:
+    """The terms of node affinity for models of GPUs, each made once."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, tuple[NodeSelectorTerm, ...]] = {"": ()}
+
+    def terms(self, row: Row, column: str) -> tuple[NodeSelectorTerm, ...]:
+        """Return the terms for one model, or several with ``|`` between them; none for none."""
+        models = row.text(column)
+        found = self._terms.get(models)
+        if found is None:
+            wanted = tuple(dict.fromkeys(models.split("|")))
+            if not all(map(str.strip, wanted)):
+                raise row.refuse(column, "the model of a GPU, or several with | between them")
+            found = (NodeSelectorTerm((NodeSelectorRequirement(GPU_MODEL, "In", wanted),)),)
+            self._terms[models] = found
+        return found
 
 
 def _namespace(row: Row, column: str) -> str:
@@ -126,7 +156,7 @@ def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     """Yield the pods of Alibaba's GPU trace, each as a job of one worker."""
     table.require((*OPENB, *OPENB_TIMES))
     asked: dict[tuple[str, ...], Resources] = {}
-    terms: dict[str, tuple[NodeSelectorTerm, ...]] = {"": ()}
+    models = _Models()
     columns = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
     for row in table:
         name, created = row.name("name"), row.instant("creation_time")
@@ -136,22 +166,21 @@ def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
             cpu, memory, gpus, share = (row.whole(column, least=0) for column in columns)
             amounts = {"cpu": cpu, "memory": memory * 1024**2 * 1000, _GPU: gpus * share}
             requests = asked.setdefault(key, Resources.from_milli(amounts))
-        model = row.text("gpu_spec")
-        if model not in terms:
-            wanted = tuple(dict.fromkeys(model.split("|")))
-            terms[model] = (NodeSelectorTerm((NodeSelectorRequirement(GPU_MODEL, "In", wanted),)),)
         # A pod that was never scheduled has no run time; it is given the time that it waited.
         was_scheduled = bool(row.text("scheduled_time"))
         began = "scheduled_time" if was_scheduled else "creation_time"
         ran = row.instant("deletion_time") - row.instant(began)
         if ran < 0:
             raise row.refuse("deletion_time", f"an instant not before {began}")
-        if not ran:
-            notes.count(_AT_ONCE)
-        elif not was_scheduled:
+        if not was_scheduled:
             notes.count(_NEVER_SCHEDULED)
+        elif not ran:
+            notes.count(_AT_ONCE)
         seconds = f"{ran:.6f}".rstrip("0").rstrip(".") if ran > 0 else _SHORTEST
-        yield row, TraceJob(name, created, 1, requests, seconds, affinity=terms[model])
+        yield (
+            row,
+            TraceJob(name, created, 1, requests, seconds, affinity=models.terms(row, "gpu_spec")),
+        )
 
 
 def unused(table: Table, used: tuple[str, ...], notes: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -37,10 +37,10 @@ class TraceJob(NamedTuple):
 
     Attributes:
         name: Its name, unique in its namespace.
-        submitted_at: When it arrives, in seconds.
+        submitted_at: When it arrives, in seconds on the clock of the trace.
         workers: The number of its pods.
         requests: What each pod requests.
-        seconds: Its run time in decimal seconds, as text.
+        seconds: Its run time in decimal seconds, as text; its pods run for *limit* if that is less.
         limit: Its time limit in decimal seconds, as text; None for none.
         priority: The priority of its pods.
         namespace: The namespace of its pods: its tenant.

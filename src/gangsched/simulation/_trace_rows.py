@@ -96,7 +96,7 @@ class Row:
         text = self.text(column)
         seconds = float(text) if _DECIMAL.fullmatch(text) else math.inf
         if seconds == math.inf:
-            raise self.refuse(column, "a finite decimal number of seconds >= 0")
+            raise self.refuse(column, "a number of seconds >= 0 in digits, such as 90 or 0.5")
         return seconds
 
     def duration(self, column: str) -> str:
@@ -137,8 +137,12 @@ class Table:
         """Check that the columns are given once.
 
         Raises:
-            TraceError: A column is missing or given twice.
+            TraceError: Columns are missing, or one is given twice.
         """
+        missing = [column for column in columns if column not in self.columns]
+        if len(missing) > 1:
+            problem = f"the columns {', '.join(missing)} are missing in {', '.join(self.columns)}"
+            raise TraceError(self.file, self.line, missing[0], problem)
         for column in (*columns, *optional):
             count = self.columns.count(column)
             if count > 1 or (count == 0 and column in columns):

@@ -54,12 +54,15 @@ class UsageTracker:
 
     Attributes:
         jobs: The jobs, and what they hold.
-        capacity: The allocatable resources of all nodes, over time.
+        capacity: The allocatable resources of all nodes, over time; from the first pod on, once one
+            has arrived: before that, nothing could use them.
+        first_pod_at: When the first pod arrived; None before that.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
         self.jobs = Jobs()
         self.capacity = Account()
+        self.first_pod_at: float | None = None
         self._cluster = cluster
         self._nodes: dict[NodeName, Node] = {}
         self._attempts: dict[PodUID, int] = {}
@@ -130,6 +133,9 @@ class UsageTracker:
             self._attempts.pop(uid, None)
             self.jobs.remove_pod(uid, now=now)
             return []
+        if self.first_pod_at is None:
+            self.first_pod_at = now
+            self.capacity.restart(now=now)
         self.jobs.add_pod(pod, now=now)
         if pod.is_finished:
             self.jobs.finish(uid, now=now)

@@ -31,6 +31,9 @@ __all__ = ["SHORTEST_RUN", "Job", "JobRow", "Jobs"]
 SHORTEST_RUN: Final = 10.0
 """The bound of the bounded slowdown in seconds, as Feitelson and Rudolph chose it."""
 
+_ONE: Final = (1,)
+"""Shared by the rows of all jobs of one pod: a long run has a million of them."""
+
 
 @final
 @frozen(kw_only=True)
@@ -39,6 +42,7 @@ class JobRow:
 
     Attributes:
         key: The key of the group, ``namespace/name`` of a job, or the UID of a regular pod.
+        namespace: Its namespace: of a trace, its tenant.
         is_gang: Whether several pods must run together.
         size: The largest number of pods that it had at one time.
         members: The number of pods that it has at the end.
@@ -50,11 +54,14 @@ class JobRow:
         is_partial: Whether members are bound although its work has not begun.
         is_finished: Whether its work has begun and every member has finished.
         nodes: The nodes that its pods were bound to, each once, in the order of the binds.
+        pods_per_node: How many of its pods were bound to each of *nodes*. A pod that was bound
+            again, after its run was lost, counts again.
         last_started_at: When its present or last run began. That is ``started_at``, or later if
             all its running pods were lost, as by preemption: then its work began anew.
     """
 
     key: str
+    namespace: str
     is_gang: bool
     size: int
     members: int
@@ -66,6 +73,7 @@ class JobRow:
     is_partial: bool
     is_finished: bool
     nodes: tuple[NodeName, ...]
+    pods_per_node: tuple[int, ...]
     last_started_at: float | None
 
     @property
@@ -116,9 +124,10 @@ class Job:
         started_at: When its quorum was bound; None before that.
         finished_at: When its last pod finished; None before that.
         number: Its place among all jobs in the order in which they became known.
+        namespace: The namespace of its pods.
         size: The largest number of pods that it had at one time.
         priority: The priority of its first pod.
-        nodes: The nodes that its pods were bound to.
+        nodes: The nodes that its pods were bound to, each with the number of binds.
         last_started_at: When its present or last run began; see ``JobRow``.
         is_interrupted: Whether all its running pods were lost, and none is bound again.
         working_since: When the work of each bound member began.
@@ -128,6 +137,7 @@ class Job:
     is_gang: bool
     kind: str = "pod"
     number: int = 0
+    namespace: str = ""
     claimed_min: int | None = None
     spec: PodGroup | None = None
     members: dict[PodUID, Pod] = field(factory=dict[PodUID, Pod])
@@ -140,7 +150,7 @@ class Job:
     finished_at: float | None = None
     size: int = 0
     priority: int = 0
-    nodes: dict[NodeName, None] = field(factory=dict[NodeName, None])
+    nodes: dict[NodeName, int] = field(factory=dict[NodeName, int])
     last_started_at: float | None = None
     is_interrupted: bool = False
     working_since: dict[PodUID, float] = field(factory=dict[PodUID, float])
@@ -148,8 +158,10 @@ class Job:
     def row(self) -> JobRow:
         """Return the job as it is now."""
         spec_priority = None if self.spec is None else self.spec.priority
+        counts = tuple(self.nodes.values())
         return JobRow(
             key=self.key,
+            namespace=self.namespace,
             is_gang=self.is_gang,
             size=self.size,
             members=len(self.members),
@@ -161,6 +173,7 @@ class Job:
             is_partial=self.is_partial,
             is_finished=self.is_finished,
             nodes=tuple(self.nodes),
+            pods_per_node=_ONE if counts == _ONE else counts,
             last_started_at=self.last_started_at,
         )
 
@@ -237,7 +250,7 @@ class Jobs:
             if claim.role is not None:
                 job.roles[pod.uid] = claim.role
         if not job.size:
-            job.priority = pod.priority
+            job.priority, job.namespace = pod.priority, pod.namespace
         job.members[pod.uid] = pod
         job.size = max(job.size, len(job.members))
         job.finished_at = None
@@ -247,7 +260,7 @@ class Jobs:
     def add_group(self, group: PodGroup, *, now: float) -> None:
         """Record a group's specification."""
         job = self._job("group", group.key, is_gang=True)
-        job.spec = group
+        job.spec, job.namespace = group, group.namespace
         self._note_completeness(job, now)
 
     def remove_group(self, key: GroupKey) -> None:
@@ -284,7 +297,7 @@ class Jobs:
         job.bound.add(uid)
         node = job.members[uid].node_name
         if node is not None:
-            job.nodes[node] = None
+            job.nodes[node] = job.nodes.get(node, 0) + 1
         if job.started_at is not None:
             job.working_since[uid] = now
             if job.is_interrupted:

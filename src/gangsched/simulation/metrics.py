@@ -42,8 +42,13 @@ class Account:
         """Return the current amount."""
         return Resources.from_milli({name: line.amount for name, line in self._lines.items()})
 
+    def restart(self, *, now: float) -> None:
+        """Begin the integral anew; the amount stays. O(resources)."""
+        for line in self._lines.values():
+            line.area, line.since = 0.0, now
+
     def areas(self, *, now: float) -> dict[str, float]:
-        """Return the integral up to now: resource name to units times seconds."""
+        """Return the integral since ``restart``: resource name to units times seconds."""
         for line in self._lines.values():
             line.integrate(now)
         ordered = sorted(self._lines.items())

@@ -6,12 +6,13 @@ Rules:
   R3  a picture is one column that is as wide as a phone; on wide screens it does not grow;
   R4  a colour never stands alone: lines differ in their dashes, too;
   R5  a title says what is drawn: of which resource a share is, and what is left out;
-  R6  a legend is below its chart, because lines may be anywhere in it.
+  R6  a legend is below its chart, because lines may be anywhere in it;
+  R7  time begins with the first pod. Waits of hours are drawn on a scale of decades, since most
+      jobs wait for seconds.
 """
 
 from __future__ import annotations
 
-import html
 import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from attrs import frozen
 
 from gangsched._text import printable
 from gangsched.errors import InvalidValueError
+from gangsched.simulation._picture_page import page_of
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.report import Report
 from gangsched.simulation.timeline import Timeline, queue_lengths, steps
@@ -48,22 +50,14 @@ _SETTINGS: Final[dict[str, Any]] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
+_DECADES_FROM: Final = 600.0
+"""From which longest wait on the axis of waits has decades, in seconds."""
+_TICKS: Final = (
+    *((0.0, "0"), (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min")),
+    *((3600.0, "1 h"), (36_000.0, "10 h"), (86_400.0 * 4, "4 d"), (86_400.0 * 40, "40 d")),
+)
 _LINE: Final = 0.22
 """The height of a line of a legend or a title, in inches."""
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>body {{ margin: 0 auto; max-width: 44rem; background: #fff; font-family: sans-serif }}
-h1 {{ font-size: 1.2rem }}
-pre {{ overflow-x: auto }}
-svg {{ width: 100%; height: auto }}</style>
-<h1>{title}</h1>
-{summary}{svg}
-</html>
-"""
-
 _Series = Sequence[tuple[float, float]]
 
 
@@ -95,7 +89,14 @@ def check_picture(file: str) -> str:
     return ending
 
 
-def picture(runs: Sequence[DrawnRun], *, ending: str, summary: str = "") -> bytes:
+def picture(
+    runs: Sequence[DrawnRun],
+    *,
+    ending: str,
+    summary: str = "",
+    table: Sequence[Sequence[str]] = (),
+    caption: str = "",
+) -> bytes:
     """Draw one run, or several in one picture.
 
     One run has a chart of the nodes over time, too: a bar for each job on each of its nodes.
@@ -106,6 +107,10 @@ def picture(runs: Sequence[DrawnRun], *, ending: str, summary: str = "") -> byte
         runs: The runs.
         ending: One of ``FORMATS``.
         summary: The figures of the runs as text, which an HTML page shows above the charts.
+        table: The figures of several runs as rows of cells, which an HTML page shows there. The
+            first row is the headings, and the first cell of each row its name.
+        caption: What was run, such as the trace and the number of nodes. It is the title, beside
+            the name of a single run.
 
     Raises:
         InvalidValueError: *runs* is empty, or *ending* is not one of ``FORMATS``.
@@ -121,7 +126,11 @@ def picture(runs: Sequence[DrawnRun], *, ending: str, summary: str = "") -> byte
     untyped: Any = mpl
     with untyped.rc_context(_SETTINGS):
         heights = [height for height, _draw in panels]
-        figure: Any = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+        title = _title(runs, caption)
+        height = sum(heights) + 2 * _LINE * bool(title)
+        figure: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
+        if title:
+            figure.suptitle(title, x=0.02, ha="left", fontsize=_TITLE, fontweight="bold", wrap=True)
         axes = figure.subplots(len(panels), 1, gridspec_kw={"height_ratios": heights})
         for axis, (_height, draw) in zip(axes, panels, strict=True):
             draw(axis)
@@ -133,16 +142,23 @@ def picture(runs: Sequence[DrawnRun], *, ending: str, summary: str = "") -> byte
     if ending != ".html":
         return out.getvalue()
     text = out.getvalue().decode("utf-8")
-    title = html.escape("gangsched: " + ", ".join(printable(run.name) for run in runs))
-    shown = f"<pre>{html.escape(summary)}</pre>\n" if summary else ""
+    title = "gangsched: " + ", ".join(printable(run.name) for run in runs)
     svg = text[text.index("<svg") :]
-    return _PAGE.format(title=title, summary=shown, svg=svg).encode("utf-8")
+    return page_of(title, svg, summary=summary, table=table).encode("utf-8")
+
+
+def _title(runs: Sequence[DrawnRun], caption: str) -> str:
+    """Return the title of a picture; the runs of a comparison are in its legend."""
+    names = [runs[0].name] if len(runs) == 1 else []
+    return ": ".join(printable(part) for part in (*names, caption) if part)
 
 
 def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]]]:
     """Return the height of each panel, and what draws it."""
     end = max(run.result.summary.end for run in runs)
-    scale, unit = _unit(end)
+    begin = min(run.result.summary.begin for run in runs)
+    scale, unit = _unit(end - begin)
+    since = f"{unit} since the first pod" if begin else unit
     names = [printable(run.name) for run in runs]
 
     def over_time(title: str, series: list[_Series], *, percent: bool) -> Callable[[Any], None]:
@@ -152,11 +168,12 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
                 # what a run ends with is shown to its end
                 last = runs[number].result.summary.end
                 thin = _thinned([*points, (last, points[-1][1])] if points else points)
-                xs, ys = [at / scale for at, _y in thin], [y for _at, y in thin]
+                xs = [max(at - begin, 0.0) / scale for at, _y in thin]
+                ys = [y for _at, y in thin]
                 axis.step(xs, ys, where="post", label=name, linestyle=style, linewidth=1.2)
             axis.set_title(title, loc="left", fontsize=_TITLE)
-            axis.set_xlabel(unit)
-            axis.set_xlim(0, max(end / scale, 1e-9))
+            axis.set_xlabel(since)
+            axis.set_xlim(0, max((end - begin) / scale, 1e-9))
             axis.set_ylim(0, 1.05 if percent else None)
             axis.yaxis.get_major_locator().set_params(integer=not percent)
             if percent:
@@ -187,7 +204,9 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
         jobs = runs[0].result.jobs
         nodes = sorted({str(node) for job in jobs for node in job.nodes})
         height = 1.0 + 2 * _LINE + 0.12 * min(len(nodes), _MOST_NODES)
-        panels.insert(0, (height, lambda axis: _gantt(axis, jobs, nodes, end, scale, unit)))
+        panels.insert(
+            0, (height, lambda axis: _gantt(axis, jobs, nodes, (begin, end), scale, since))
+        )
     return panels
 
 
@@ -215,9 +234,15 @@ def _legend(axis: Any) -> None:
 
 
 def _gantt(
-    axis: Any, jobs: Sequence[JobRow], nodes: list[str], end: float, scale: float, unit: str
+    axis: Any,
+    jobs: Sequence[JobRow],
+    nodes: list[str],
+    span: tuple[float, float],
+    scale: float,
+    unit: str,
 ) -> None:
     """Draw a bar for each job on each of its nodes; jobs beside each other share a row."""
+    begin, end = span
     shown = nodes[:_MOST_NODES]
     rows = {name: row for row, name in enumerate(shown)}
     bars = 0
@@ -232,7 +257,7 @@ def _gantt(
                 axis.barh(
                     row,
                     length / scale,
-                    left=job.started_at / scale,
+                    left=(job.started_at - begin) / scale,
                     height=0.8,
                     color=f"C{number % 10}",
                     alpha=0.6,
@@ -245,7 +270,7 @@ def _gantt(
     axis.set_title(f"Jobs on nodes{more}{cut}", loc="left", fontsize=_TITLE)
     axis.set_yticks(range(len(shown)), [printable(name) for name in shown], fontsize=6)
     axis.invert_yaxis()
-    axis.set_xlim(0, max(end / scale, 1e-9))
+    axis.set_xlim(0, max((end - begin) / scale, 1e-9))
     axis.set_xlabel(unit)
 
 
@@ -266,7 +291,8 @@ def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
                 started = f"{name}: {len(waits)} of {len(jobs)} started"
                 series.append((started, waits, len(jobs)))
     longest = max((max(waits, default=0.0) for _name, waits, _of in series), default=0.0) or 1.0
-    scale, unit = _unit(longest)
+    has_decades = longest >= _DECADES_FROM
+    scale, unit = (1.0, "") if has_decades else _unit(longest)
     for number, (name, waits, of) in enumerate(series):
         points = [(0.0, 0.0), *_thinned(steps(waits, of=of))]
         points.append((longest, points[-1][1]))
@@ -276,6 +302,11 @@ def _waits(axis: Any, runs: Sequence[DrawnRun]) -> None:
     title = "Share of all jobs that started after waiting at most so long"
     axis.set_title(title, loc="left", fontsize=_TITLE)
     axis.set_xlabel(unit)
+    if has_decades:
+        axis.set_xscale("symlog", linthresh=1.0)
+        ticks = [(at, text) for at, text in _TICKS if at <= longest]
+        axis.set_xticks([at for at, _text in ticks], [text for _at, text in ticks])
+        axis.minorticks_off()
     axis.set_xlim(0, longest / scale)
     axis.set_ylim(0, 1.05)
     axis.yaxis.set_major_formatter("{x:.0%}")

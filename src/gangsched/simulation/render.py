@@ -21,15 +21,27 @@ from typing import Any, Final, TextIO, cast
 from gangsched._seconds import format_duration, format_span
 from gangsched._text import printable
 from gangsched.simulation.metrics import Distribution
-from gangsched.simulation.report import Counts, Report, Snapshot, Summary
+from gangsched.simulation.report import Counts, Pending, Report, Snapshot, Summary
 
-__all__ = ["area_text", "print_report", "progress", "share_text", "summary_text", "table_text"]
+__all__ = [
+    "MOST_TENANTS",
+    "area_text",
+    "pending_reason",
+    "print_report",
+    "progress",
+    "share_text",
+    "simulated_text",
+    "summary_text",
+    "table_text",
+]
 
 _UNITS = {
     "nvidia.com/gpu": "GPU-seconds",
     "cpu": "CPU-seconds",
     "memory": "Gi-hours of memory",
 }
+MOST_TENANTS: Final = 8
+"""The most tenants of which tables have a row; the JSON has all."""
 _GI_HOUR: Final = 2**30 * 3600
 
 
@@ -66,7 +78,7 @@ def summary_text(result: Report) -> str:
     summary = result.summary
     chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
     decisions = f"{summary.decisions} decision{'s' * (summary.decisions != 1)}"
-    rows = [("simulated", f"{format_span(summary.end)} in {decisions}")]
+    rows = [("simulated", f"{simulated_text(summary)} in {decisions}")]
     for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
         if counts.submitted:
             rows.append((word, _counts(counts)))
@@ -75,6 +87,7 @@ def summary_text(result: Report) -> str:
                 figures = _figures(counts.completion, format_span)
                 took = f"{figures}, of the {counts.finished} that finished"
                 rows += [("  took", took), ("  slowdown", _figures(counts.slowdown, _factor))]
+    rows += _tenants(summary)
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", share_text(share)))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
@@ -88,10 +101,31 @@ def summary_text(result: Report) -> str:
     rows += [("never fits", key) for key in summary.never_fit[:20]]
     if len(summary.never_fit) > 20:
         rows.append(("never fits", f"and {len(summary.never_fit) - 20} more"))
-    rows += [("pending", f"{job.job}: {job.why}") for job in result.pending[:20]]
+    rows += [
+        ("pending", f"{job.job}: {pending_reason(job, summary.end)}") for job in result.pending[:20]
+    ]
     if len(result.pending) > 20:
         rows.append(("pending", f"and {len(result.pending) - 20} more"))
     return f"{printable(chosen)}\n{table_text(None, rows)}"
+
+
+def _tenants(summary: Summary) -> list[tuple[str, str]]:
+    """Return a row for each namespace, if there are several and not many."""
+    count = len(summary.tenants)
+    if count > MOST_TENANTS:
+        return [("tenants", f"{count}; --output json has the figures of each")]
+    return [
+        (f"tenant {name}", f"{counts.submitted} submitted, waited: {_waiting(counts)}")
+        for name, counts in summary.tenants.items()
+        if count > 1
+    ]
+
+
+def pending_reason(job: Pending, end: float) -> str:
+    """Return why a job is pending; with the instant of its attempt if that was not at the end."""
+    is_old = job.tried_at is not None and job.tried_at < end
+    tried = f" (as of its attempt at t={format_span(job.tried_at or 0.0)})" if is_old else ""
+    return f"{job.why}{tried}"
 
 
 def _counts(counts: Counts) -> str:
@@ -123,6 +157,13 @@ def _wasted(summary: Summary) -> list[str]:
         f"{area_text(name, area)} held by jobs whose work had not begun"
         for name, area in summary.wasted.items()
     ]
+
+
+def simulated_text(summary: Summary) -> str:
+    """Return how long a run took; of one whose first pod came later, when that was."""
+    if not 0 < summary.begin < summary.end:
+        return format_span(summary.end)
+    return f"{format_span(summary.end - summary.begin)} from t={format_span(summary.begin)}"
 
 
 def area_text(name: str, area: float) -> str:

@@ -16,6 +16,7 @@ from attrs import asdict, evolve, field, frozen
 from gangsched import presets
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded, PodRefused
+from gangsched.explain import BackingOff, NoNodeFits
 from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, Pod, PodPhase, PodUID, Resources
@@ -130,19 +131,23 @@ class Summary:
     """The figures of a run.
 
     Attributes:
+        begin: When the first pod arrived, in seconds; *end* if none did.
         end: The last instant, in seconds.
         decisions: How many decisions were made.
         gangs: Jobs of several pods that must run together: groups, and training jobs.
         singles: Jobs of one pod.
-        utilisation: For each resource, the share of the capacity over time that running jobs held.
+        utilisation: For each resource, the share of the capacity over time that running jobs held,
+            from *begin* on.
         wasted: For each resource, the units times seconds that jobs held before their work began.
         never_fit: The jobs that could not start on the empty cluster either.
         deadlock: The deadlock at the end; None if there is none.
         preempted: How many pods were evicted by preemption.
         lost: For each resource, the units times seconds that pods worked which were evicted, or
             deleted, before they finished.
+        tenants: The jobs of each namespace, gangs or not.
     """
 
+    begin: float
     end: float
     decisions: int
     gangs: Counts
@@ -153,6 +158,7 @@ class Summary:
     deadlock: Deadlock | None
     preempted: int = 0
     lost: dict[str, float] = field(factory=dict[str, float])
+    tenants: dict[str, Counts] = field(factory=dict[str, Counts])
 
 
 @final
@@ -164,11 +170,13 @@ class Pending:
         job: Its key.
         state: The name of the answer, see ``gangsched.explain``.
         why: The answer, as a sentence.
+        tried_at: When its last attempt failed: the answer is of then. None if there was none.
     """
 
     job: str
     state: str
     why: str
+    tried_at: float | None = None
 
 
 @final
@@ -233,6 +241,7 @@ def report(
     used = simulator.jobs.used.areas(now=now)
     rows_of_jobs = simulator.jobs.rows()
     summary = Summary(
+        begin=now if simulator.first_pod_at is None else simulator.first_pod_at,
         end=now,
         decisions=simulator.decisions,
         gangs=_counts([row for row in rows_of_jobs if row.is_gang], never),
@@ -243,6 +252,7 @@ def report(
         deadlock=_deadlock(simulator),
         preempted=simulator.jobs.preempted,
         lost=dict(sorted(simulator.jobs.lost.items())),
+        tenants=_tenants(rows_of_jobs, never),
     )
     return Report(
         settings=settings or {},
@@ -268,7 +278,16 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
             why = simulator.scheduler.why(unbound[0])
         else:
             continue
-        yield Pending(job.key, type(why).__name__, str(why))
+        tried_at = why.tried_at if isinstance(why, NoNodeFits | BackingOff) else None
+        yield Pending(job.key, type(why).__name__, str(why), tried_at)
+
+
+def _tenants(jobs: Iterable[JobRow], never: dict[str, None]) -> dict[str, Counts]:
+    """Return the counts of each namespace, in the order of their names. O(jobs log jobs)."""
+    of: dict[str, list[JobRow]] = {}
+    for job in jobs:
+        of.setdefault(job.namespace, []).append(job)
+    return {name: _counts(of[name], never) for name in sorted(of)}
 
 
 def _counts(jobs: list[JobRow], never: dict[str, None]) -> Counts:

@@ -192,8 +192,13 @@ class Simulator:
 
     @property
     def capacity(self) -> Account:
-        """The allocatable resources of all nodes, over time."""
+        """The allocatable resources of all nodes, over time, from the first pod on."""
         return self._run.usage.capacity
+
+    @property
+    def first_pod_at(self) -> float | None:
+        """When the first pod arrived; None before that."""
+        return self._run.usage.first_pod_at
 
     @property
     def injected_faults(self) -> tuple[tuple[float, Fault], ...]:

@@ -182,7 +182,7 @@ def parse_seconds(text: str, *, field: str) -> float:
     """
     seconds = _seconds(text)
     if not 0 < seconds < math.inf:
-        raise InvalidValueError(field, text, "a finite decimal number of seconds > 0")
+        raise InvalidValueError(field, text, "a number of seconds > 0 in digits, such as 90 or 0.5")
     return seconds
 
 

@@ -35,6 +35,7 @@ def workloads(
     priorities: st.SearchStrategy[int] | None = None,
     roles: st.SearchStrategy[Mapping[str, int]] | None = None,
     seconds: st.SearchStrategy[int | None] | None = None,
+    labels: st.SearchStrategy[Mapping[str, str]] | None = None,
     max_nodes: int = 3,
     max_jobs: int = 4,
 ) -> st.SearchStrategy[Workload]:
@@ -52,6 +53,8 @@ def workloads(
         priorities: The priority of a job.
         roles: The number of members of each role of a job; empty for none.
         seconds: How many whole seconds a job runs; None if it never ends.
+        labels: Further labels of all pods of a job, such as one that a plugin reads; none by
+            default. Labels of its group take precedence.
         max_nodes: The maximum number of nodes, at least 1.
         max_jobs: The maximum number of jobs.
     """
@@ -67,6 +70,7 @@ def workloads(
         strategy("requests", requests, resources(cpu=_SOME, gpu=st.just(0))),
         strategy("priorities", priorities, _ALIKE),
         strategy("seconds", seconds, st.sampled_from([10, 1])),
+        strategy("labels", labels, st.just({})),
     )
 
     def make(some: Sequence[Node], jobs: Sequence[_Job]) -> Workload:
@@ -94,6 +98,7 @@ class _Job:
     requests: Resources
     priority: int
     seconds: int | None
+    labels: Mapping[str, str]
 
     @property
     def roles(self) -> Mapping[str, int]:
@@ -118,7 +123,7 @@ class _Job:
         for number, role in enumerate(roles):
             pod = Pod(
                 name=f"{name}-{number}",
-                labels=self._labels(name, len(roles), role),
+                labels={**self.labels, **self._labels(name, len(roles), role)},
                 requests=self.requests,
                 priority=self.priority,
                 annotations={} if self.seconds is None else {RUN_SECONDS: str(self.seconds)},
