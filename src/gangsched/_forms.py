@@ -80,6 +80,8 @@ STR: Final[Form[Any]] = _checked(lambda value: isinstance(value, str), "a string
 INT: Final[Form[Any]] = _checked(lambda value: type(value) is int, "an int")
 BOOL: Final[Form[Any]] = _checked(lambda value: type(value) is bool, "a bool")
 
+# An error about an unknown field lists the fields of the object if there are at most this many.
+_LISTED: Final = 12
 _ENDLESS: Final = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -283,8 +285,7 @@ class Record(Generic[T]):
         given = as_object(value, path)
         for name in given:
             if name not in self.forms:
-                expected = "a field of " + self.kind.__name__
-                raise InvalidValueError(at(path, name), given[name], expected)
+                raise InvalidValueError(at(path, name), given[name], self._absent(name, path))
         for name in self._required:
             if name not in given:
                 raise InvalidValueError(at(path, name), None, "present")
@@ -293,6 +294,18 @@ class Record(Generic[T]):
             return self.kind(**read)
         except InvalidValueError as error:
             raise InvalidValueError(at(path, error.field), error.value, error.expected) from error
+
+    def _absent(self, name: str, path: str) -> str:
+        """Return what was expected of a field that is unknown; a long list is not repeated."""
+        of = f"of {path}" if path else "there"
+        if len(self.forms) <= _LISTED:
+            return f"absent: the fields {of} are {', '.join(self.forms)}"
+        from difflib import get_close_matches  # only errors need it
+
+        near = get_close_matches(name, self.forms, n=1)
+        return f"absent: no field {of} has this name" + (
+            f" (did you mean {near[0]}?)" if near else ""
+        )
 
 
 def union(*records: Record[Any]) -> Form[Any]:

@@ -74,9 +74,9 @@ class WhenBindFails(enum.Enum):
     """
 
     RELEASE_AFTER_RETRIES = "release_after_retries"
-    """The member is tried again. If its retries fail too, the others are evicted, and the group
-    starts anew when it is complete again. A host that does not evict tries the member for ever;
-    ``GroupPartlyBound`` says so each time."""
+    """The member is tried again. If its retries fail too, or if no node takes it any more, the
+    others are evicted, and the group starts anew when it is complete again. A host that does not
+    evict tries the member for ever; ``GroupPartlyBound`` says so each time."""
     RETRY_MEMBER = "retry_member"
     """The others stay. The member is tried again, alone if the match policy allows it."""
     RELEASE_GROUP = "release_group"
@@ -185,6 +185,9 @@ class Coscheduling:
         group = state.group
         if group is None:
             return SKIP
+        if state.bind_failures and self._gives_up(state, group):
+            why = f"the bind of pod {pod.name} failed, and it cannot be placed again: {reason}"
+            return EvictGroup(group.key, why)
         minimum, missing = group.min_available, self.members_needed(group)
         if minimum is None or missing is None:
             return Unschedulable(reason)
@@ -269,6 +272,17 @@ class Coscheduling:
                 return not state.can_evict or state.bind_failures % (self.bind_retries + 1) != 0
             case _:
                 assert_never(self.when_bind_fails)
+
+    def _gives_up(self, state: CycleView, group: GroupView) -> bool:
+        """Return whether the others are evicted if a member whose bind failed fits nowhere.
+
+        Its node went to another pod meanwhile. Gangs that keep part of their nodes and wait for
+        those of each other would wait for ever.
+        """
+        if self.when_bind_fails is not WhenBindFails.RELEASE_AFTER_RETRIES or not state.can_evict:
+            return False
+        needed = _quorum.members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+        return needed is not None and needed > 0
 
     def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
         """Release the group if it has its quorum, else let *pod* wait for the others. O(1)."""

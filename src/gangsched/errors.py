@@ -270,7 +270,7 @@ class DecisionLogError(GangschedError, ValueError):
         file: The file, as the caller named it.
         line: The number of the line in the file, from 1; the header is line 1.
         field: The dotted path of the field; empty for the line as a whole.
-        problem: What is wrong, with the value.
+        problem: What is wrong; with the value, if one value is.
     """
 
     def __init__(self, file: str, line: int, field: str, problem: str) -> None:

@@ -80,7 +80,8 @@ class Shortage:
         role: The role whose minimum cannot be met; empty for the gang as a whole.
         resource: The scarce resource: the members would fit if it alone were unlimited. None if
             there is no such resource, or none was found within the search budget.
-        in_pieces: Whether the cluster has enough of the resource in total, in pieces too small.
+        in_pieces: Whether the nodes that the members may use have enough of the resource in total,
+            in pieces too small.
         within: For a gang with a required topology, the label and the value where most members
             fit, such as ``rack=r1``; otherwise empty.
         group: In a bundle, the group whose minimum cannot be met; None for a single group.
@@ -384,9 +385,15 @@ class NoNodeFits:
 @final
 @frozen
 class Binding:
-    """It was released; its bind is in progress."""
+    """It was released; its bind is in progress.
+
+    Attributes:
+        node: The node.
+        attempt: The attempt that the bind belongs to, as ``Bound`` and ``BindFailed`` report it.
+    """
 
     node: NodeName
+    attempt: int
 
     def __str__(self) -> str:
         return f"being bound to {self.node}"
@@ -400,22 +407,29 @@ class Running:
     Attributes:
         node: The node of the pod; None for a group.
         members: The number of members with a node; 1 for a pod.
+        binding: The number of these members whose bind is in progress; 0 for a pod.
     """
 
     node: NodeName | None
     members: int = 1
+    binding: int = 0
 
     def __str__(self) -> str:
-        return f"{self.members} members hold nodes" if self.node is None else f"on {self.node}"
+        if self.node is not None:
+            return f"on {self.node}"
+        verb = "is" if self.binding == 1 else "are"
+        bound = f", {self.binding} {verb} being bound" if self.binding else ""
+        return f"{self.members} members hold nodes{bound}"
 
 
 @final
 @frozen
 class PartlyRunning:
-    """The group has started and runs, but not all of its members do.
+    """Members of the group hold nodes, but not all of them do.
 
     Either fewer members than its minimum hold a node: the bind of a member failed, or a member that
-    ran is gone. Or its minimum is met, and further members are pending.
+    ran is gone. Or a scheduler was killed between two binds, and this one found the group so. Or
+    its minimum is met, and further members are pending.
 
     Attributes:
         group: The group.

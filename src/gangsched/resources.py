@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Final, Generic, TypeVar, cast, final, overload
 
 from gangsched.errors import InvalidValueError
@@ -253,9 +253,9 @@ def _restored(amounts: Mapping[str, int], defaulted: Mapping[str, int]) -> Resou
     return with_zeros(Resources.from_milli(amounts).with_defaulted(defaulted), amounts)
 
 
-def amounts_of(found: Resources) -> Callable[[str], int | None]:
-    """Return what ``found.get`` does, in a third of the time of a call of a method in Python."""
-    return found._data.get
+def amounts_of(found: Resources) -> Mapping[str, int]:
+    """Return the same amounts as a dict, in a third of the time to read; not to be changed."""
+    return found._data
 
 
 def shifted(amounts: FrozenMap[int], change: FrozenMap[int], times: int) -> FrozenMap[int]:

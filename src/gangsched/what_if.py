@@ -67,6 +67,8 @@ class Sufficient:
         nodes: The least number of added nodes with which the group would start.
         now: The instant of the question.
         at: The instant at which the group would start; None if it has started already.
+        others_started: The number of other pod groups, and pods without a group, that start with
+            so many nodes added, too.
     """
 
     group: GroupKey
@@ -74,6 +76,7 @@ class Sufficient:
     nodes: int
     now: float
     at: float | None
+    others_started: int = 0
 
     def __str__(self) -> str:
         """``2 more nodes of nvidia.com/gpu=2 would start pod group default/train now``"""
@@ -87,11 +90,15 @@ class Sufficient:
         if self.at is None:
             return f"pod group {self.group} has started"
         when = "now" if self.at == self.now else f"at {instant(self.at)}"
+        others = ""
+        if self.others_started:
+            pods = "pod group or pod" if self.others_started == 1 else "pod groups or pods"
+            others = f", and {self.others_started} other {pods}"
         if not self.nodes:
             return f"pod group {self.group} starts {when} as things stand"
         return (
             f"{_count(self.nodes)} of {self.shape.allocatable} would start pod group {self.group}"
-            f" {when}"
+            f" {when}{others}"
         )
 
 

@@ -91,6 +91,12 @@ EVICTED_DURING_ITS_BIND = (
 )
 
 
+EVICTED_BEFORE_ITS_BIND_SUCCEEDS = (
+    *(NODE, PAIR, BIND_IS_UNDER_WAY),
+    *(Report(0, Fate.FAILED), Report(0, Fate.DONE)),
+)
+
+
 def _moves(policy: h.Policy, *steps: HistoryStep) -> Moves:
     with recorded() as moves:
         policy.world().live(*steps).clear()
@@ -106,6 +112,13 @@ def test_every_move_that_is_drawn_happens() -> None:
 
     assert {move for moves in seen for move in moves.members} ^ MEMBERS.keys() == set()
     assert {move for moves in seen for move in moves.queue} ^ QUEUE.keys() == set()
+
+
+@pytest.mark.once("its schedulers decide pod by pod")
+def test_member_that_is_evicted_during_its_bind_stays_terminating_when_the_bind_succeeds() -> None:
+    policy = h.Policy(unit=SchedulingUnit.POD, when_bind_fails=WhenBindFails.RELEASE_GROUP)
+    moves = _moves(policy, *EVICTED_BEFORE_ITS_BIND_SUCCEEDS)
+    assert moves.members <= MEMBERS.keys()
 
 
 @one_in(4)

@@ -50,13 +50,14 @@ def test_groups_by_the_thousand_come_and_go_in_constant_memory() -> None:
     churn(0, COUNT)
     tracemalloc.start()
     try:
-        churn(COUNT, 9 * COUNT)  # until tables and free lists have grown to what they need
+        churn(COUNT, 6 * COUNT)  # until tables and free lists have grown to what they need
         early = held()
-        churn(10 * COUNT, 4 * COUNT)
+        churn(7 * COUNT, 10 * COUNT)
         late = held()
     finally:
         tracemalloc.stop()
     driver.advance(driver.now + 60)
     no_state_is_left(driver.scheduler)
-    # freed and reallocated memory varies by less; one pointer left for each is more
-    assert late < early + 7 * (4 * COUNT)
+    # freed and reallocated memory varies by 12 kB at most (measured: 6 kB between any two looks),
+    # which is 3 bytes for each group; one pointer that is left for each is 8 bytes
+    assert late < early + 5 * (10 * COUNT)

@@ -239,7 +239,14 @@ class Oracle:
         assert answer.resource in expected, case
         if answer.resource is not None:
             name = answer.resource
-            free = sum(max(0, dict(node.free)[name]) * count for node, count in case.nodes)
+            # what is free on a node that takes none of the pods, as on a cordoned one, is of no use
+            asked = {pod for quota in quotas for pod in quota.kinds if case.counts.get(pod)}
+            room = case.room.without(name)
+            free = sum(
+                max(0, dict(node.free)[name]) * count
+                for node, count in case.nodes
+                if any(room.after(node, pod) is not None for pod in asked)
+            )
             taken = [
                 sum(case.room.requests[pod].get(name, 0) for pod in way) for way in lifted[name]
             ]

@@ -47,11 +47,14 @@ class Host(ImmediateHost):
         *nodes: int,
         unit: SchedulingUnit = SchedulingUnit.POD,
         faulty: FaultyPlugin | None = None,
+        preemption: Preemption | None = None,
     ) -> None:
         super().__init__()
         plugins = () if faulty is None else (faulty,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
-        self.scheduler = Scheduler(self.cluster, profile, unit=unit, preemption=Preemption())
+        self.scheduler = Scheduler(
+            self.cluster, profile, unit=unit, preemption=preemption or Preemption()
+        )
         for number, cpu in enumerate(nodes):
             self.tell(NodeAdded(make_node(f"n{number}", cpu=cpu, labels={"rack": f"r{number}"})))
 

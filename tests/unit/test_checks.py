@@ -75,7 +75,7 @@ class Full:
 
 SABOTAGE: list[tuple[Callable[[Full], None], str]] = [
     (Full.put_twice, "entities [1] are in two places"),
-    (Full.confuse, "entity 5 is in Place.ACTIVE, not in Place.UNSCHEDULABLE"),
+    (Full.confuse, "entity 5 is kept as active, and says that it is unschedulable"),
     (Full.rest_longer, "entity 6 is in backoff until 9.0, not until its own deadline"),
     (Full.rename_a_line, "queue 1 of class 's' is kept under 't'"),
     (Full.keep_an_empty_line, "queue 0 is empty, and is kept"),

@@ -254,6 +254,11 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         (_HANDLE % '{"kind":"PodAdded"}', "event.pod", "None"),
         (_HANDLE % '{"kind":"PodDeleted","uid":7}', "event.uid", "7"),
         (_HANDLE % (_POD % ',"size":1'), "event.pod.size", "1"),
+        (
+            _HANDLE % (_POD % ',"prioriti":1'),
+            "event.pod.prioriti",
+            "(did you mean priority?), got 1",
+        ),
         (_HANDLE % (_POD % ',"priority":1.5'), "event.pod.priority", "1.5"),
         (_HANDLE % (_POD % ',"priority":true'), "event.pod.priority", "True"),
         (_HANDLE % (_POD % ',"namespace":"a/b"'), "event.pod.namespace", "'a/b'"),

@@ -91,12 +91,12 @@ def test_member_that_fits_nowhere_is_not_named_if_the_gang_does_not_need_it() ->
 
 
 def test_constraint_of_the_remaining_nodes_is_named_beside_the_scarce_resource() -> None:
-    # the node without cpu is not named again: that cpu is scarce says it
+    # the node without cpu is not named again: that cpu is scarce says it. What is free on the node
+    # with the taint is of no use, so cpu is short, and not free in pieces too small
     nodes = [_node("n0"), _node("n1"), _node("none", 0), _node("t", 9, taints=[Taint("a")])]
     _all, reason, _member = _told(nodes, _pods(5))
     assert reason == (
-        "at most 4 of 5 members fit: cpu is free in pieces too small;"
-        " of 4 nodes: 1 node(s) had untolerated taint(s)"
+        "at most 4 of 5 members fit: cpu is short; of 4 nodes: 1 node(s) had untolerated taint(s)"
     )
 
 

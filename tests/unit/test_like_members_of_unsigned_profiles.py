@@ -118,6 +118,7 @@ def test_members_like_one_that_is_refused_before_scoring_are_refused_with_it(
 
 
 def test_signature_that_raises_or_cannot_be_hashed_stands_for_one_pod_alone() -> None:
+    # final for users; here all else of it is needed
     class Broken(ImageLocality):  # type: ignore[misc]
         def signature_in_cycle(self, pod: Any) -> Any:
             return [] if pod.name == "w-0" else 1 / 0

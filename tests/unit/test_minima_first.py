@@ -150,10 +150,11 @@ def test_topology_value_is_still_chosen_for_all_members() -> None:
 
 
 def test_only_waiting_is_refused() -> None:
+    wrong: Any = 1
     with pytest.raises(InvalidValueError, match="minima_first"):
         Coscheduling(minima_first=True, match_policy=MatchPolicy.ONLY_WAITING)
     with pytest.raises(InvalidValueError, match="minima_first"):
-        Coscheduling(minima_first=1)  # type: ignore[arg-type]
+        Coscheduling(minima_first=wrong)
 
 
 gangs = st.lists(

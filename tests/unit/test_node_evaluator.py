@@ -76,6 +76,22 @@ def test_evaluator_agrees_with_filter_headroom_and_score(
     assert evaluate(view) == (None if refused else wanted)
 
 
+@given(st.sampled_from(Strategy), offers(), requests())
+def test_evaluator_agrees_where_a_resource_is_free_that_the_node_does_not_offer(
+    strategy: Strategy, has: dict[str, int], asks: dict[str, int]
+) -> None:
+    """As on a hypothetical node, with any amount of a resource; see ``NodeClasses.boundless``."""
+    plugin, pod = NodeResources(strategy), Pod(name="p", requests=asks)
+    node = Node(name=NodeName("n"), allocatable=has)
+    for name in ("cpu", "memory", GPU):
+        view = evolve(node_view(node), free={**node.allocatable.to_milli(), name: 1 << 60})
+        evaluate = plugin.node_evaluator(pod)
+        assert evaluate is not None
+        refused = isinstance(plugin.filter(cycle(), pod, view), Unschedulable)
+        wanted = (plugin.headroom(pod, view), plugin.score(cycle(), pod, view))
+        assert evaluate(view) == (None if refused else wanted)
+
+
 def test_pod_that_requests_a_number_of_pods_has_no_evaluator() -> None:
     assert NodeResources().node_evaluator(Pod(name="p", requests={"pods": 1})) is None
 

@@ -341,6 +341,20 @@ def test_fragmented_resource_is_told_from_a_short_one() -> None:
     assert str(answer) == "at most 0 of 2 members fit: gpu is free in pieces too small"
 
 
+def test_capacity_of_nodes_that_take_no_pod_is_not_counted() -> None:
+    """As of a cordoned node: what is free there is of no use, so the resource is short."""
+    nodes = [(box("usable", gpu=4), 1), (box("cordoned", gpu=64), 3)]
+    answer = impossible(
+        ask({"a": 2}, {"a": {"gpu": 3}}, nodes, banned=frozenset({("a", "cordoned")}))
+    )
+    assert str(answer) == "at most 1 of 2 members fit: gpu is short"
+    nodes = [(box("usable", gpu=4), 2), (box("cordoned", gpu=64), 3)]
+    answer = impossible(
+        ask({"a": 2}, {"a": {"gpu": 4, "cpu": 1}}, nodes, banned=frozenset({("a", "cordoned")}))
+    )
+    assert "in pieces" not in str(answer)
+
+
 def test_neither_of_two_short_resources_is_blamed() -> None:
     answer = impossible(ask({"a": 2}, {"a": {"gpu": 1, "cpu": 1}}, [(box(gpu=1, cpu=1), 1)]))
     assert (answer.fits, answer.resource, answer.in_pieces) == (1, None, False)

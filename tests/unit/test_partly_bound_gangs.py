@@ -178,8 +178,9 @@ def test_argument_goes_before_what_a_driver_says() -> None:
 
 
 def test_can_evict_is_checked() -> None:
+    wrong: Any = 1
     with pytest.raises(InvalidValueError, match="can_evict"):
-        presets.gang(InMemoryCluster(), can_evict=1)  # type: ignore[arg-type]
+        presets.gang(InMemoryCluster(), can_evict=wrong)
 
 
 def test_ability_to_evict_outlives_restore_and_pickle() -> None:

@@ -112,8 +112,9 @@ def test_strict_priorities_refuse_the_pod(unit: SchedulingUnit) -> None:
 
 
 def test_strict_priorities_must_be_a_bool() -> None:
+    wrong: Any = 1
     with pytest.raises(InvalidValueError, match="strict_priorities"):
-        presets.gang(InMemoryCluster(), strict_priorities=1)  # type: ignore[arg-type]
+        presets.gang(InMemoryCluster(), strict_priorities=wrong)
 
 
 def test_recipe_keeps_strict_priorities() -> None:

@@ -44,6 +44,17 @@ def test_refusal_names_quota_resource_request_used_and_limit() -> None:
     found._check()
 
 
+@pytest.mark.parametrize("used", [0, 6])
+def test_refusal_of_more_than_the_whole_quota_says_that_no_end_helps(used: int) -> None:
+    found = ledger()
+    found.charge([(A, cpu(used))])
+    assert found.charge([(B, cpu(11))]) == (
+        f"exceeded quota team: requested cpu=11, used cpu={used}, limited cpu=10"
+        "; it is more than the whole quota"
+    )
+    assert not found.charge([(B, cpu(10))]).endswith("whole quota")
+
+
 def test_group_that_fits_exactly_is_admitted() -> None:
     found = ledger()
     found.charge([(A, cpu(6))])

@@ -360,7 +360,11 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
         lambda data: data | {"plugins": ["Coscheduling"]},
         "plugins must be ('Coscheduling', 'NodeResourcesFit', 'DefaultBinder'), the plugins of",
     ),
-    ("a-new-field", lambda data: data | {"more": 1}, "more must be a field of SnapshotRow"),
+    (
+        "a-new-field",
+        lambda data: data | {"more": 1},
+        "more must be absent: no field there has this name, got 1",
+    ),
     (
         "not-a-number",
         lambda data: data | {"now": float("nan")},

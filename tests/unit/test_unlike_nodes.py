@@ -77,6 +77,7 @@ class Walked:
         self.classes = 0
         walked = self
 
+        # sortedcontainers has no types, so its class is Any
         class Counting(SortedList):  # type: ignore[misc]
             def __iter__(self) -> Iterator[Any]:
                 for entry in super().__iter__():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -150,6 +152,42 @@ def test_pod_waits_only_once() -> None:
     assert (caught.value.field, caught.value.value) == ("uid", UIDS[0])
     assert waiting.next_deadline() == 15.0
     waiting._check()
+
+
+def test_replaced_pod_keeps_its_place_and_gets_its_new_deadline() -> None:
+    waiting = waits(5.0, 7.0)
+    first, second = waiting
+    waiting.replace(evolve(first, deadline=second.deadline + 1, pending_plugins=("P",)))
+    assert [pod.uid for pod in waiting] == [first.uid, second.uid]
+    assert waiting.next_deadline() == second.deadline
+    waiting._check()
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        (lambda _pod: None, "pod", None),
+        (lambda pod: evolve(pod, uid=UIDS[5]), "uid", UIDS[5]),
+        (lambda pod: evolve(pod, group=GROUPS[1]), "group", GROUPS[1]),
+    ],
+)
+def test_pod_is_replaced_by_its_own_entry_only(
+    change: Callable[[WaitingPod], Any], field: str, value: object
+) -> None:
+    waiting = waits(5.0)
+    (before,) = waiting
+    with pytest.raises(InvalidValueError) as caught:
+        waiting.replace(change(before))
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert list(waiting) == [before]
+    waiting._check()
+
+
+@pytest.mark.parametrize("names", ["P", ("P", 3), None])
+def test_pending_plugins_are_a_tuple_of_names(names: Any) -> None:
+    (before,) = waits(5.0)
+    with pytest.raises(InvalidValueError, match="pending_plugins"):
+        evolve(before, pending_plugins=names)
 
 
 def test_reject_of_an_old_attempt_keeps_the_new_one() -> None:

@@ -267,7 +267,9 @@ def test_why_of_pods_that_are_not_pending() -> None:
     driver.add(*gang(2), make_pod("single", cpu=1))
     driver.drain()
     assert str(ask(driver, "default/single")) == "being bound to n"
-    assert ask(driver, "default/g-0") == explain.Binding(NodeName("n"))
+    assert ask(driver, "default/g-0") == explain.Binding(NodeName("n"), attempt=1)
+    assert ask(driver) == explain.Running(None, 2, binding=2)
+    assert str(ask(driver)) == "2 members hold nodes, 2 are being bound"
     while driver.under_way:
         driver.report(driver.under_way[0], Fate.DONE)
     assert str(ask(driver, "default/single")) == "on n"

@@ -5,8 +5,8 @@ need by an index, since there may be thousands of them, and most changes help no
 
 Invariants (checked by ``_check``):
   I1  it has exactly the queues that are blocked;
-  I2  a queue whose class states what a node must have free is found by it; any other queue is
-      *unfiled*, and found by every question.
+  I2  a queue is found by what a node must have free, if its class states that and nothing but free
+      capacity helps it. Any other queue is *unfiled*, and found by every question.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class BlockedQueues:
         return [self._queues[number] for number in sorted(self._queues)]
 
     def unfiled(self) -> list[EquivalenceQueue]:
-        """Return the queues that no need is known of, in the order in which they were made."""
+        """Return the unfiled queues, in the order in which they were made. O(n log n)."""
         return [self._unfiled[number] for number in sorted(self._unfiled)]
 
     def near(

@@ -33,7 +33,7 @@ class Order(enum.Enum):
     LAST_FAILURE = "last_failure"
     """The last failure of a group, or its creation before any; the queue time of a regular pod.
 
-    A failed entity goes behind all entities that were not tried since.
+    A failed entity goes behind those that were created before its failure and not tried since.
     """
     CREATION = "creation"
     """The creation of the pod or the group, regardless of failures."""

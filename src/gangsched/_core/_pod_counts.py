@@ -206,7 +206,10 @@ class PodCounts:
         return found
 
     def carried_about(self, pod: Pod) -> Iterator[tuple[CarriedTerm, DomainCounts]]:
-        """Iterate over the terms of pods on nodes that may be about *pod*, with their counts.
+        """Iterate over the affinity terms of pods on nodes that may select *pod*, and their counts.
+
+        The labels of its namespace are not looked at. A count says how many pods carry the term
+        in each domain. Terms without a condition on labels are all yielded.
 
         Runtime complexity: O(labels of the pod + terms filed under them).
         """

@@ -140,7 +140,10 @@ class SchedulingQueue:
         return self._blocked.every()
 
     def unfiled_queues(self) -> list[EquivalenceQueue]:
-        """Return the blocked queues of which it is not known what a node must have free."""
+        """Return the blocked queues that more than free capacity may help, or of unknown needs.
+
+        Runtime complexity: O(n log n).
+        """
         return self._blocked.unfiled()
 
     def queues_near(
@@ -464,7 +467,8 @@ class SchedulingQueue:
             entity._check()
             if entity.place is not places[entity.seq]:
                 raise InternalError(
-                    f"entity {entity.seq} is in {places[entity.seq]}, not in {entity.place}"
+                    f"entity {entity.seq} is kept as {places[entity.seq].name.lower()}, and says"
+                    f" that it is {entity.place.name.lower()}"
                 )
         for equivalence_class, queue in self._queues.items():
             if queue.equivalence_class != equivalence_class:

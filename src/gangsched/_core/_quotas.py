@@ -29,10 +29,12 @@ from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, Resources
 from gangsched.resources import with_zeros
 
-__all__ = ["EXCEEDED", "Charge", "Quota", "QuotaLedger", "as_quotas"]
+__all__ = ["EXCEEDED", "TOO_LARGE", "Charge", "Quota", "QuotaLedger", "as_quotas"]
 
 EXCEEDED: Final = "exceeded quota "
 """How the reason of a group begins that waits for a quota, as in Kubernetes."""
+TOO_LARGE: Final = "; it is more than the whole quota"
+"""How the reason of a group ends that no end of another group would help."""
 
 
 def _as_names(given: Iterable[str]) -> tuple[str, ...]:
@@ -267,6 +269,7 @@ class QuotaLedger:
                     return (
                         f"{EXCEEDED}{quota.name}: requested {name}={found},"
                         f" used {name}={taken}, limited {name}={quota.hard.quantity(name)}"
+                        f"{TOO_LARGE if amount > limit else ''}"
                     )
         return ""
 

@@ -31,7 +31,8 @@ def _check_protocol(owner: HostPort, _attribute: object, value: Any) -> None:
 
 def _check_address(_owner: object, _attribute: object, value: Any) -> None:
     if not isinstance(value, str):
-        raise InvalidValueError("host_ip", value, "a string")
+        expected = "an IP address as a string, or an empty string for every address"
+        raise InvalidValueError("host_ip", value, expected)
 
 
 @final

@@ -68,7 +68,8 @@ def allow_evictions(driven: DrivenScheduler) -> None:
 def ask_scheduler(driven: DrivenScheduler, question: Callable[[Scheduler], T]) -> T:
     """Ask a question about the scheduler itself, also where *driven* wraps it.
 
-    A ``MeasuredScheduler`` asks under its lock, which keeps a scrape out meanwhile.
+    A ``MeasuredScheduler`` asks under its lock, which keeps a scrape out meanwhile. Another wrapper
+    without ``ask`` is asked itself.
     """
     if isinstance(driven, Scheduler):
         return question(driven)

@@ -166,7 +166,10 @@ class Driver:
         self._wake()
 
     def stop(self) -> None:
-        """Let ``run`` return after all earlier events are processed and all binds have ended."""
+        """Let ``run`` return after all earlier events are processed and all binds have ended.
+
+        Events that are handed in later are kept, and are processed by the next ``run``.
+        """
         self._inbox.mark(Marker.STOP)
         self._wake()
 

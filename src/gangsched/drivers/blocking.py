@@ -164,7 +164,8 @@ class Driver:
     def stop(self) -> None:
         """Let ``run`` return after all earlier events are processed and all binds have ended.
 
-        Thread-safe.
+        Thread-safe. Events that are handed in later are kept, and are processed by the next
+        ``run``.
         """
         with self._changed:
             self._inbox.mark(Marker.STOP)

@@ -41,9 +41,9 @@ class VolumeChoice:
     Attributes:
         claim: The key of the claim, ``namespace/name``.
         node: The node that the pod goes to.
-        volume: The name of the volume that the claim is bound to: its reference to a claim is to
-            be set. Empty if a volume is to be provisioned for *node*: the claim is to be annotated
-            with it.
+        volume: The name of the volume that the claim is bound to: set its ``claimRef`` to the
+            claim. Empty if a volume is to be provisioned for *node*: annotate the claim with
+            ``volume.kubernetes.io/selected-node``.
     """
 
     claim: str

@@ -31,6 +31,7 @@ from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
+from gangsched.explain import Why
 from gangsched.framework import _new_state
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Backfill
@@ -46,7 +47,7 @@ from gangsched.framework.scheduler_view import SchedulerView
 from gangsched.framework.snapshot import document
 from gangsched.framework.state import label_readers
 from gangsched.framework.state.scheduler_state import State
-from gangsched.framework.what_if import simulate
+from gangsched.framework.what_if import anew, simulate
 from gangsched.framework.what_if import smallest_change as smallest
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
@@ -278,9 +279,9 @@ class Scheduler(SchedulerView):
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the scheduler as plain data for JSON: ``gangsched.snapshot/2``.
 
-        The plugins and the cluster state are not included. Restore it into a scheduler that was
-        created with the same arguments. The state is not changed. Call it between two calls, never
-        during one.
+        Of plugins it has what ``KeepsState`` and ``KeepsScratch`` give; the cluster state is not
+        included. Restore it into a scheduler that was created with the same arguments. The state is
+        not changed. Call it between two calls, never during one.
 
         Runtime complexity: O(the state).
 
@@ -374,6 +375,44 @@ class Scheduler(SchedulerView):
             ahead.tell(event)
         ahead.run(until)
         return ahead.answer()
+
+    def why_anew(
+        self,
+        subject: str | Pod | PodGroup,
+        *,
+        now: float | None = None,
+        budget: int = 1_000_000,
+    ) -> Why:
+        """Return why a pod or a group is not running, from an attempt as of now.
+
+        Changes nothing. The reason of ``why`` is that of the last attempt, and a pod or a group is
+        not tried again until something changes that may help it. Here a fork tries it once more.
+        Only the reason is new: the number of attempts and the backoff are those of ``why``. If the
+        fork starts it, *budget* is used up, or a plugin has state and no ``fork``, the answer is
+        that of ``why``. ``tried_at`` of the answer says of when the reason is.
+
+        Runtime complexity: that of ``why``, and for a failed attempt that of ``what_if``.
+
+        Args:
+            subject: A pod, a group, the UID of a pod, or the key of a group; see ``why``.
+            now: The instant of the attempt; None for that of the last call.
+            budget: The number of steps that the attempt may take; see ``what_if``.
+
+        Raises:
+            UnknownPodError: The scheduler does not know *subject*.
+            InvalidValueError: An argument is malformed; see ``what_if``.
+            PluginError: A plugin raised.
+        """
+        now, _end = simulate.span(self._now, now, None)
+        simulate.check_budget(budget)
+        self._call.refuse_inside("why_anew")
+        spending = simulate.Spending(budget)
+        return anew.with_fresh_reason(
+            self.why(subject),
+            subject,
+            lambda: simulate.look(self, self._state, now, spending),
+            now=now,
+        )
 
     def smallest_change(
         self,

@@ -21,7 +21,7 @@ from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import listing
 from gangsched.framework.what_if import why as answers
-from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
+from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 from gangsched.model import Pod, PodGroup
 
 __all__ = ["SchedulerView"]
@@ -65,8 +65,18 @@ class SchedulerView:
         with self._call("pending"):
             return self._rows(listing.pending)
 
+    def binding(self) -> Listing[BindingRow]:
+        """Return the pods whose bind is in progress, in the order of arrival.
+
+        Each was released and waits for ``Bound`` or ``BindFailed``. After ``restore``, these are
+        the binds that were in progress when the snapshot was taken. Changes nothing. At a prompt
+        the answer is a table. Runtime complexity: O(pods).
+        """
+        with self._call("binding"):
+            return listing.binding(self._state.pods)
+
     def running(self) -> Listing[RunningRow]:
-        """Return the pods and groups that have nodes, in the order of arrival.
+        """Return the pods and groups that are bound, in the order of arrival.
 
         Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods).
         """

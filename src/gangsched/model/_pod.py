@@ -176,8 +176,9 @@ class Pod:
         node_name: The node that the pod is assigned to; None if it is not assigned. A pod that is
             created with a node is not scheduled, as in Kubernetes: it holds that node.
         phase: The phase.
-        deleted_at: The instant at which its deletion was requested; None if it is not terminating.
-            A terminating pod does not count for the quorum of its group.
+        deleted_at: The instant at which its deletion was requested, or until which it may take, as
+            the ``deletionTimestamp`` of Kubernetes; None if it is not terminating. A terminating
+            pod does not count for the quorum of its group.
         created_at: The instant at which the pod was created.
         preemption_policy: Whether the pod may preempt pods of lower priority. A gang may preempt
             only if each of its pending members may.

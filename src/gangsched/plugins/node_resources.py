@@ -105,6 +105,9 @@ class NodeResources:
 
         The mean is over cpu, memory and the requested resources that *node* has.
         """
+        return self._score(pod, node)
+
+    def _score(self, pod: Pod, node: NodeView) -> int:
         total = count = 0
         free, requests = node.free, pod.requests
         allocatable = node.node.allocatable
@@ -128,28 +131,31 @@ class NodeResources:
             return None
         needs = tuple((name, int(need)) for name, need in requests.items())
         others = tuple(name for name in ("cpu", "memory") if name not in requests)
+        scored = len(needs)
         prefers_free = self.strategy is Strategy.LEAST_ALLOCATED
 
         def evaluate(node: NodeView) -> tuple[int, int] | None:
-            free, offered = node.free, amounts_of(node.node.allocatable)
-            bound, total, count = _UNBOUNDED, 0, 0
-            for name, need in needs:
-                left = free.get(name, 0)
-                fits = left // need
-                if fits < bound:
-                    bound = fits
-                capacity = offered(name)
-                if capacity:
-                    total += 100 * (left - need) // capacity
-                    count += 1
+            free, offers = node.free, amounts_of(node.node.allocatable)
+            bound, total, count = _UNBOUNDED, 0, scored
+            try:
+                for name, need in needs:
+                    left = free[name]
+                    fits = left // need
+                    if fits < bound:
+                        bound = fits
+                    total += 100 * (left - need) // offers[name]
+            except (KeyError, ZeroDivisionError):
+                # the node does not offer a request; seldom is that asked with some of it free
+                bound = self.headroom(pod, node)
+                return (bound, self._score(pod, node)) if bound else None
             for name in others:
-                capacity = offered(name)
+                capacity = offers.get(name)
                 if capacity:
                     left = free.get(name, 0)
                     if left > 0:
                         total += 100 * left // capacity
                     count += 1
-            limit = offered("pods")
+            limit = offers.get("pods")
             if limit is not None:
                 room = limit // MILLI - node.pod_count
                 if room < bound:

@@ -259,7 +259,10 @@ class ScoringPodTopologySpread(PodTopologySpread):
         return None if self.default_constraints else super().attributes_signed
 
     def pod_signature(self, pod: Pod) -> Hashable:
-        """Return the constraints with what they read of the pod; None without constraints."""
+        """Return the constraints with what they read of the pod.
+
+        None if the pod states none and no default constraint can apply to it.
+        """
         hard, soft = super().pod_signature(pod), _stated(pod)
         if soft:
             return (hard, soft, pod.namespace, pod.labels)

@@ -156,7 +156,10 @@ class ScoresByPods(Protocol):
 
 
 class PodEnded(Protocol):
-    """Optional for plugins that refuse pods because of other pods, wherever these run: a quota.
+    """Optional for plugins that refuse pods because of a count of their own, wherever pods run.
+
+    A plugin with ``reads_pods`` does not need it for what it refuses at ``filter``: that is tried
+    again when a pod ends anywhere.
 
     The end of a pod gives capacity to a node. What only lacked that is tried again in any case. It
     does not help a pod that the plugin refused on other nodes, at ``pre_enqueue``, or in backoff:

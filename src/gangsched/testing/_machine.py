@@ -325,4 +325,5 @@ def run(make: Callable[[], SchedulerUnderTest], spec: SchedulerSpec, given: Any)
         violation = shrink(make, found, spec)
         raise violation from violation.__cause__
     except errors.Flaky as flaky:
-        raise AssertionError(f"law 9: the same steps had two outcomes: {flaky}") from flaky
+        what = "look for a clock, randomness, or the order of a set in the scheduler or its adapter"
+        raise AssertionError(f"law 9: the same steps had two outcomes; {what}: {flaky}") from flaky

@@ -6,12 +6,15 @@ a node by then, so it may itself be among ``node.pods``, and the answer counts f
 Rules:
   R1  a pod and a copy of it with another UID get the same answer on a node that holds the pod and
       some of its copies;
-  R2  only pods for which ``reads_pods`` is true are tried: others are shown no pods.
+  R2  two pods with equal signatures get the same answer on a node that holds a copy of either. So
+      what the plugin compares with the pods on a node is part of the signature;
+  R3  only pods for which ``reads_pods`` is true are tried: others are shown no pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, product
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -50,6 +53,24 @@ class SignedAlike:
             if signatures[0] == signatures[1] and self.asked.reads_pods(pod):
                 for view in self.views:
                     self._holds_for_all(points, pod, twin, view)
+
+        for one, other in combinations(self.pods, 2):
+            signatures = [self.asked.ask("pod_signature", each) for each in (one, other)]
+            if signatures[0] == signatures[1] and self.asked.reads_pods(one):
+                self._is_whole(points, one, other)
+
+    def _is_whole(self, points: Sequence[str], one: Pod, other: Pod) -> None:
+        """Compare two pods with equal signatures on nodes that hold one of them."""
+        for view, resident in product(self.views, (one, other)):
+            there = evolve(_copy(resident, 0), node_name=view.node.name)
+            shown = evolve(view, pods=(*view.pods, there))
+            for point in points:
+                answers = [self._on(point, each, shown) for each in (one, other)]
+                where = f"on node {view.node.name} with a copy of {resident.uid}"
+                details = f"{short([one])} has {answers[0]}, {short([other])} has {answers[1]}"
+                hint = "sign all that is compared with node.pods"
+                sentence = f"is equal, and {point} differs: {details}, {where}; {hint}"
+                self.asked.expect("pod_signature", answers[0] == answers[1], sentence)
 
     def _holds_for_all(self, points: Sequence[str], pod: Pod, twin: Pod, view: FakeNode) -> None:
         for count in range(1, _MOST + 1):

@@ -73,7 +73,10 @@ class Room:
         self._total: list[int] = [0] * len(self._kinds)
 
     def fill(self, nodes: Nodes) -> Room:
-        """Say what is free on each node, without what reservations withhold; return self."""
+        """Set what would be free on each node if no reservation withheld capacity; return self.
+
+        Runtime complexity: O(nodes x resources).
+        """
         for name, info in nodes.infos.items():
             self.put(name, info.unreserved())
         return self
@@ -101,7 +104,10 @@ class Room:
         """Say what is free on a node. O(resources)."""
         room = self._room(free)
         before = self._on_node.get(name)
-        self._free[name], self._on_node[name] = free, room
+        self._free[name] = free
+        if room == before:  # as a rule: a node has room for none after most pods that leave it
+            return
+        self._on_node[name] = room
         for number, now in enumerate(room):
             self._total[number] += now - (0 if before is None else before[number])
 

@@ -42,14 +42,24 @@ def ends(state: State, now: float) -> dict[PodUID, float]:
     found: dict[PodUID, float] = {}
     if policy.run_times is None:
         return found
+    members, overdue_after = state.pods.members, policy.overdue_after
+    expected_end = policy.run_times.expected_end
     for info in state.nodes.infos.values():
         for uid in info.holders:
-            member = state.pods.members.get(uid)
-            if member is not None:
-                started_at = now if member.started_at is None else member.started_at
-                end = end_of(state.reservations, state.call, member.pod, started_at, now)
-                if now < end + policy.overdue_after < math.inf:
-                    found[uid] = end
+            member = members.get(uid)
+            if member is None:
+                continue
+            started_at = now if member.started_at is None else member.started_at
+            try:  # what end_of does, without a call for each pod that runs
+                end = expected_end(member.pod, started_at=started_at, now=now)
+            except Exception as error:
+                end = _refused(state.call, member.pod, f"raised {error!r}", error)
+            if end is None:
+                continue
+            if not is_seconds(end):
+                end = _refused(state.call, member.pod, f"returned {end!r}")
+            if now < end + overdue_after < math.inf:
+                found[uid] = end
     return found
 
 
@@ -60,20 +70,22 @@ def end_of(
     policy = reservations.backfill.policy
     if policy is None or policy.run_times is None:
         return math.inf
-    problem: PluginError | None = None
-    end: float | None = None
     try:
         end = policy.run_times.expected_end(pod, started_at=started_at, now=now)
-        if end is not None and not is_seconds(end):
-            problem = PluginError("run_times", "expected_end", pod.key, f"returned {end!r}")
     except Exception as error:
-        problem = PluginError("run_times", "expected_end", pod.key, f"raised {error!r}")
-        problem.__cause__ = error
-    if problem is not None:
-        if not call.deferred:
-            call.deferred.append(problem)
+        return _refused(call, pod, f"raised {error!r}", error)
+    if end is None:
         return math.inf
-    return math.inf if end is None else end
+    return end if is_seconds(end) else _refused(call, pod, f"returned {end!r}")
+
+
+def _refused(call: CurrentCall, pod: Pod, problem: str, cause: Exception | None = None) -> float:
+    """Keep the first problem of a call with run times for its end; the end of a pod is unknown."""
+    if not call.deferred:
+        error = PluginError("run_times", "expected_end", pod.key, problem)
+        error.__cause__ = cause
+        call.deferred.append(error)
+    return math.inf
 
 
 def is_exempt(

@@ -201,9 +201,17 @@ def _by_run_times(look: _Look, ends: Mapping[PodUID, float]) -> StartEstimate | 
     state, entity, now = look.state, look.entity, look.now
     leaving: dict[float, dict[NodeName, list[PodUID]]] = {now: {}}
     for name, uid in _others(state.nodes, state.pods, entity):
-        end = max(ends.get(uid, math.inf), now)
-        if end < math.inf:
-            leaving.setdefault(end, {}).setdefault(name, []).append(uid)
+        end = ends.get(uid)
+        if end is None:
+            continue
+        then = leaving.get(end if end > now else now)
+        if then is None:
+            then = leaving[end] = {}
+        uids = then.get(name)
+        if uids is None:
+            then[name] = [uid]
+        else:
+            uids.append(uid)
     instants = sorted(leaving)
 
     def plan_at(number: int) -> Plan | None:

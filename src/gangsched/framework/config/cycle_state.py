@@ -67,7 +67,8 @@ class CycleState:
         self._cluster = cluster
         self._counts = counts
         self._scratch: dict[StateKey[Any], Any] | None = None
-        # set before ``unreserve`` after a bind failed; no plugin needs them earlier
+        # set before ``unreserve`` after a bind failed, and before ``post_filter`` of a member that
+        # is tried again then; no plugin needs them earlier
         self.bind_failures: int = 0
         self.can_evict: bool = False
 

@@ -25,8 +25,9 @@ class Preemption:
     Attributes:
         grace: The number of seconds that victims may take to terminate, from the instant of their
             ``Evict``, which is put off while their bind is under way. Until then the capacity
-            is reserved for the preemptor. Victims that are still there afterwards are overdue:
-            no later plan counts on their capacity.
+            is reserved for the preemptor. Then the preemptor is tried again. Victims that are still
+            there are overdue, and no later plan counts on their capacity, unless their
+            ``deleted_at`` is still to come.
         search_budget: The number of steps that one search for a placement may take while victims
             are planned; all of them share the budget of the call, see ``Scheduler``. If a search
             exhausts it, more pods may be evicted than necessary, or none. Then

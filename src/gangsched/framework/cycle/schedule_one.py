@@ -298,6 +298,8 @@ def _fail(
     entity, info, uid = member.entity, member.group, member.pod.uid
     reason, diagnosis = str(found), found if isinstance(found, Diagnosis) else None
     entity.mark_tried(uid)
+    if info is not None and info.is_binding:  # it has started, and was not whole yet
+        cycle.bind_failures, cycle.can_evict = member.bind_failures, state.settings.can_evict
     try:
         answer = verdict or extension_points.post_filter(
             state.settings, cycle, member.pod, reason, now

@@ -31,12 +31,16 @@ _WAITING: Final = MemberState.WAITING
 
 
 def confirm(state: State, member: Member, *, now: float) -> None:
-    """Make an assumed pod assigned: the cluster state shows it on its node."""
+    """Make an assumed pod assigned: the cluster state shows it on its node.
+
+    A pod whose eviction is due stays terminating: it does not count for its group any more.
+    """
     uid, node = member.pod.uid, member.node
     assert node is not None
     state.pods.waiting.remove(uid)
     state.nodes.confirm(uid)
-    state.pods.put(member, _ASSIGNED)
+    if uid not in state.pods.evicted:
+        state.pods.put(member, _ASSIGNED)
     member.node = member.cycle = None
     label_readers.note(state.nodes, state.pod_classes, member)
     member.bind_failures = 0

@@ -60,7 +60,10 @@ def remove(items: Items, item: Any) -> None:
 
 
 def first_at_least(items: Items, bound: Any) -> int:
-    """Return the position of the first item that is not less than *bound*. O(log n)."""
+    """Return the position of the first item that is not less than *bound*; ``len`` if all are.
+
+    O(log n).
+    """
     if type(items) is not list:
         many: Any = items
         found: int = many.bisect_left(bound)

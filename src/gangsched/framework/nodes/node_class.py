@@ -16,7 +16,6 @@ from attrs import frozen
 
 from gangsched.framework.nodes import in_order
 from gangsched.model import FrozenMap, Node, Pod, Resources
-from gangsched.protocols import NodeView
 from gangsched.resources import NOTHING
 
 __all__ = ["Link", "NodeClass", "NodeKind", "NodeShape", "Snapshot", "Transition", "scarce_in"]
@@ -28,7 +27,7 @@ class _View:
     __slots__ = ("defaulted", "free", "node", "pod_count")
 
     node: Node
-    free: Mapping[str, int]
+    free: dict[str, int]
     pod_count: int
     defaulted: FrozenMap[int]
 
@@ -47,7 +46,7 @@ class Snapshot(_View):
     def __init__(
         self,
         node: Node,
-        free: Mapping[str, int],
+        free: dict[str, int],
         pod_count: int,
         defaulted: FrozenMap[int] = NOTHING.defaulted,
     ) -> None:
@@ -148,13 +147,13 @@ class NodeClass(_View):
         self,
         key: tuple[Hashable, ...] | None,
         number: int,
-        view: NodeView,
+        view: _View,
         kind: NodeKind | None = None,
         shape: NodeShape | None = None,
         scarce: frozenset[str] | None = None,
     ) -> None:
         self.node: Node = view.node
-        self.free: Mapping[str, int] = view.free
+        self.free: dict[str, int] = view.free
         self.pod_count: int = view.pod_count
         self.defaulted: FrozenMap[int] = view.defaulted
         self.key: tuple[Hashable, ...] | None = key
@@ -173,7 +172,7 @@ class NodeClass(_View):
     def unsigned(
         self,
         number: int,
-        free: Mapping[str, int],
+        free: dict[str, int],
         pod_count: int,
         defaulted: FrozenMap[int],
         scarce: frozenset[str],

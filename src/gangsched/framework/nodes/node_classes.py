@@ -24,7 +24,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
@@ -144,10 +144,15 @@ class NodeClasses:
         """Return the moves since a version; None if the log does not reach back so far."""
         return None if version < self._base else self._moves[version - self._base :]
 
-    def put(self, index: int, view: NodeView) -> None:
-        """Classify a node that was added or has changed. O(plugins + log nodes)."""
+    def put(self, index: int, view: NodeView) -> NodeClass:
+        """Classify a node that was added or has changed; return its class.
+
+        Runtime complexity: O(plugins + log nodes).
+        """
         old = self._of.get(index)
-        self._move(index, old, self._classify(_frozen(view)))
+        new = self._classify(_frozen(view))
+        self._move(index, old, new)
+        return new
 
     def remove(self, index: int) -> None:
         """Remove a node. O(log nodes)."""
@@ -161,6 +166,24 @@ class NodeClasses:
     def move(self, index: int, to: NodeClass) -> None:
         """Move a node to a class that the caller knows to be right. O(log nodes)."""
         self._move(index, self._of[index], to)
+
+    def move_together(self, become: Iterable[tuple[int, NodeClass]]) -> None:
+        """Move nodes as ``move`` does. O(log nodes) for each."""
+        of, occupied, moves = self._of, self._occupied, self._moves
+        for index, new in become:
+            old = of[index]
+            nodes = old.nodes
+            if old.shape is new.shape and len(nodes) == 1 and not new.nodes and old is not new:
+                # where no two nodes are alike, this is each move
+                old.nodes, new.nodes = new.nodes, nodes
+                del occupied[old]
+                occupied[new] = None
+                of[index] = new
+                moves.append((old, new))
+            else:
+                self._move(index, old, new)
+        if len(moves) > 2 * len(of) + _SPARE:
+            self._trim()
 
     def give_back(self, index: int, requests: Resources) -> None:
         """Move a node to its class after it has released a pod. O(log nodes)."""
@@ -336,9 +359,13 @@ class NodeClasses:
     def _log(self, old: NodeClass | None, new: NodeClass | None) -> None:
         self._moves.append((old, new))
         if len(self._moves) > 2 * len(self._of) + _SPARE:
-            half = len(self._moves) // 2
-            del self._moves[:half]
-            self._base += half
+            self._trim()
+
+    def _trim(self) -> None:
+        """Drop the first half of the log."""
+        half = len(self._moves) // 2
+        del self._moves[:half]
+        self._base += half
 
     def _forget_empty(self) -> None:
         self._known = {key: found for key, found in self._known.items() if found.nodes}

@@ -4,7 +4,8 @@ Invariants (checked by ``Nodes._check``):
   I1  the free capacity is the allocatable capacity, less the requests of the pods that hold the
       node, less what is withheld for nominated pods and for a reservation;
   I2  what is defaulted is the sum over the pods that hold the node, and the nominated pods;
-  I3  the pods that are shown to plugins are the pods that hold the node.
+  I3  the pods that are shown to plugins are the pods that hold the node;
+  I4  *free* may be the dict of the node's class, which never changes: it is copied before a change.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class NodeInfo:
     """One node; see ``gangsched.protocols.NodeView``.
 
     Attributes:
+        free: What is free of each resource, in thousandths; changed by ``shift``.
         defaulted: What the pods count for in scores beyond their requests; see ``Resources``.
         holders: The requests of each pod that holds the node, by UID.
         pods_by_uid: The pods that hold the node, for plugins.
@@ -34,6 +36,7 @@ class NodeInfo:
     """
 
     __slots__ = (
+        "_is_shared",
         "defaulted",
         "expected",
         "free",
@@ -50,6 +53,7 @@ class NodeInfo:
         self.node: Node = node
         self.index: int = index
         self.free: dict[str, int] = node.allocatable.to_milli()
+        self._is_shared = False
         self.defaulted: FrozenMap[int] = NOTHING.defaulted
         self.holders: dict[PodUID, Resources] = {}
         self.pods_by_uid: dict[PodUID, Pod] = {}
@@ -76,7 +80,7 @@ class NodeInfo:
         """Return an independent copy with the same capacity, held and shown as given. O(1)."""
         made = NodeInfo.__new__(NodeInfo)  # the constructor computes what is free
         made.node, made.index = self.node, self.index
-        made.free = self.free.copy()
+        made.free, made._is_shared = self.free.copy(), False
         made.holders, made.pods_by_uid = holders, pods
         made.defaulted = self.defaulted
         made.nominated, made.expected = self.nominated.copy(), self.expected.copy()
@@ -137,6 +141,8 @@ class NodeInfo:
 
     def shift(self, requests: Mapping[str, int], times: int, total: dict[str, int] | None) -> None:
         """Add *times* the requests to what is free; a negative number takes them."""
+        if self._is_shared:
+            self.free, self._is_shared = self.free.copy(), False
         free = self.free
         if isinstance(requests, Resources):
             self.defaulted = shifted(self.defaulted, requests.defaulted, -times)
@@ -147,3 +153,9 @@ class NodeInfo:
                 if has < 0 or had < 0:  # rare: more is used than the node has
                     had, has = max(had, 0), max(has, 0)
                 total[name] = total.get(name, 0) + has - had
+
+    def share(self, free: dict[str, int], defaulted: FrozenMap[int]) -> None:
+        """Use the dict of the node's class for what is free; see I4. O(1)."""
+        self.free = free
+        self.defaulted = defaulted
+        self._is_shared = True

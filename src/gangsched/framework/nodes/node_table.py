@@ -21,7 +21,7 @@ Invariants (checked by ``_check``):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from operator import attrgetter, is_
 from typing import Final, final
 
@@ -234,7 +234,7 @@ class Nodes:
         if before is not None:
             self._sum_up(before, -1)
         self._sum_up(info, 1)
-        self.classes.put(info.index, info)
+        self._classify(info)
         self._touch()
         return (
             before is None
@@ -387,13 +387,19 @@ class Nodes:
             pods: Each pod with its requests and the index of its node.
             become: The class of each of these nodes afterwards.
         """
+        become = list(become)
+        # where no two nodes are alike, what is free afterwards was computed for the class
+        adopted = self._adopt(become)
         info: NodeInfo | None = None
         assumed, is_counting = self.assumed, self.counts.is_active
-        asked, alike = NOTHING, 0
+        asked, alike, in_all = NOTHING, 0, 0
         for pod, requests, index in pods:
             if info is None or info.index != index or requests is not asked:
-                if info is not None:
+                if alike and info is not None:
                     info.shift(asked, -alike, self._total)
+                if in_all and requests is not asked:
+                    self._sum_taken(asked, in_all)
+                    in_all = 0
                 info, asked, alike = self.by_index[index], requests, 0
             uid = pod.uid
             assumed[uid] = (info.node.name, pod)
@@ -401,13 +407,42 @@ class Nodes:
             info.pods_by_uid[uid] = pod
             if is_counting:
                 self.counts.put(pod, index)
-            alike += 1
-        if info is not None:
+            if index in adopted:
+                in_all += 1
+            else:
+                alike += 1
+        if alike and info is not None:
             info.shift(asked, -alike, self._total)
-        for index, given in become:
-            self.classes.move(index, given)
-            self._withhold_less(self.by_index[index])
+        self._sum_taken(asked, in_all)
+        self.classes.move_together(become)
+        if self.ledger.expecting:
+            for index, _given in become:
+                self._withhold_less(self.by_index[index])
         self._touch()
+
+    def _adopt(self, become: Iterable[tuple[int, NodeClass]]) -> Set[int]:
+        """Set the free capacity of nodes to that of their classes after a gang was assumed.
+
+        Only nodes that are the only ones of their shape, and of which no more is used than they
+        have: ``total`` counts less than the requests otherwise.
+
+        Returns:
+            The indices of these nodes.
+        """
+        by_index = self.by_index
+        adopted: set[int] = set()
+        for index, given in become:
+            if not given.is_signed and min(given.free.values(), default=0) >= 0:
+                by_index[index].share(given.free, given.defaulted)
+                adopted.add(index)
+        return adopted
+
+    def _sum_taken(self, requests: Resources, count: int) -> None:
+        """Subtract what pods with these requests have taken of free capacity. O(resources)."""
+        if count:
+            for name, need in requests.items():
+                if need:
+                    self._total[name] -= count * need
 
     def replace_pod(self, pod: Pod) -> None:
         """Show an assumed pod as it is now, such as with other labels. O(1).
@@ -552,7 +587,14 @@ class Nodes:
         Runtime complexity: O(returning pods + plugins).
         """
         if (info.expected or info.withheld or info.withheld_pods) and info.withhold(self._total):
-            self.classes.put(info.index, info)
+            self._classify(info)
+
+    def _classify(self, info: NodeInfo) -> None:
+        """Put a node into its class. O(plugins + log nodes)."""
+        given = self.classes.put(info.index, info)
+        if given.free == info.free:
+            # one dict for both, so that a decision reads less memory
+            info.share(given.free, info.defaulted)
 
     def _note_departed(self, uid: PodUID, name: NodeName) -> None:
         """Record that a pod has left a node, for the reservation.

@@ -37,12 +37,12 @@ __all__ = ["Holder", "NodesView"]
 
 
 class Holder(NamedTuple):
-    """A pod that holds capacity of a node, or that capacity is reserved for.
+    """A pod that holds capacity of a node, or for which capacity is reserved there.
 
     Attributes:
-        uid: The pod.
+        uid: Its UID.
         at: The index of the node.
-        requests: The amounts.
+        requests: What it requests.
         reserved: The entry of the ledger, for a nominated pod; None for a pod on the node.
     """
 

@@ -5,8 +5,9 @@ port, a domain or a volume is no amount. So whether a pod would break the plan o
 is asked about each pod that may be in its way.
 
 Rules:
-  R1  a guard is asked about pods that are not exempt from the reservation; for the others the
-      nodes have none, see ``reserved_views``;
+  R1  ``check`` is asked about pods that are not exempt from the reservation; for the others the
+      nodes have none, see ``reserved_views``. ``concern`` is also asked about others that were
+      bound;
   R2  two pods with one ``Concern`` and one pod signature get the same answers.
 """
 
@@ -67,7 +68,7 @@ class PlanGuard(Protocol):
     """What keeps the plan of the reserved gang valid.
 
     Attributes:
-        has_refused: Whether a node was refused to a pod.
+        has_refused: Whether a node was refused to a pod since the reservation was made or moved.
         now: The instant of the current decision.
     """
 
@@ -75,13 +76,19 @@ class PlanGuard(Protocol):
     now: float
 
     def concern(self, pod: Pod) -> Concern | None:
-        """Return by what *pod* may be in the way; None if it cannot be. O(plugins)."""
+        """Return by what *pod* may be in the way; None if it cannot be.
+
+        Runtime complexity: O(plugins x classes of members).
+        """
         ...
 
     def check(self, pod: Pod) -> PlanCheck | None:
-        """Return the questions about *pod*; None if it cannot be in the way. O(plugins)."""
+        """Return the questions about *pod*; None if it is unknown or cannot be in the way.
+
+        Runtime complexity: O(plugins x classes of members).
+        """
         ...
 
     def note_started(self, pod: Pod, node: NodeName) -> None:
-        """Note that a pod was bound, whose end was added to the known ends. O(plugins)."""
+        """Note that a pod was bound; its end is among the known ones, if it has one. O(plugins)."""
         ...

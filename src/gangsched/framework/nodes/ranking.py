@@ -205,7 +205,12 @@ class Ranking:
             level = self._levels[rank] = Level()
             self._ranks = in_order.add(self._ranks, rank)
         self._entries += 1
-        level.add(first, given)
+        at = level.at
+        if not at or first > at[-1]:  # without a call: this is one of two cases, see ``Level.add``
+            at.append(first)
+            level.line.append(given)
+        else:
+            level.add(first, given)
 
     def tidy(self) -> None:
         """Drop what is passed over, if that is most of it. O(1) amortised for each class.

@@ -90,6 +90,9 @@ class Task:
             search for victims, they would take a third of the time.
         diagnoses: Why no node takes a member of a kind as the nodes are, for the kinds of which
             that is known.
+        followers: How many members of later kinds request the same as one of a kind; 0 where a kind
+            has no entry. Signatures tell which members are alike. Without them each is a kind of
+            its own, and packing would look for a node for each alone.
     """
 
     settings: Settings
@@ -105,6 +108,7 @@ class Task:
     checks: Mapping[Kind, NodeCheck] = field(factory=dict[Kind, NodeCheck])
     explains: bool = True
     diagnoses: dict[Kind, Diagnosis] = field(factory=dict[Kind, Diagnosis])
+    followers: Mapping[Kind, int] = field(factory=dict[Kind, int])
 
     @property
     def needed(self) -> int:

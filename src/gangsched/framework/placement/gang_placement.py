@@ -38,7 +38,7 @@ from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, sibling_search, topology
 from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.like_runs import runs
-from gangsched.framework.placement.packing.budget import Budget, Work
+from gangsched.framework.placement.packing.budget import EVALUATED, READ, Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import filter_and_score, signatures
@@ -46,6 +46,7 @@ from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
+from gangsched.model import Resources
 from gangsched.outcomes import Unschedulable
 
 __all__ = ["place"]
@@ -83,6 +84,9 @@ def place(
     of_kind: dict[Hashable, list[Member]] = {}
     signed = state.settings.profile.signed
     is_affected = False
+    work = Work() if work is None else work
+    if not signed:
+        work.steps += work.count(READ * len(members))
     for affected, selected, run in runs(state.nodes, members, signed=signed):
         member = run[0]
         assert member.group is not None
@@ -98,6 +102,8 @@ def place(
             continue
         of_kind[key] = run
         is_affected = is_affected or bool(affected)
+        if not signed:  # nothing is known of the nodes from an earlier decision
+            work.steps += work.count(EVALUATED * state.nodes.classes.count)
         pod_class, judge, outcome = filter_and_score.evaluate_nodes(
             state.settings, state.nodes, cycles[member.seq], member, now
         )
@@ -124,7 +130,6 @@ def place(
             for kind, alike in kinds.items()
         }
     shared = len(groups) > 1
-    work = Work() if work is None else work
     task = Task(
         state.settings,
         state.nodes,
@@ -138,6 +143,7 @@ def place(
         work.steps,
         checks,
         explains,
+        followers={} if signed else _followers(kinds),
     )
     if checks:
         found = _place_by_node(task, groups)
@@ -157,6 +163,16 @@ def place(
         return _least(task, found)
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
         state.attempts.exhausted_searches += 1
+    return found
+
+
+def _followers(kinds: Kinds) -> dict[Kind, int]:
+    """Return for each kind how many members of later kinds request the same. O(kinds)."""
+    counts: dict[Resources, int] = {}
+    found: dict[Kind, int] = {}
+    for kind, alike in reversed(kinds.items()):
+        found[kind] = counts.get(kind.requests, 0)
+        counts[kind.requests] = found[kind] + len(alike)
     return found
 
 
@@ -338,7 +354,13 @@ def _extend(task: Task, plan: Plan) -> tuple[Member, PodClass] | None:
     for kind, alike in task.kinds.items():
         pod_class = kind.pod_class
         left = [member for member in alike if member.seq not in placed] if placed else alike
-        count = plan.place(pod_class, task.judges[pod_class], left, task.settings.placement)
+        count = plan.place(
+            pod_class,
+            task.judges[pod_class],
+            left,
+            task.settings.placement,
+            followers=task.followers.get(kind, 0),
+        )
         if count < len(left) and rest is None:
             rest = (left[count], pod_class)
     return rest

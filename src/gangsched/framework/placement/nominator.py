@@ -12,7 +12,10 @@ Theory of operation
     entity is requeued. Only ``advance`` ends a nomination at the very instant of its deadline:
     with a grace of 0 the events of that instant report that the victims are gone. A victim whose
     bind is under way is evicted when the bind has ended. The deadline waits for that, and then
-    leaves it the whole grace.
+    leaves it the whole grace. An awaited pod whose ``deleted_at`` is still to come, as the
+    ``deletionTimestamp`` of Kubernetes is while the containers stop, is not overdue. If none is,
+    the nomination gets another deadline instead of lapsing, and the entity is tried, as other
+    nodes may have become free.
 
     In its own cycle the entity is exempt from its nomination (``leave_out``), and its pods go
     to the nominated nodes first (``node_for``, ``plan``). If its pods hold nodes afterwards, the
@@ -79,6 +82,8 @@ __all__ = [
     "withhold_again",
 ]
 
+_LEAST_WAIT = 1.0
+"""Seconds between two deadlines of a nomination, at the least: the grace may be 0."""
 _FINISHED = (MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED)
 
 
@@ -159,7 +164,7 @@ def lapse(
     now: float,
     uids: Iterable[PodUID] | None = None,
 ) -> None:
-    """Remove a nomination, and requeue its entity and all others that its capacity may help."""
+    """Remove a nomination; requeue its entity if it waited, and all that the capacity may help."""
     nodes = remove(state, nomination, reason, uids)
     readmit(state, nomination, now=now)
     requeue.gain(state, nodes, now=now)
@@ -249,14 +254,34 @@ def review(state: State, *, now: float, passing: bool = False) -> None:
         # first, as it drops the pods that are gone
         is_awaiting = not reason and not _is_free(state.pods, nomination)
         if is_awaiting and is_over and not _awaits_bind(state.pods, nomination):
-            state.reservations.overdue.update(
-                uid for uid in nomination.awaited if holds_capacity(state.pods, uid)
-            )
-            reason = f"{_pods(nomination)} did not terminate in time"
+            owners = state.settings, state.pods, state.reservations
+            reason = _conclude_grace(*owners, nomination, now)
+            is_awaiting = bool(reason)
         if reason:
             lapse(state, nomination, reason, now=now, uids=uids)
-        elif not nomination.awaited and nomination.entity.place is not Place.ACTIVE:
+        elif not is_awaiting and nomination.entity.place is not Place.ACTIVE:
             _activate(state, nomination, now=now)
+
+
+def _conclude_grace(
+    settings: Settings, pods: Pods, reservations: Reservations, nomination: Nomination, now: float
+) -> str:
+    """Return why a nomination lapses at its deadline; empty if it goes on with another one."""
+    left = [uid for uid in nomination.awaited if holds_capacity(pods, uid)]
+    overdue = [uid for uid in left if not _may_still_terminate(pods, uid, now=now)]
+    reservations.overdue.update(overdue)
+    if overdue:
+        return f"{_pods(nomination)} did not terminate in time"
+    policy = settings.preemption
+    grace = 0.0 if policy is None else policy.grace  # None: a snapshot of another scheduler
+    nomination.deadline = now + max(grace, _LEAST_WAIT)
+    return ""
+
+
+def _may_still_terminate(pods: Pods, uid: PodUID, *, now: float) -> bool:
+    """Return whether the deletion of a pod gives it time beyond an instant. O(1)."""
+    member = pods.members.get(uid)
+    return member is not None and (member.pod.deleted_at or now) > now
 
 
 def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:

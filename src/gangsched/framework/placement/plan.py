@@ -92,15 +92,24 @@ class Plan:
         judge: Judge,
         members: Sequence[Member],
         placement: PlacementStrategy,
+        followers: int = 0,
     ) -> int:
         """Plan as many members of one kind as fit; return their number.
 
         Runtime complexity: O(members x log members) and O(classes of nodes that are tried).
+
+        Args:
+            pod_class: The class of the members.
+            judge: The judge of nodes for it.
+            members: The members.
+            placement: How to choose nodes.
+            followers: How many members of other kinds come next that request the same. Packing
+                prefers a node that takes them, too.
         """
         if members:
             placement = strategy_for(placement, members[0].requests)
         if placement is PlacementStrategy.PACK:
-            return self._pack(pod_class, judge, members)
+            return self._pack(pod_class, judge, members, followers)
         return self._by_score(
             pod_class, judge, members, spread=placement is PlacementStrategy.SPREAD
         )
@@ -276,7 +285,9 @@ class Plan:
 
     # On the fewest nodes ----------------------------------------------------------------------
 
-    def _pack(self, pod_class: PodClass, judge: Judge, members: Sequence[Member]) -> int:
+    def _pack(
+        self, pod_class: PodClass, judge: Judge, members: Sequence[Member], followers: int
+    ) -> int:
         """Fill the touched nodes, then the nodes that take the most members.
 
         The last members go to the smallest node that takes all of them.
@@ -291,14 +302,14 @@ class Plan:
                 if order:
                     self._fill(pod_class, judge, left, self._at[index], index)
         for strands in (False, True):
-            for given in self._largest(pod_class, strands, left):
+            for given in self._largest(pod_class, strands, left, followers):
                 index = int(given.nodes[self._used.get(given, 0)])
                 self._used[given] = self._used.get(given, 0) + 1
                 self._fill(pod_class, judge, left, given, index)
         return len(members) - len(left)
 
     def _largest(
-        self, pod_class: PodClass, strands: bool, left: Sequence[Member]
+        self, pod_class: PodClass, strands: bool, left: Sequence[Member], followers: int
     ) -> Iterator[NodeClass]:
         """Iterate over the class of the next node to fill, for as long as members are left.
 
@@ -308,22 +319,23 @@ class Plan:
         if not left:
             return
         judgements, within = pod_class.judgements, self._within
-        for given in judgements.at_least(strands, len(left), within):
+        for given in judgements.at_least(strands, len(left) + followers, within):
             while left and self._is_usable(given):
                 yield given
             if not left:
                 return
-        for max_pods, given in judgements.below(strands, len(left), within):
+        for max_pods, given in judgements.below(strands, len(left) + followers, within):
             while left and self._is_usable(given):
                 # a smaller node may take the last members
-                is_last = max_pods >= len(left)
-                yield self._smallest(pod_class, strands, left) if is_last else given
+                wanted = len(left) + followers
+                is_last = max_pods >= wanted
+                yield self._smallest(pod_class, strands, wanted) if is_last else given
             if not left:
                 return
 
-    def _smallest(self, pod_class: PodClass, strands: bool, left: Sequence[Member]) -> NodeClass:
-        """Return the class of the smallest node that takes all members; there is one."""
-        large = pod_class.judgements.at_least(strands, len(left), self._within)
+    def _smallest(self, pod_class: PodClass, strands: bool, wanted: int) -> NodeClass:
+        """Return the class of the smallest node that takes so many members; there is one."""
+        large = pod_class.judgements.at_least(strands, wanted, self._within)
         return next(given for given in large if self._is_usable(given))
 
     def _is_usable(self, given: NodeClass) -> bool:

@@ -137,7 +137,7 @@ class SiblingPlacement:
                     if self.asked() > most:
                         found = kind.pod_class.judgements.diagnosis()
                         return refused or Refused(kind, left[-1], found)
-                    index = self._best(kind, len(left))
+                    index = self._best(kind, len(left) + self.task.followers.get(kind, 0))
                     if index is None:
                         refused = refused or self._refusal(kind, left[-1])
                         break

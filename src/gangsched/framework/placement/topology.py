@@ -163,7 +163,10 @@ def _of_members(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Domain | None:
 def _values(
     nodes: Nodes, pods: Pods, info: PodGroupInfo, key: str, states: tuple[MemberState, ...]
 ) -> set[str | None]:
-    """Return the values of a label on the nodes of some members; None for a node without it."""
+    """Return the values of a label on the nodes of the members in some states. O(members).
+
+    None is among them for a node without the label, and for one that is not known.
+    """
     values = set[str | None]()
     for member in pods.of_group(info):
         if member.state in states:

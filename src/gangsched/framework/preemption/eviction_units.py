@@ -130,10 +130,13 @@ def units(
     apart = {info.uid for info in besides}
     seen = apart.copy()
     for info in pods.registry:
-        if info.uid in seen or not info.scheduled:
+        if info.uid in seen:
+            continue
+        scheduled = info.members.scheduled
+        if not scheduled:
             continue
         if info.bundle is None:
-            found += _of_groups(pods, (info,), below)
+            _add_group(pods, info, scheduled, below, found)
             continue
         groups = _together(pods, info)
         seen.update(each.uid for each in groups)
@@ -167,18 +170,44 @@ def _together(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
     return found
 
 
+def _add_group(
+    pods: Pods, info: PodGroupInfo, scheduled: int, below: int, found: list[EvictionUnit]
+) -> None:
+    """Add the units of a group that no other is evicted with, as ``_of_groups`` has them.
+
+    Nearly all groups are such, and a search lists all of them.
+    """
+    priority = info.priority
+    for _minimum, claimed in info.claims.values():
+        if claimed > priority:
+            priority = _highest(pods, (info,), priority)
+            break
+    if priority >= below:
+        return
+    bound, started = scheduled - info.members.waiting, info.was_scheduled
+    more = bound - (info.min_available or 0)
+    created_at, uid, groups = info.created_at, info.uid, (info,)
+    if more > 0 and _is_elastic(info):
+        found.append(EvictionUnit(priority, 0, more, created_at, uid, groups, is_elastic=True))
+    found.append(EvictionUnit(priority, int(started), bound, created_at, uid, groups))
+
+
+def _highest(pods: Pods, groups: Sequence[PodGroupInfo], priority: int) -> int:
+    """Return the highest priority of groups and of their members on nodes. O(members).
+
+    The priority of a running member may be higher than that of its group, which has changed since.
+    """
+    members = (member for info in groups for member in pods.of_group(info))
+    return max(priority, *(each.pod.priority for each in members if each.state in ON_NODES))
+
+
 def _of_groups(pods: Pods, groups: Sequence[PodGroupInfo], below: int) -> list[EvictionUnit]:
     first = groups[0]
-    priority, created_at = first.priority, first.created_at
-    if len(groups) > 1:
-        priority = max(info.priority for info in groups)
-        created_at = max(info.created_at for info in groups)
+    priority = max(info.priority for info in groups)
+    created_at = max(info.created_at for info in groups)
     claims = [claimed for info in groups for _minimum, claimed in info.claims.values()]
     if claims and max(claims) > priority:
-        # running members may have a higher priority than the group's, which has changed since
-        members = (member for info in groups for member in pods.of_group(info))
-        priorities = [member.pod.priority for member in members if member.state in ON_NODES]
-        priority = max(priority, *priorities)
+        priority = _highest(pods, groups, priority)
     if priority >= below:
         return []
     found: list[EvictionUnit] = []

@@ -30,7 +30,6 @@ __all__ = [
     "BOUND",
     "CHOICE",
     "CLASS",
-    "EVALUATED",
     "GAIN",
     "LOOK",
     "MEMBER",
@@ -80,10 +79,6 @@ MOVED: Final = 30
 
 ASK: Final = 150
 """How many operations it is to ask the filters about one node."""
-
-
-EVALUATED: Final = 80
-"""How many operations it is to evaluate a class of nodes where no answer of plugins is kept."""
 
 
 @final

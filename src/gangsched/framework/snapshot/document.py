@@ -136,7 +136,7 @@ HELD: Final[Mapping[type, Held]] = {
     MatcherIndex: Held(anew="_filed _others"),
     NodeInfo: Held(
         kept="node index holders",
-        anew="defaulted free nominated expected withheld withheld_pods pods_by_uid",
+        anew="defaulted free nominated expected withheld withheld_pods pods_by_uid _is_shared",
     ),
     CapacityLedger: Held(anew="_by_node expecting"),
     ReservedCapacity: Held(kept="node priority requests pods returning", anew="owner"),

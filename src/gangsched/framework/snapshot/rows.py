@@ -150,7 +150,7 @@ class EntityRow:
 class MemberRow:
     """A known pod.
 
-    *cycle* is what plugins wrote into the cycle of its placement; None where it holds no node.
+    *cycle* is what plugins wrote into the cycle that placed it; None unless it is assumed.
     """
 
     pod: Pod

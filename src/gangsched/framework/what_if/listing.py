@@ -1,4 +1,4 @@
-"""The answers of ``Scheduler.pending``, ``Scheduler.running`` and ``Scheduler.groups``.
+"""The answers of ``Scheduler.pending``, ``binding``, ``running`` and ``groups``.
 
 Rules:
   R1  a question changes nothing;
@@ -25,9 +25,9 @@ from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.framework.what_if import why as answers
-from gangsched.listings import GroupRow, Listing, PendingRow, RunningRow
+from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 
-__all__ = ["groups", "pending", "running"]
+__all__ = ["binding", "groups", "pending", "running"]
 
 _PENDING = (MemberState.UNSCHEDULED, MemberState.WAITING, MemberState.GATED, MemberState.REFUSED)
 
@@ -42,6 +42,21 @@ def pending(state: State, now: float) -> Listing[PendingRow]:
             place = queued.place(entity)
             rows[entity.seq] = ((place, entity.seq), _pending_row(state, member, queued, now))
     return Listing(row for _order, row in sorted(rows.values(), key=lambda each: each[0]))
+
+
+def binding(pods: Pods) -> Listing[BindingRow]:
+    """List the pods whose bind is in progress. O(pods)."""
+    return Listing(
+        BindingRow(
+            name=member.pod.key,
+            group=None if member.group is None else member.group.key,
+            uid=uid,
+            node=member.node,
+            attempt=member.attempt,
+        )
+        for uid, member in pods.members.items()
+        if member.state is MemberState.BINDING and member.node is not None
+    )
 
 
 def running(pods: Pods, now: float) -> Listing[RunningRow]:

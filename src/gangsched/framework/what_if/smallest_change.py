@@ -86,7 +86,8 @@ def search(
         if info is None:
             raise _unknown(ahead, key)
         if info.was_scheduled:
-            return Sufficient(key, shape, number, now, _started_at(ahead, key))
+            others = _others_started(ahead, key)
+            return Sufficient(key, shape, number, now, _started_at(ahead, key), others)
         if ahead.is_cut_short:
             break
         if lacks_members and isinstance(

@@ -121,7 +121,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None, *, now: fl
             return why_group(state, group, ahead, now=now)
         case MemberState.BINDING:
             assert member.node is not None
-            return Binding(member.node)
+            return Binding(member.node, member.attempt)
         case MemberState.ASSIGNED:
             return Running(member.pod.node_name)
         case MemberState.TERMINATING:
@@ -168,7 +168,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         rest = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
     elif is_pending and entity is not None:
         rest = _why_entity(state.queue, entity, ahead)
-    if info.was_scheduled and info.scheduled:
+    if info.scheduled:
         part = _partly_running(state.pods, info, rest)
         if part is not None:
             return part
@@ -177,15 +177,18 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
         if failed or succeeded:
             return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
-    return rest or Running(None, info.scheduled)
+    return rest or Running(None, info.scheduled, info.members.count(MemberState.BINDING))
 
 
 def _partly_running(pods: Pods, info: PodGroupInfo, rest: Why | None) -> PartlyRunning | None:
     """Return the answer about a group that runs without all of its members; None if all run.
 
+    It does not matter whether this scheduler released the group: after a restart it may find some
+    members on nodes, and the others still have to be placed.
+
     Args:
         pods: The pods.
-        info: The group, which has started.
+        info: The group, of which some members hold nodes.
         rest: Why its unscheduled members do not run; None if there are none. Then members with
             scheduling gates may be pending.
     """

@@ -16,7 +16,18 @@ from __future__ import annotations
 
 from typing import Final, final
 
-__all__ = ["FIT", "FREE", "MODEL", "STEP", "UNBOUNDED", "Budget", "BudgetSpent", "Work"]
+__all__ = [
+    "EVALUATED",
+    "FIT",
+    "FREE",
+    "MODEL",
+    "READ",
+    "STEP",
+    "UNBOUNDED",
+    "Budget",
+    "BudgetSpent",
+    "Work",
+]
 
 STEP: Final = 100
 """How many operations make a step."""
@@ -32,6 +43,12 @@ FIT: Final = 6
 
 MODEL: Final = 200
 """How many operations a call of the node model is: it asks plugins."""
+
+EVALUATED: Final = 110
+"""How many operations it is to evaluate a class of nodes where no answer of plugins is kept."""
+
+READ: Final = 100
+"""How many operations it is to find what plugins read of a pod where no signature is kept."""
 
 
 class BudgetSpent(Exception):

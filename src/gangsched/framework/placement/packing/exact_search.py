@@ -153,8 +153,9 @@ class Search:
         """Return a placement that meets every need; None if there is none.
 
         Returns:
-            States, each with its number of nodes and what each node takes. The fills may add up to
-            more pods than exist or are needed; the caller trims them.
+            States, each with the number of its nodes that are used, and what each of these takes.
+            A state may occur several times. The fills may add up to more pods than exist or are
+            needed; the caller trims them.
 
         Raises:
             BudgetSpent: The budget is exhausted.

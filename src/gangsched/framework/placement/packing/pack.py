@@ -69,8 +69,8 @@ class Impossible(Generic[P]):
         resource: The single resource that, if it were unlimited, would let the quota be met; the
             scarcest of several. None if there is none, or none was found within the budget: several
             resources are short, or too few nodes are feasible.
-        in_pieces: Whether enough of that resource is free in sum. Then it is not short, but free
-            in pieces that are too small.
+        in_pieces: Whether enough of that resource is free in sum, on nodes that take a pod if it is
+            unlimited. Then it is not short, but free in pieces that are too small.
         steps: The number of steps, those to find the reasons included.
     """
 
@@ -312,11 +312,13 @@ def _binding(problem: _AnyProblem, budget: Budget) -> tuple[str | None, bool]:
     order = sorted(wanted, key=lambda name: (free.get(name, 0) / wanted[name], name))
     for resource in order:
         try:
-            fills = _decide(problem.without(resource), budget)
+            unlimited = problem.without(resource)
+            fills = _decide(unlimited, budget)
         except BudgetSpent:
             break
         if isinstance(fills, list):
             counts = zip(problem.demands, _necessary(problem, fills), strict=True)
             taken = sum(demand.requests.amount(resource) * count for demand, count in counts)
-            return resource, taken <= free.get(resource, 0)
+            # a cordoned node has free capacity, and none of it is of use
+            return resource, taken <= unlimited.free().get(resource, 0)
     return None, False

@@ -127,8 +127,10 @@ def _pass(
             placed[kind] = fit(problem, bins, kind, plan[kind])
             bins = [b for b in bins if b.count]
         if problem.has_many_kinds:  # most kinds would look at nodes that are full
-            full += [b for b in bins if not problem.breadth(b.state)]
-            bins = [b for b in bins if problem.breadth(b.state)]
+            open_bins: list[Bin] = []
+            for b in bins:
+                (open_bins if problem.breadth(b.state) else full).append(b)
+            bins = open_bins
     # if too few pods of one kind fit, pods of another kind may count for the same need
     for need in sorted(problem.needs, key=lambda need: len(need.kinds)):
         for kind in choice:
@@ -142,7 +144,8 @@ def _pass(
 def _best_fit(problem: _AnyProblem, bins: list[Bin], kind: int, want: int) -> int:
     """Fill the nodes first that accept the fewest kinds, and of these the fullest."""
     order = _left(problem, bins, want)
-    order.sort(key=lambda b: (problem.breadth(b.state), problem.size(b.state)))
+    fullness = problem.fullness
+    order.sort(key=lambda b: fullness(b.state))
     return _fill(problem, bins, order, kind, want)
 
 

@@ -171,6 +171,7 @@ class Problem(Generic[N, P]):
 
     __slots__ = (
         "_breadths",
+        "_fullness",
         "_given",
         "_loads",
         "_sizes",
@@ -213,6 +214,7 @@ class Problem(Generic[N, P]):
         self._weights = self._pressure(total)
         self._sizes: dict[int, float] = {}
         self._breadths: dict[int, int] = {}
+        self._fullness: dict[int, tuple[int, float]] = {}
         self._loads = tuple(
             sum(weight * demand.requests.amount(name) for name, weight in self._weights)
             for demand in demands
@@ -245,6 +247,13 @@ class Problem(Generic[N, P]):
             size = sum(weight * max(free.get(name, 0), 0) for name, weight in self._weights)
             self._sizes[state] = size
         return size
+
+    def fullness(self, state: int) -> tuple[int, float]:
+        """Return ``breadth`` and ``size`` of a node; computed once."""
+        found = self._fullness.get(state)
+        if found is None:
+            found = self._fullness[state] = (self.breadth(state), self.size(state))
+        return found
 
     def load(self, counts: tuple[int, ...]) -> float:
         """Return the weighted requests of these numbers of each kind. O(kinds)."""

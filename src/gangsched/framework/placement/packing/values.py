@@ -124,7 +124,7 @@ class NodeModel(Protocol[N, P_contra]):
         ...
 
     def without(self, resource: str) -> NodeModel[N, P_contra]:
-        """Return the same node model with unlimited *resource*, which ``after`` then ignores.
+        """Return a new node model in which *resource* is unlimited; this one is not changed.
 
         Called only to find the reason why a quota cannot be met.
         """
