@@ -18,7 +18,7 @@ from contextlib import suppress
 from statistics import median, quantiles
 from typing import Any, Final
 
-from kubernetes_moments import add_gang
+from kubernetes_moments import add_gang, send
 from kubernetes_rounds import Cluster
 from support.control_plane import ControlPlane, Process
 
@@ -66,7 +66,7 @@ def churn(
         passed = time.perf_counter() - began
     time.sleep(2.0)
     waits = seen.waits()
-    tenth = max(len(memory) // 10, 1)
+    minutes = [memory[n : n + 60] for n in range(0, len(memory), 60)]
     figures = {
         "gangs": number,
         "seconds": passed,
@@ -77,8 +77,7 @@ def churn(
         "longest_s": max(waits),
         "partial": seen.partial(),
         "waiting": seen.waiting(),
-        "early_mb": median(memory[:tenth] if len(memory) < 20 else memory[tenth : 2 * tenth]),
-        "late_mb": median(memory[-tenth:]),
+        "minutes_mb": [median(each) for each in minutes if len(each) > 30],
     }
     process.stop()
     return figures
@@ -93,10 +92,11 @@ def _create(
 
 def _delete(plane: ControlPlane, name: str) -> None:
     now = {"gracePeriodSeconds": 0}
-    plane.admin.delete(_PODS, now, labelSelector=f"gang={name}")
-    plane.admin.delete(f"{_GROUPS}/{name}", now)
+    send(plane, "DELETE", f"{_PODS}?labelSelector=gang%3D{name}", now)
+    send(plane, "DELETE", f"{_GROUPS}/{name}", now)
     # no controller runs here that would take the finalizer off once the members are gone
-    plane.admin.patch(f"{_GROUPS}/{name}", {"metadata": {"finalizers": None}})
+    finalizers = {"metadata": {"finalizers": None}}
+    send(plane, "PATCH", f"{_GROUPS}/{name}", finalizers, "application/merge-patch+json")
 
 
 def _sample(memory: list[float], process: Process, passed: float) -> None:

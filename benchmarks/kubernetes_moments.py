@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from kubernetes_rounds import CONTESTANTS, Binds, Cluster
 from support.control_plane import ApiError, ControlPlane
 
-__all__ = ["WakeUp", "add_gang", "listing", "starts", "wake_up", "wake_ups"]
+__all__ = ["WakeUp", "add_gang", "listing", "send", "starts", "wake_up", "wake_ups"]
 
 _GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -207,7 +207,7 @@ def add_gang(
         without_gpus: How many members need none.
     """
     group = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}}
-    plane.admin.create(_GROUPS.format(namespace), group)
+    send(plane, "POST", _GROUPS.format(namespace), group)
     for place in range(size):
         asked: dict[str, Any] = {"requests": {"cpu": "1"}}
         if gpus and place >= without_gpus:
@@ -218,7 +218,20 @@ def add_gang(
             "containers": [{"name": "c", "image": "i", "resources": asked}],
         }
         pod = {"metadata": {"name": f"{name}-{place}", "labels": {"gang": name}}, "spec": spec}
-        plane.admin.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+        send(plane, "POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+
+
+def send(
+    plane: ControlPlane, method: str, path: str, body: object, kind: str = "application/json"
+) -> None:
+    """Make a request; its answer is not decoded, since the load runs on the same cores.
+
+    Raises:
+        ApiError: The API server refused it.
+    """
+    status, answer = plane.admin.raw(method, path, body, kind)
+    if status >= 400:
+        raise ApiError(method, path, status, answer)
 
 
 def _until_bound(plane: ControlPlane, pods: str, began: float) -> float:

@@ -1,6 +1,6 @@
 """The table of ``kubernetes.py`` from its figures, and the page of the documentation with it.
 
-    python benchmarks/kubernetes_table.py FILE [--page docs/explanation/measured-on-kubernetes.md]
+    python benchmarks/kubernetes_table.py FILE [--page PAGE] [--mark NAME]
 
 With ``--page`` the text between two marks of the page is replaced. No figure is written by hand.
 """
@@ -22,8 +22,6 @@ __all__ = ["add_round", "begin", "described", "page_with", "read", "table", "wri
 _IN_TREE: Final = "in-tree"
 _OURS: Final = "gangsched"
 _BARE: Final = "bare"
-_BEGIN: Final = "<!-- figures: begin -->"
-_END: Final = "<!-- figures: end -->"
 _FORMAT: Final = 1
 _SHAPES: Final = ("100x10", "20x50", "2x500", "10x50+500", "plain")
 """In which order the table has them, whatever the order in which they were measured."""
@@ -105,12 +103,13 @@ def table(document: Document) -> str:
     return "\n\n".join(parts)
 
 
-def page_with(page: str, document: Document) -> str:
+def page_with(page: str, document: Document, mark: str = "figures") -> str:
     """Return a page with the table between its marks."""
-    marked = re.compile(re.escape(_BEGIN) + ".*?" + re.escape(_END), re.DOTALL)
+    begins, ends = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+    marked = re.compile(re.escape(begins) + ".*?" + re.escape(ends), re.DOTALL)
     if not marked.search(page):
-        raise SystemExit(f"expected {_BEGIN} and {_END} in the page")
-    return marked.sub(lambda _found: f"{_BEGIN}\n\n{table(document)}\n\n{_END}", page)
+        raise SystemExit(f"expected {begins} and {ends} in the page")
+    return marked.sub(lambda _found: f"{begins}\n\n{table(document)}\n\n{ends}", page)
 
 
 def _shapes(measured: dict[str, Any]) -> str:
@@ -196,7 +195,7 @@ def _moments(measured: dict[str, Any]) -> list[str]:
                 f"{found['median_s']:.3f}/{found['p99_s']:.3f}/{found['longest_s']:.3f}",
             ),
             ("churn: gangs, partial, never whole", "", _counts(found)),
-            ("churn: memory early and late, MB", "", _early_and_late(found)),
+            _memory(found),
         ]
     return [f"| {' | '.join(row)} |" for row in rows]
 
@@ -205,8 +204,12 @@ def _counts(found: dict[str, Any]) -> str:
     return f"{found['gangs']}, {found['partial']}, {found['waiting']}"
 
 
-def _early_and_late(found: dict[str, Any]) -> str:
-    return f"{found['early_mb']:.0f}, {found['late_mb']:.0f}"
+def _memory(found: dict[str, Any]) -> tuple[str, str, str]:
+    if "minutes_mb" in found:
+        minutes = ", ".join(f"{each:.0f}" for each in found["minutes_mb"])
+        return ("churn: memory by minute, MB", "", minutes)
+    early_and_late = f"{found['early_mb']:.0f}, {found['late_mb']:.0f}"  # as older files have it
+    return ("churn: memory early and late, MB", "", early_and_late)
 
 
 def _three(values: Sequence[float], digits: int) -> str:
@@ -223,13 +226,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--mark", default="figures", help="the name of the marks in the page")
     options = parser.parse_args()
     document = read(options.file)
     if options.page is None:
         print(table(document))
     else:
         page = options.page.read_text(encoding="utf-8")
-        options.page.write_text(page_with(page, document), encoding="utf-8")
+        options.page.write_text(page_with(page, document, options.mark), encoding="utf-8")
 
 
 if __name__ == "__main__":
