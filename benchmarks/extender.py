@@ -47,7 +47,7 @@ from support.extender_tls import TlsFiles
 
 EXTENDER: Final = "extender"
 WAYS: Final = (*CONTESTANTS, EXTENDER)
-_GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+_GROUPS: Final = "scheduling.k8s.io/v1beta1"
 _REFUSED: Final = 3.0
 """Seconds after which every way has refused the gangs that wait."""
 _numbers: Final = itertools.count()

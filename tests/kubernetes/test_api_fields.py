@@ -34,7 +34,7 @@ def test_fields_of_pods_and_nodes_are_those_of_the_api_server(control_plane: Con
 def test_fields_of_native_pod_groups_are_those_of_the_api_server(
     control_plane: ControlPlane,
 ) -> None:
-    path = "/openapi/v3/apis/scheduling.k8s.io/v1alpha2"
+    path = "/openapi/v3/apis/scheduling.k8s.io/v1beta1"
     found = fields(control_plane, path, "io.k8s.api.scheduling.v1alpha2.PodGroupSpec")
     assert set(GROUP_SPECS["scheduling.k8s.io"]) == found | LATER
     assert not found & LATER

@@ -49,7 +49,7 @@ from support.without_watch_list import WithoutWatchList
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES_OF_A_STORY = ("lost", "failed", "full", "small")
 LABELS = {
@@ -57,7 +57,7 @@ LABELS = {
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
 }
 RESTARTED = {
-    "scheduling.k8s.io": "v1alpha2",
+    "scheduling.k8s.io": "v1beta1",
     "scheduling.x-k8s.io": "v1alpha1",
     "scheduling.sigs.k8s.io": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",

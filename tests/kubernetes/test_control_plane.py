@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once("makes no scheduler")
 
 
 def test_api_server_serves_native_pod_groups(control_plane: ControlPlane, namespace: str) -> None:
-    path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+    path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups"
     body: dict[str, Any] = {"metadata": {"name": "g"}}
     body["spec"] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     stored = control_plane.admin.create(path, body)["spec"]

@@ -43,7 +43,7 @@ async def test_gang_is_bound_with_events_and_conditions(cluster: Cluster) -> Non
         await eventually(lambda: cluster.reasons("g") == ["Scheduled"])
     group = cluster.plane.admin.get(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups/g")
     found = {each["type"]: each["status"] for each in group["status"]["conditions"]}
-    assert found == {"PodGroupScheduled": "True"}
+    assert found == {"PodGroupInitiallyScheduled": "True"}
 
 
 @on_a_loop

@@ -25,7 +25,7 @@ PODS = "/api/v1/pods"
 CLAIMS = "/api/v1/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 
 
 def node_json(name: str, *, cpu: int = 32, gpu: int = 8, **spec: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def group_json(
 ) -> dict[str, Any]:
     """Return a native PodGroup."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}, **spec},

@@ -20,7 +20,7 @@ from support.extender_tls import TlsFiles
 __all__ = ["SCHEDULER", "Extended"]
 
 SCHEDULER: Final = "extended"
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _COUNT: Final = r'gangsched_extender_requests_total\{code="(\d+)",verb="(\w+)"\} (\d+)'
 _PATIENCE: Final = 90.0

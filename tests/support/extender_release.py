@@ -39,7 +39,7 @@ VALUES: Final[Mapping[str, Any]] = {
 }
 """The values of the chart."""
 
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1"
 _LABELS: Final = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",

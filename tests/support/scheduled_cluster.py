@@ -22,7 +22,7 @@ from support.running import running
 __all__ = ["GROUPS", "Cluster", "cluster", "documented_rights", "eventually", "scheduling"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-on-kubernetes.md"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 
 
 def documented_rights() -> Iterator[Rule]:

@@ -41,7 +41,7 @@ from gangsched.kubernetes._facts import (
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._reflector import Delta
 
-NATIVE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
+NATIVE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")
 OTHER = Dialect("scheduling.x-k8s.io", "v1alpha1", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
 
 

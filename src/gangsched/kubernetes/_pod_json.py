@@ -134,6 +134,7 @@ class _Spec(Struct, gc=False, forbid_unknown_fields=True):
     schedulingGroup: _SchedulingGroup | None = None  # noqa: N815
     # skipped
     ephemeralContainers: Raw = _ABSENT  # noqa: N815
+    evictionResponders: Raw = _ABSENT  # noqa: N815
     hostname: Raw = _ABSENT
     hostnameOverride: Raw = _ABSENT  # noqa: N815
     subdomain: Raw = _ABSENT

@@ -1,7 +1,7 @@
 """The fields of a pod's specification: which are read, which restrict no node, which hold the pod.
 
 Rules:
-  R1  the table has each field of Kubernetes 1.36. A field that is not in it, such as one of a
+  R1  the table has each field of Kubernetes 1.37. A field that is not in it, such as one of a
       later version, may be a constraint: a pending pod with such a field is *held*. A held pod
       counts as gated;
   R2  a field that is read has a schema. A field in it that the schema lacks holds the pod too.
@@ -97,7 +97,8 @@ _READ: Final[Mapping[str, Schema | None]] = {
 _HELD: Final = ("resourceClaims", "workloadRef")
 _FREE: Final = (
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
-    *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostPID"),
+    *("enableServiceLinks", "ephemeralContainers", "evictionResponders", "hostAliases"),
+    *("hostIPC", "hostPID"),
     *("hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
     *("restartPolicy", "securityContext", "serviceAccount", "serviceAccountName"),
     *("setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),

@@ -134,7 +134,7 @@ def test_wide_shows_what_the_running_scheduler_wrote(api: Server, kubectl: Kubec
     gang(api, "g", 2)
     group = api.get(GROUPS, "default/g")
     assert group is not None
-    said = {"type": "PodGroupScheduled", "status": "False", "message": "as it was told"}
+    said = {"type": "PodGroupInitiallyScheduled", "status": "False", "message": "as it was told"}
     group["status"] = {"conditions": [said]}
     api.put(GROUPS, group)
     assert "as it was told" in kubectl("get", "-o", "wide")
@@ -257,7 +257,7 @@ def test_errors_name_what_is_wrong_and_what_is_known(api: Server, fails: Kubectl
 def test_right_that_is_missing_is_named(
     api: Server, fails: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.served.discard("scheduling.k8s.io/v1alpha2")
+    api.served.discard("scheduling.k8s.io/v1beta1")
 
     def forbid(_method: str, path: str) -> Any:
         return refused(403, "cannot list pods") if path.startswith("/api/v1/pods") else None
