@@ -1,7 +1,7 @@
 """What does a gang cost through an extender, beside a second scheduler and the in-tree plugin?
 
-Three ways to whole gangs on one real API server, in turn: kube-scheduler 1.36 with
-`GangScheduling`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act if
+Three ways to whole gangs on one real API server, in turn: kube-scheduler 1.37 with
+`GenericWorkload`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act if
 the extender leaves a gang that fits waiting for 2 s, or places less than a tenth of the pods a
 second of the second scheduler.
 
@@ -52,7 +52,7 @@ _REFUSED: Final = 3.0
 """Seconds after which every way has refused the gangs that wait."""
 _numbers: Final = itertools.count()
 _WORDS: Final = {
-    CONTESTANTS[0]: "kube-scheduler with `GangScheduling`",
+    CONTESTANTS[0]: "kube-scheduler with `GenericWorkload`",
     CONTESTANTS[1]: "`gangsched run`",
     EXTENDER: "kube-scheduler with `gangsched extender`",
 }

@@ -19,7 +19,7 @@ def test_api_server_serves_native_pod_groups(control_plane: ControlPlane, namesp
     stored = control_plane.admin.create(path, body)["spec"]
     assert stored["schedulingPolicy"] == body["spec"]["schedulingPolicy"]
     version = control_plane.admin.get("/version")
-    assert (version["major"], version["minor"]) == ("1", "36")
+    assert (version["major"], version["minor"]) == ("1", "37")
 
 
 def test_account_may_do_what_its_rules_name_and_nothing_else(control_plane: ControlPlane) -> None:

@@ -1,4 +1,4 @@
-"""Preemption with kube-scheduler 1.36 and the extender: its verb ``preempt`` is really asked.
+"""Preemption with kube-scheduler 1.37 and the extender: its verb ``preempt`` is really asked.
 
 kube-scheduler looks for victims of one pod. For a member of a gang that would be in vain, unless
 victims are found for all of them, so the extender leaves it no node; it preempts for whole gangs by

@@ -211,15 +211,12 @@ def test_heartbeat_of_a_node_is_no_event() -> None:
 
 def test_group_of_the_first_dialect_counts() -> None:
     cache = new()
-    assert cache.group(group(2, OTHER), OTHER.group) == PodGroupAdded(
-        PodGroup(name="g", min_available=2)
-    )
-    assert cache.group(group(3), NATIVE.group) == PodGroupUpdated(
-        PodGroup(name="g", min_available=3)
-    )
+    two, three = PodGroup(name="g", min_available=2), PodGroup(name="g", min_available=3)
+    assert cache.group(group(2, OTHER), OTHER.group) == [PodGroupAdded(two)]
+    assert cache.group(group(3), NATIVE.group) == [PodGroupUpdated(three)]
     absent: Delta[GroupFacts] = Delta("deleted", Identity("default/g", "g-uid", "2"))
-    assert cache.group(absent, NATIVE.group) == PodGroupUpdated(PodGroup(name="g", min_available=2))
-    assert cache.group(absent, OTHER.group) == PodGroupDeleted("default/g")
+    assert cache.group(absent, NATIVE.group) == [PodGroupUpdated(two)]
+    assert cache.group(absent, OTHER.group) == [PodGroupDeleted(two.key)]
 
 
 def test_group_gets_the_priority_of_a_class_that_comes_later() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from gangsched.objects.fields import Field
 from gangsched.objects.pod_volumes import unknown_volumes
 
-__all__ = ["POD_FIELDS", "Schema", "Treatment", "unknown", "unmodelled"]
+__all__ = ["POD_FIELDS", "POD_SCHEMAS", "Schema", "Treatment", "unknown", "unmodelled"]
 
 
 class Treatment(enum.Enum):
@@ -51,7 +51,7 @@ _POD_AFFINITY: Final[Schema] = {
     "requiredDuringSchedulingIgnoredDuringExecution": _POD_TERM,
     "preferredDuringSchedulingIgnoredDuringExecution": None,
 }
-_READ: Final[Mapping[str, Schema | None]] = {
+POD_SCHEMAS: Final[Mapping[str, Schema | None]] = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _NODE_TERM},
@@ -94,6 +94,7 @@ _READ: Final[Mapping[str, Schema | None]] = {
     },
     "volumes": None,
 }
+"""The fields that are read; with the fields in them, each of which is read too."""
 _HELD: Final = ("resourceClaims", "workloadRef")
 _FREE: Final = (
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
@@ -106,7 +107,7 @@ _FREE: Final = (
 )
 
 POD_FIELDS: Final[Mapping[str, Treatment]] = {
-    **dict.fromkeys(_READ, Treatment.HONOURED),
+    **dict.fromkeys(POD_SCHEMAS, Treatment.HONOURED),
     **dict.fromkeys(_HELD, Treatment.HELD),
     **dict.fromkeys(_FREE, Treatment.FREE),
 }
@@ -123,7 +124,7 @@ def unmodelled(spec: Field) -> Iterator[Field]:
         treatment = POD_FIELDS.get(name, Treatment.HELD)
         if treatment is Treatment.HELD:
             yield field
-        schema = _READ.get(name)
+        schema = POD_SCHEMAS.get(name)
         if schema is not None:
             yield from unknown(field, schema)
     yield from unknown_volumes(spec["volumes"])
