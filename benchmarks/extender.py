@@ -1,8 +1,8 @@
 """What does a gang cost through an extender, beside a second scheduler and the in-tree plugin?
 
 Three ways to whole gangs on one real API server, in turn: kube-scheduler 1.37 with
-`GenericWorkload`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act if
-the extender leaves a gang that fits waiting for 2 s, or places less than a tenth of the pods a
+`GenericWorkload`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act
+if the extender leaves a gang that fits waiting for 2 s, or places less than a tenth of the pods a
 second of the second scheduler.
 
     python benchmarks/extender.py [--write] [--plain-http] [--rounds 3] [--runs 5] [--minutes 4.5]

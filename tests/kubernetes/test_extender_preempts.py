@@ -100,7 +100,7 @@ def test_gang_without_its_last_member_evicts_nothing(cluster: Extended) -> None:
     cluster.start_extender(plugins=PREEMPTION)
     cluster.start_scheduler()
     full(cluster, 2)
-    cluster.add_group("g", 2)
+    cluster.add_group("g", 2, priorityClassName="high")
     cluster.add_pod("g-0", "g", priorityClassName="high")
     until_asked(cluster, 1)
     time.sleep(1.0)

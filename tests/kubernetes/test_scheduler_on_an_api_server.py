@@ -10,6 +10,7 @@ import pytest
 
 from gangsched.kubernetes import LeaderElection
 from support.memory_api import Fault, lost_after, lost_before, refused
+from support.priority_class import urgent_class
 from support.running import on_a_loop, until
 from support.scheduled_cluster import GROUPS, Cluster, cluster, eventually, scheduling
 
@@ -234,7 +235,7 @@ async def test_victims_get_a_condition_and_preemptors_a_nominated_node(cluster: 
     cluster.add_nodes(1, gpu=2)
     for n in range(2):
         cluster.add_pod(f"low-{n}", scheduler="other", nodeName=cluster.nodes[0])
-    cluster.add_gang("g", 2, priorityClassName="system-cluster-critical")
+    cluster.add_gang("g", 2, priorityClassName=urgent_class(cluster.plane.admin))
     settings = cluster.settings(profile={"args": {"DefaultPreemption": {}}})
     async with scheduling(cluster, settings):
         await eventually(

@@ -12,6 +12,7 @@ __all__ = [
     "PODS",
     "VOLUMES",
     "claim_json",
+    "class_of",
     "group_json",
     "node_json",
     "pod_json",
@@ -38,6 +39,14 @@ def node_json(name: str, *, cpu: int = 32, gpu: int = 8, **spec: Any) -> dict[st
         "spec": spec,
         "status": {"capacity": offered, "allocatable": offered},
     }
+
+
+def class_of(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the priority class of a pod's specification, as that of its group.
+
+    The API server fills the priority of the default class into a group that names none.
+    """
+    return {name: spec[name] for name in ("priorityClassName",) if name in spec}
 
 
 def group_json(

@@ -29,6 +29,10 @@ from gangsched.kubernetes._events import UnexpectedAnswer
 CORE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")
 VOLCANO = Dialect("scheduling.volcano.sh", "v1beta1", "/apis/scheduling.volcano.sh/v1beta1/x")
 
+_BINDING: dict[str, Any] = {
+    "name": "c",
+    "volumeMounts": [{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}],
+}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
@@ -147,6 +151,8 @@ def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any])
         ("containers", [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]),
         ("initContainers", [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]),
         ("volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]),
+        ("containers", [_BINDING]),
+        ("ephemeralContainers", [_BINDING]),
     ],
 )
 def test_pod_with_another_specification_is_not_a_copy(field: str, value: object) -> None:

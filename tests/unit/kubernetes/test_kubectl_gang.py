@@ -218,6 +218,17 @@ def test_queue_is_in_the_order_of_the_scheduler(api: Server, kubectl: Kubectl) -
     ]
 
 
+def test_priority_of_a_group_is_its_own_and_not_that_of_its_pods(
+    api: Server, kubectl: Kubectl
+) -> None:
+    """The API server of 1.37 fills in 0 for a group that names no class."""
+    api.put(GROUPS, group_json("g", 2, priority=0))
+    for number in range(2):
+        api.put(PODS, pod_json(f"g-{number}", group="g", priority=10))
+    (item,) = json.loads(kubectl("get", "-o", "json"))["items"]
+    assert item["priority"] == 0
+
+
 def test_pods_show_group_node_and_phase(api: Server, kubectl: Kubectl) -> None:
     api.put(PODS, pod_json("a", group="g", nodeName="n"))
     api.put(PODS, pod_json("alone"))
