@@ -13,8 +13,9 @@ Rules:
   R2  what a container has is what it was allocated, if its status does not say it; without a status
       of the container, both are what it asks for;
   R3  if the resize is infeasible, what is asked for does not count, for no container;
-  R4  the status of the pod as a whole takes the place of the sums over its containers if it has
-      both, and the larger of the two and of what is asked for counts for the pod as a whole.
+  R4  if the status says both of the pod as a whole, it takes the place of the sums over the
+      containers;
+  R5  a pod that asks for amounts as a whole counts the largest of these and of that status.
 
 Source: ``PodRequests`` of k8s.io/component-helpers/resource in 1.37 (KEP-1287, KEP-5419).
 """
@@ -28,7 +29,7 @@ from attrs import field, frozen
 
 from gangsched.objects.fields import Field
 
-__all__ = ["AS_ASKED", "Amounts", "Given", "largest", "read_given"]
+__all__ = ["AS_ASKED", "Add", "Amounts", "Given", "largest", "read_given"]
 
 _PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
@@ -36,6 +37,7 @@ _INFEASIBLE: Final = "Infeasible"
 Amounts: TypeAlias = Mapping[str, int]
 """Amounts of resources in thousandths."""
 Add: TypeAlias = Callable[[Sequence[Amounts]], Amounts]
+"""Returns what a pod takes if each of its containers takes some amounts."""
 
 
 @final
