@@ -93,6 +93,7 @@ async def test_pod_with_a_constraint_that_is_not_modelled_is_held(cluster: Clust
     cluster.add_pod("held", volumes=[claim])
     async with scheduling(cluster):
         await eventually(lambda: cluster.reasons("held"))
+        await eventually(lambda: cluster.condition("held", "PodScheduled"))
         found = cluster.condition("held", "PodScheduled")
     assert cluster.placed() == {"held": None}
     assert found is not None

@@ -73,7 +73,8 @@ class Given:
         allocated, used = self.whole
         if allocated is not None and used is not None:
             return [*found, allocated, used]
-        rest: Sequence[Amounts] = [{}] * len(asked) if self.infeasible else asked
+        nothing = dict[str, int]()
+        rest = [nothing] * len(asked) if self.infeasible else asked
         for given in (self.allocated, self.used):
             each = [given.get(name, one) for name, one in zip(names, rest, strict=True)]
             found.append(add(each))

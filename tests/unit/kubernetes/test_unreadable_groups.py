@@ -44,7 +44,7 @@ def condition(api: MemoryApi, collection: str, name: str, kind: str) -> dict[str
     """Return a condition of an object; empty if it has none of that type."""
     found = api.get(collection, f"default/{name}") or {}
     conditions = found.get("status", {}).get("conditions", ())
-    return next((each for each in conditions if each["type"] == kind), {})
+    return next((each for each in conditions if each["type"] == kind), dict[str, Any]())
 
 
 def of_group(api: MemoryApi) -> dict[str, Any]:
