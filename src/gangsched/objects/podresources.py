@@ -54,7 +54,7 @@ def pod_requests(spec: Field, given: Given = AS_ASKED, *, lenient: bool = False)
         ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
     containers = _containers(spec, _asked if lenient else _requests, lenient=lenient)
-    names = [each["name"].text() for each in _each_container(spec)]
+    names = () if given == AS_ASKED else [each["name"].text() for each in _each_container(spec)]
     kinds, asked = [kind for kind, _each in containers], [each for _kind, each in containers]
 
     def added(amounts: Sequence[Amounts]) -> dict[str, int]:
