@@ -101,7 +101,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy.add_argument(
         "--placement",
         choices=[placement.value for placement in PlacementStrategy],
-        help="how nodes are chosen for the members of a gang, with --policy gang",
+        help="how nodes are chosen for gangs and single pods, with --policy gang",
     )
     policy.add_argument(
         "--preempt", action="store_true", help="evict pods of lower priority to free capacity"
