@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.story import Story, Way, each_way
 
 from gangsched import (
     ClusterState,
@@ -23,6 +22,7 @@ from gangsched import (
 from gangsched.cli import main
 from gangsched.simulation import Arrival, Simulator, Workload, load_trace, parse_nodes_shape
 from gangsched.testing import make_pod
+from support.story import Story, Way, each_way
 
 GPU = "nvidia.com/gpu"
 COLUMNS = "job,submit_s,workers,gpus_per_worker,duration_s"
@@ -91,3 +91,118 @@ def test_single_pods_leave_whole_nodes_to_large_ones() -> None:
 
     assert waiting(PlacementStrategy.SCORE) > 10
     assert waiting(PlacementStrategy.AUTO) <= 2
+
+
+# What files may say --------------------------------------------------------------------------
+
+
+def test_columns_units_and_dates_of_a_file_are_taken_as_they_are(command: Command) -> None:
+    """A table as batch systems and spreadsheets write it, with dates, and minutes as run times."""
+    rows = [
+        "JobID,Submit,NNodes,GPUs,Elapsed (min),MemGiB,Limit,Account,priority",
+        "7,2017-10-07T01:12:09,2.0,0.5,1.5,4,0-00:02:00,red,high",
+        "8,2017-10-07 03:12:19+02:00,1,,2,NaN,,,low",
+        "9,1507338749,1,1,0.25,,1m30s,blue,",
+    ]
+    names = ("job=JobID", "submit_s=Submit", "workers=NNodes", "gpus_per_worker=GPUs")
+    more = ("duration_s=Elapsed (min):min", "memory_per_worker=MemGiB:Gi", "tenant=Account")
+    last = ("time_limit_s=Limit", "priority=")
+    words = [word for name in (*names, *more, *last) for word in ("--column", name)]
+    (Path("nodes.csv")).write_text("node,memory,gpus\nn,64Gi,4\n")
+    found = command("simulate", rows, *words, "--detail", "summary", nodes="nodes.csv")
+
+    jobs = {job["key"]: job for job in found["jobs"]}
+    assert {key: job["submitted_at"] for key, job in jobs.items()} == {
+        "red/7": 0.0,
+        "default/8": 10.0,
+        "blue/9": 20.0,
+    }
+    took = {key: job["finished_at"] - job["started_at"] for key, job in jobs.items()}
+    assert took == {"red/7": 90.0, "default/8": 120.0, "blue/9": 15.0}
+    gpu_seconds = 2 * 0.5 * 90 + 15
+    assert found["summary"]["utilisation"][GPU] == pytest.approx(gpu_seconds / (4 * 130))
+    assert found["summary"]["utilisation"]["memory"] == pytest.approx(2 * 4 * 90 / (64 * 130))
+    assert found["skipped"] == [
+        "t.csv: the column priority (of the file) was not taken over",
+        "t.csv: 1 job requests a share of a GPU; shares are added up by node, not by device",
+        "t.csv: dates count from the first submission, 2017-10-07 01:12:09 UTC, which is t=0",
+    ]
+
+
+def test_all_faults_of_a_file_are_named_at_once(command: Command) -> None:
+    rows = [COLUMNS, "a,0,1,1,60", "b,x,0,1,60", "c,0,1,1", "a,9,1,1,60", "d,0,1,1,soon"]
+    assert command("simulate", rows).splitlines() == [
+        "gangsched: t.csv: line 3: submit_s: expected a number >= 0 such as 90 or 0.5, or a date"
+        " such as 2017-10-07T01:12:09Z, got 'x'",
+        "gangsched: t.csv: line 3: workers: expected an int from 1 to 150000, got '0'",
+        "gangsched: t.csv: line 4: expected 5 fields, got 4",
+        "gangsched: t.csv: line 5: job: expected a unique name (line 2 has the same), got 'a'",
+        "gangsched: t.csv: line 6: duration_s: expected a duration > 0 such as 90, 0.5, 1h30m or"
+        " 1-02:03:04, got 'soon'",
+    ]
+
+
+def test_faults_beyond_the_first_twenty_are_counted(command: Command) -> None:
+    rows = [COLUMNS, *(f"{n},0,1,1,soon" for n in range(30))]
+    *shown, last = command("simulate", rows).splitlines()
+    assert len(shown) == 20
+    assert last == "gangsched: t.csv: and 10 more faults"
+
+
+def test_faulty_rows_can_be_left_out_and_are_counted(command: Command) -> None:
+    rows = [COLUMNS, "a,0,1,1,60", "b,x,0,1,60", "c,0,1,1", "a,9,1,1,60", "d,5,1,1,60"]
+    found = command("simulate", rows, "--skip-faulty")
+    assert [job["key"] for job in found["jobs"]] == ["default/a", "default/d"]
+    (said,) = found["skipped"]
+    assert said.startswith("t.csv: 3 malformed rows were left out; the first fault: line 3: submit")
+
+
+def test_fault_names_the_column_as_the_file_does(command: Command) -> None:
+    rows = [COLUMNS.replace("duration_s", "Elapsed"), "a,0,1,1,never"]
+    said = command("simulate", rows, "--column", "duration_s=Elapsed:min")
+    assert said.startswith("gangsched: t.csv: line 2: Elapsed: expected a duration > 0")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("duration_s=Runtime", "t.csv: line 1: Runtime: expected a column for duration_s among "),
+        ("duration_s=job:weeks", "job:weeks: expected one of the units us, ms, s, min, h, d for "),
+        ("workers=job:min", "job:min: expected no unit for workers, got 'min'"),
+        ("runtime=job", "columns must be one of job, submit_s, workers, "),
+        ("runtime", "--column: expected each column once, as in job=JobID"),
+    ],
+)
+def test_column_that_is_not_there_is_named(command: Command, given: str, said: str) -> None:
+    assert said in command("simulate", [COLUMNS, "a,0,1,1,60"], "--column", given)
+
+
+@pytest.mark.parametrize("first", ["1507338729", "1507338729.5", "2017-10-07T01:12:09Z"])
+def test_trace_whose_first_submission_is_a_date_starts_at_zero(first: str) -> None:
+    rows = [COLUMNS, "late,1507338739.5,1,1,60", f"early,{first},1,1,60"]
+    workload = load_trace(rows, file="t.csv")
+    begun = 1507338729.5 if first.endswith(".5") else 1507338729.0
+    assert [each.at for each in workload.arrivals] == [0.0, 1507338739.5 - begun]
+    assert "t=0" in workload.skipped[-1]
+
+
+def test_trace_that_begins_late_and_has_no_dates_keeps_its_instants() -> None:
+    workload = load_trace([COLUMNS, "a,86400,1,1,60"], file="t.csv")
+    assert [each.at for each in workload.arrivals] == [86400.0]
+    assert workload.skipped == ()
+
+
+def test_philly_with_dates_runs_as_philly_from_zero(traces: Path, command: Command) -> None:
+    header, *rows = (traces / "philly_gangs.csv").read_text().splitlines()[:300]
+    places = header.split(",")
+    at = places.index("submit_s")
+
+    def dated(row: str) -> str:
+        cells = row.split(",")
+        cells[at] = str(int(cells[at]) + 1_507_338_729)
+        return ",".join(cells)
+
+    plain = command("simulate", [header, *rows], "--detail", "summary", nodes="30x8")
+    later = command("simulate", [header, *map(dated, rows)], "--detail", "summary", nodes="30x8")
+    assert later["jobs"] == plain["jobs"]
+    assert later["summary"] == plain["summary"]
