@@ -9,18 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gangsched import (
     ClusterState,
     Node,
     NodeAdded,
     NodeName,
+    Order,
     PlacementStrategy,
     Scheduler,
     presets,
 )
 from gangsched.cli import main
-from gangsched.simulation import Arrival, Simulator, Workload, load_trace, parse_nodes_shape
+from gangsched.simulation import (
+    Arrival,
+    Simulator,
+    Workload,
+    load_trace,
+    parse_nodes_shape,
+    report,
+)
 from gangsched.testing import make_pod
 from support.story import Story, Way, each_way
 
@@ -91,6 +101,121 @@ def test_single_pods_leave_whole_nodes_to_large_ones() -> None:
 
     assert waiting(PlacementStrategy.SCORE) > 10
     assert waiting(PlacementStrategy.AUTO) <= 2
+
+
+# What is counted ----------------------------------------------------------------------------
+
+
+def test_utilisation_is_counted_to_the_last_arrival_too(command: Command) -> None:
+    """A long job at the end makes the share of the whole run small, whatever the policy does."""
+    rows = [COLUMNS, "a,0,2,1,100", "b,100,2,1,100", "long,150,1,1,1000"]
+    summary = command("simulate", rows, nodes="1x2")["summary"]
+    assert summary["last_arrival"] == 150.0
+    assert summary["utilisation_to_last_arrival"] == {GPU: 1.0}
+    assert summary["utilisation"] == {GPU: pytest.approx((2 * 200 + 1000) / (2 * 1200))}
+
+
+def test_pod_that_replaces_a_preempted_one_is_no_arrival(command: Command) -> None:
+    header = f"{COLUMNS},priority"
+    rows = [header, "low,0,1,2,100,0", "high,50,1,2,100,9"]
+    summary = command("simulate", rows, "--preempt", nodes="1x2")["summary"]
+    assert (summary["preempted"], summary["last_arrival"]) == (1, 50.0)
+
+
+def test_jobs_that_arrive_together_have_no_window(folder: Path, command: Command) -> None:
+    rows = [COLUMNS, "a,0,2,1,100", "b,0,2,1,100"]
+    assert command("simulate", rows)["summary"]["utilisation_to_last_arrival"] == {}
+
+
+def test_log_has_the_window_of_its_run(folder: Path, command: Command) -> None:
+    rows = [COLUMNS, "a,0,2,1,100", "b,40,2,1,100"]
+    summary = command("simulate", rows, "--log", "run.log")["summary"]
+    with Path("run.log").open(encoding="utf-8") as lines:
+        run = Simulator.from_log(lines)
+        run.run()
+    assert run.utilisation_to_last_arrival == summary["utilisation_to_last_arrival"]
+
+
+# Policies to compare with ---------------------------------------------------------------------
+
+
+def starts(found: Any) -> dict[str, float | None]:
+    return {job["key"].partition("/")[2]: job["started_at"] for job in found["jobs"]}
+
+
+def test_fifo_starts_no_job_before_an_earlier_one(command: Command) -> None:
+    rows = [COLUMNS, "a,0,4,1,100", "wide,10,8,1,60", "c,20,1,1,30", "d,30,2,1,30"]
+    fifo = starts(command("simulate", rows, "--policy", "fifo"))
+    assert fifo == {"a": 0.0, "wide": 100.0, "c": 160.0, "d": 160.0}
+    gang = starts(command("simulate", rows, "--policy", "gang"))
+    assert (gang["c"], gang["d"]) == (20.0, 30.0)
+
+
+def test_fifo_passes_over_a_job_that_does_not_fit_on_the_empty_cluster(command: Command) -> None:
+    rows = [COLUMNS, "a,0,1,1,100", "huge,10,9,1,60", "c,20,1,1,30"]
+    found = starts(command("simulate", rows, "--policy", "fifo"))
+    assert found == {"a": 0.0, "huge": None, "c": 100.0}
+
+
+def test_fifo_starts_a_higher_priority_first(command: Command) -> None:
+    rows = ["a,0,4,1,100,0", "wide,10,8,1,60,0", "urgent,20,1,1,200,5", "late,30,1,1,30,0"]
+    found = starts(command("simulate", [f"{COLUMNS},priority", *rows], "--policy", "fifo"))
+    assert found == {"a": 0.0, "urgent": 20.0, "wide": 220.0, "late": 280.0}
+
+
+_JOBS = st.tuples(st.integers(0, 40), st.integers(1, 6), st.integers(1, 2), st.integers(1, 90))
+
+
+@settings(max_examples=30)
+@given(st.lists(_JOBS, max_size=12))
+def test_fifo_starts_jobs_in_the_order_of_their_arrival(
+    jobs: list[tuple[int, int, int, int]],
+) -> None:
+    rows = [f"j{n},{at},{w},{g},{d}" for n, (at, w, g, d) in enumerate(sorted(jobs))]
+    nodes = Workload([Arrival(0.0, NodeAdded(node)) for node in parse_nodes_shape("2x4")])
+    run = Simulator(
+        nodes + load_trace([COLUMNS, *rows], file="t.csv"),
+        lambda cluster: presets.gang(cluster, order=Order.CREATION),
+        strict_order=True,
+    )
+    run.run()
+    fitting = {f"default/j{n}" for n, (_at, w, g, _d) in enumerate(sorted(jobs)) if w * g <= 8}
+    begun = {row.key: row for row in report(run).jobs if row.started_at is not None}
+    assert begun.keys() == fitting
+    # of one instant, single pods are queued before gangs
+    in_order = sorted(begun.values(), key=lambda row: (row.submitted_at, row.is_gang))
+    starts = [row.started_at or 0.0 for row in in_order]
+    assert starts == sorted(starts)
+
+
+def test_sjf_starts_the_shortest_job_first(command: Command) -> None:
+    rows = [COLUMNS, "a,0,8,1,100", "long,10,8,1,60", "short,20,8,1,30", "middle,30,8,1,40"]
+    found = starts(command("simulate", rows, "--policy", "sjf"))
+    assert found == {"a": 0.0, "short": 100.0, "middle": 130.0, "long": 170.0}
+
+
+def test_baselines_are_among_the_policies_that_are_compared(command: Command) -> None:
+    runs = command("compare", [COLUMNS, "a,0,1,1,60"])["runs"]
+    assert [run["policy"] for run in runs][:2] == ["fifo", "sjf"]
+
+
+def test_identical_runs_are_called_identical(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [COLUMNS, "a,0,4,1,100", "wide,10,8,1,60", "c,20,1,1,30"]
+    policies = ("--policy", "gang", "--policy", "fifo", "--policy", "gang,backfill")
+    runs = command("compare", rows, *policies)["runs"]
+    assert [run["identical_to"] for run in runs] == [None, None, "gang"]
+    assert main(("compare", "--trace", "t.csv", "--nodes", "2x4", *policies)) == 0
+    said = "the runs of gang and gang,backfill are identical: each job was on the same nodes"
+    assert said in capsys.readouterr().out
+
+
+def test_explain_says_why_it_does_not_know_fifo(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("explain", "a", "--policy", "fifo")) == 2
+    assert "fifo keeps its order outside of the scheduler" in capsys.readouterr().err
 
 
 # What files may say --------------------------------------------------------------------------
