@@ -69,19 +69,20 @@ def gang_scheduler(placement: PlacementStrategy) -> Callable[[ClusterState], Sch
 @each_way
 @pytest.mark.parametrize("placement", [PlacementStrategy.AUTO, PlacementStrategy.PACK])
 def test_single_pod_is_packed_as_a_gang_of_one(way: Way, placement: PlacementStrategy) -> None:
-    def where(**group: Any) -> dict[str, str]:
+    def where(*, of_one: bool) -> dict[str, str]:
         story = Story(gang_scheduler(placement), way)
         for name, gpus in (("large", 8), ("small", 2), ("medium", 4)):
             story.tell(NodeAdded(Node(name=NodeName(name), allocatable={GPU: gpus})))
         for name, gpus in (("a", 1), ("b", 2), ("c", 1), ("d", 8)):
-            story.add(make_pod(name, gpu=gpus, **({"group": name} | group if group else {})))
+            group = name if of_one else None
+            story.add(make_pod(name, gpu=gpus, group=group, min_available=1 if of_one else None))
             story.decide()
             story.interrupt()
         return story.bound
 
     packed = {"a": "small", "b": "medium", "c": "small", "d": "large"}
-    assert where() == packed
-    assert where(min_available=1) == packed
+    assert where(of_one=False) == packed
+    assert where(of_one=True) == packed
 
 
 def test_single_pods_leave_whole_nodes_to_large_ones() -> None:

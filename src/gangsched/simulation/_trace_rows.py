@@ -238,8 +238,8 @@ class Table:
         lines: The lines of the file.
         file: The name of the file for errors.
         expected: The columns that a file without any header should have had, for its error.
-        columns: By the name of a column, what the file calls it, or that and its unit with ``:``
-            between them; an empty string if the file has none, whatever its header says.
+        columns: By the name of a column, what the file calls it: ``COLUMN`` or ``COLUMN:UNIT``. An
+            empty string means that the file has none, whatever its header says.
         faults: Takes malformed rows; None to raise what is wrong with the first.
 
     Attributes:

@@ -24,6 +24,7 @@ from typing import Final
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -73,11 +74,12 @@ def choose(
             node is asked about.
     """
     # no call where no pod carries a term, since most decisions pass here
+    packs = settings.unit is SchedulingUnit.GROUP and filter_and_score.packs(settings, member)
     may_be = nodes.counts.has_terms or (nodes.guard is not None and nodes.watches_pods)
     is_affected = may_be and bool(pod_readers.affected(nodes, member.pod))
     if not pod_class.reads_pods and not is_affected:
         node = nominated
-        if node is None and filter_and_score.packs(settings, member):
+        if node is None and packs:
             smallest = next(packed(pod_class, domain), None)
             node = None if smallest is None else nodes.by_index[smallest].node.name
         elif node is None and domain is None:
@@ -89,7 +91,7 @@ def choose(
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
     index: int | None
-    if check.named is None and filter_and_score.packs(settings, member):
+    if packs and check.named is None:
         order = (index for index in packed(pod_class, domain, check) if index not in barred)
         index = next((each for each in order if not check.refusal(nodes.by_index[each])), None)
     else:

@@ -341,7 +341,6 @@ def evaluate_ahead(
 
 def packs(settings: Settings, member: Member) -> bool:
     """Return whether the nodes for a pod are read in the order of packing. O(resources)."""
-    # first the cheap part: every scheduling cycle of a single pod passes here
     if settings.unit is not SchedulingUnit.GROUP:
         return False
     return strategy_for(settings.placement, member.requests) is PlacementStrategy.PACK
