@@ -89,6 +89,9 @@ def add_explain(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     if options.policy == "pod_by_pod":
         raise BadInputError("--policy: expected coscheduling or gang: pod_by_pod has no groups")
+    if options.policy == "fifo":
+        why = "fifo keeps its order outside of the scheduler that is asked"
+        raise BadInputError(f"--policy: expected coscheduling, gang or sjf: {why}")
     settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     source = Source(example()) if is_example else read_source(options)

@@ -78,7 +78,7 @@ class Scheduler(SchedulerView):
         membership: The function that returns the group of a pod; ``membership.ungrouped`` to
             schedule without groups.
         unit: Whether one scheduling cycle is about a pod or about a whole gang.
-        placement: How the members of a gang are placed; with the unit ``group`` only.
+        placement: How gangs and single pods are placed; with the unit ``group`` only.
         search_budget: The number of steps that all searches of one call may take together; 0 for no
             search. A step is about 10 microseconds. Searches are for a placement of a gang whose
             members were not placed one by one, for victims, and for a reservation.

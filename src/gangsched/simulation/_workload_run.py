@@ -13,7 +13,8 @@ Rules:
   R1  at one instant, in this order: pods finish, binds end, late events are delivered, listings
       are read, objects arrive, decisions are made;
   R2  an event is true in the cluster before it is delivered to the scheduler;
-  R3  effects of a replaced scheduler that were not performed yet are dropped.
+  R3  effects of a replaced scheduler that were not performed yet are dropped;
+  R4  with a strict order, no decision is made while a job that failed waits for an event.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ from gangsched.events import (
     PodDeleted,
     PodGroupDeleted,
     PodGroupUpdated,
+    PodUnschedulable,
     PodUpdated,
     PodWaiting,
     RestartLimitReached,
 )
+from gangsched.explain import Queued
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
@@ -67,6 +70,7 @@ from gangsched.simulation.faults import (
     FaultPlan,
     NodeVanishes,
 )
+from gangsched.simulation.jobs import Job
 from gangsched.simulation.workload import Arrival, OwnerDeleted, fail_seconds, run_seconds
 
 __all__ = ["WorkloadRun"]
@@ -110,6 +114,7 @@ class WorkloadRun:
         plan: FaultPlan,
         observers: Sequence[Observer],
         delete_finished: bool,
+        strict_order: bool,
     ) -> None:
         self.arrivals = Upcoming(arrivals)
         self.now = self.arrivals.at or 0.0
@@ -119,6 +124,9 @@ class WorkloadRun:
         self.usage = UsageTracker(self.cluster)
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
+        self._strict_order = strict_order
+        # the jobs that failed, each of a higher priority than that before it
+        self._failed: list[Job] = []
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._volumes = VolumeController(self.cluster)
         self._make = make
@@ -190,8 +198,40 @@ class WorkloadRun:
             self._perform(effects)
 
     def _decide(self) -> tuple[Effect, ...] | None:
+        if self._strict_order and self._is_held_up():
+            return None
         self._before_a_call()
-        return self._calls.schedule_one(now=self.now)
+        effects = self._calls.schedule_one(now=self.now)
+        if self._strict_order and effects:
+            self._note_failure(effects)
+        return effects
+
+    # Strict order ---------------------------------------------------------------------------
+
+    def _is_held_up(self) -> bool:
+        """Return whether a job that failed waits, and nothing of a higher priority is queued."""
+        while self._failed:
+            job = self._failed[-1]
+            jobs = self.usage.jobs
+            # on an empty cluster nothing ends that the job could wait for
+            if job.started_at is None and job.members and jobs.hold_nodes():
+                break
+            self._failed.pop()
+        else:
+            return False
+        head = self.scheduler.queue.head()
+        if head is None or head.priority > job.row().priority:
+            return False
+        subject = job.key if job.kind == "group" else next(iter(job.members))
+        return not isinstance(self.scheduler.why(subject), Queued)
+
+    def _note_failure(self, effects: tuple[Effect, ...]) -> None:
+        told = [effect.uid for effect in effects if isinstance(effect, PodUnschedulable)]
+        if not told or any(isinstance(effect, Bind | PodWaiting) for effect in effects):
+            return
+        job = self.usage.jobs.of(told[0])
+        if job is not None and job not in self._failed:
+            self._failed.append(job)
 
     # Events ---------------------------------------------------------------------------------
 
