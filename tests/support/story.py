@@ -29,10 +29,14 @@ from gangsched import (
     Effect,
     Event,
     Evict,
+    GroupBound,
+    GroupKey,
+    GroupRestarted,
     InMemoryCluster,
     Pod,
     PodAdded,
     PodDeleted,
+    PodGroupUpdated,
     PodUID,
     PodUpdated,
     Scheduler,
@@ -164,6 +168,10 @@ class Story:
                 self.binds.append(effect)
             elif isinstance(effect, Evict):
                 self._evict(effect)
+            elif isinstance(effect, GroupRestarted):
+                self._keep(effect.group, restarts=effect.restarts, restarting_until=effect.until)
+            elif isinstance(effect, GroupBound):
+                self._keep(effect.group, restarting_until=None)
         if not self.holds_binds:
             self.finish_binds()
 
@@ -182,6 +190,13 @@ class Story:
             self.tell(PodDeleted(pod.uid))
         elif pod.deleted_at is None:
             self.tell(PodUpdated(evolve(pod, deleted_at=self.now)))
+
+    def _keep(self, key: GroupKey, **status: Any) -> None:
+        """Write the restarts of a group where a rebuilt scheduler finds them."""
+        group = self.cluster.pod_group(key)
+        changed = None if group is None else evolve(group, **status)
+        if changed is not None and changed != group:
+            self.tell(PodGroupUpdated(changed))
 
     # What is there --------------------------------------------------------------------------
 

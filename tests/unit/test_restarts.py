@@ -125,18 +125,6 @@ def test_group_that_was_stopped_does_not_fall() -> None:
     assert fall(restarts) is None
 
 
-def test_members_that_succeeded_and_are_gone_are_counted_while_the_group_runs() -> None:
-    restarts = Restarts()
-    restarts.note_ended(G, "worker")
-    assert restarts.ended(G) == 0
-    run(restarts)
-    for role in ("worker", None, "worker"):
-        restarts.note_ended(G, role)
-    assert [restarts.ended(G), restarts.ended(G, "worker"), restarts.ended(G, "ps")] == [3, 2, 0]
-    fall(restarts)
-    assert restarts.ended(G) == 0
-
-
 def test_status_of_a_group_is_taken_over_by_a_new_scheduler() -> None:
     restarts = Restarts()
     restarts.resume(G, 1, 40.0, now=20.0)

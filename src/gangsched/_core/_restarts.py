@@ -9,9 +9,6 @@ that are left. The controller of the group creates pods again, under the same gr
 A fall is seen on an edge, from running to too few. So a group is restarted at most once for each
 time that it has run, however many members it loses at once.
 
-Members that succeed and are deleted while their group runs still count: a gang that finishes must
-not be taken for one that fails.
-
 Invariants (checked by ``_check``):
   I1  a group is remembered only if it runs, is held, or was restarted;
   I2  a group that is held does not run, and was restarted at least once;
@@ -26,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, final
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 from sortedcontainers import SortedList
 
 from gangsched._core._backoff import Backoff
@@ -70,15 +67,12 @@ class GroupLife:
 
     Attributes:
         runs_with: The minimum that it runs with; None if it does not run.
-        ended: The members that succeeded and were deleted since it runs, by role. The empty role
-            counts all of them.
         restarts: How often it was restarted.
         is_held: Whether a restart is under way.
         until: The end of the backoff of the last restart.
     """
 
     runs_with: Minimum | None = None
-    ended: dict[str, int] = field(factory=dict[str, int])
     restarts: int = 0
     is_held: bool = False
     until: float = -math.inf
@@ -115,11 +109,6 @@ class Restarts:
         """Return whether a restart of a group is under way."""
         life = self._lives.get(key)
         return life is not None and life.is_held
-
-    def ended(self, key: GroupKey, role: str = "") -> int:
-        """Return how many members of a running group have succeeded and were deleted."""
-        life = self._lives.get(key)
-        return 0 if life is None else life.ended.get(role, 0)
 
     def next_deadline(self) -> float | None:
         """Return when the backoff of a group ends next; None if no group backs off."""
@@ -194,20 +183,12 @@ class Restarts:
         self._hold(key, life, now + delay, now)
         return Fall(life.restarts, policy.max_restarts, life.until)
 
-    def note_ended(self, key: GroupKey, role: str | None) -> None:
-        """Count a member that succeeded and is deleted now, if its group runs."""
-        life = self._lives.get(key)
-        if life is not None and life.runs_with is not None:
-            for name in ("", role) if role else ("",):
-                life.ended[name] = life.ended.get(name, 0) + 1
-
     def stop(self, key: GroupKey) -> None:
         """Note that a group does not run any more, for a reason that is not a fall."""
         life = self._lives.get(key)
         if life is None:
             return
         life.runs_with = None
-        life.ended.clear()
         self._forget_if_empty(key, life)
 
     def try_start(self, key: GroupKey, *, leaving: int, now: float) -> bool:
@@ -270,8 +251,6 @@ class Restarts:
                 raise InternalError(f"nothing is known of group {key}, and it is remembered")
             if life.is_held and (life.runs_with is not None or not life.restarts):
                 raise InternalError(f"group {key} is held, and runs or was never restarted")
-            if life.ended and life.runs_with is None:
-                raise InternalError(f"members of group {key} ended, and it does not run")
         for until, key in self._deadlines:
             held = self._lives.get(key)
             if held is None or not held.is_held or held.until != until:

@@ -75,7 +75,7 @@ def _judge(
     if not info.members:
         pods.restarts.stop(info.key)
         return
-    scheduled = group_life.on_nodes(pods, info)
+    scheduled = group_life.on_nodes(info)
     fall = group_life.observe(settings, pods, info, now=now)
     if fall is None:
         return

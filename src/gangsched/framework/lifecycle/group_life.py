@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched._core._restarts import Fall, Minimum, Restarts
+from gangsched._core._restarts import Fall, Minimum
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.settings import Settings
 
 __all__ = ["note", "observe", "on_nodes", "try_start"]
-
-_BOUND = (MemberState.ASSIGNED, MemberState.SUCCEEDED)
 
 
 def note(pods: Pods, call: CurrentCall, info: PodGroupInfo) -> None:
@@ -43,7 +41,7 @@ def observe(settings: Settings, pods: Pods, info: PodGroupInfo, *, now: float) -
         None if minimum is None else Minimum(minimum, info.roles),
         spec.restart if spec is not None and settings.can_evict else None,
         is_whole=_is_whole(pods, info),
-        is_short=_is_short(pods.restarts, info),
+        is_short=_is_short(info),
         now=now,
     )
 
@@ -55,30 +53,28 @@ def try_start(pods: Pods, info: PodGroupInfo, *, now: float) -> bool:
     return pods.restarts.try_start(info.key, leaving=leaving, now=now)
 
 
-def on_nodes(pods: Pods, info: PodGroupInfo) -> int:
-    """Return how many members hold a node, or have succeeded since the group runs. O(1)."""
-    return info.scheduled + info.succeeded + pods.restarts.ended(info.key)
+def on_nodes(info: PodGroupInfo) -> int:
+    """Return how many members hold a node, or have succeeded. O(1)."""
+    return info.scheduled + info.succeeded
 
 
 def _is_whole(pods: Pods, info: PodGroupInfo) -> bool:
     """Return whether enough members are bound, or have succeeded."""
-    minimum, ended = info.min_available, pods.restarts.ended
-    if minimum is None or info.assigned + info.succeeded + ended(info.key) < minimum:
+    minimum = info.min_available
+    if minimum is None or info.assigned + info.succeeded < minimum:
         return False
     if not info.roles:
         return True
-    roles = [each.role for each in pods.of_group(info) if each.state in _BOUND]
+    bound = [each.role for each in pods.of_group(info) if each.state is MemberState.ASSIGNED]
     return all(
-        roles.count(role) + ended(info.key, role) >= least for role, least in info.roles.items()
+        bound.count(role) + info.role(role).succeeded >= least for role, least in info.roles.items()
     )
 
 
-def _is_short(restarts: Restarts, info: PodGroupInfo) -> bool:
+def _is_short(info: PodGroupInfo) -> bool:
     """Return whether too few members hold a node, or have succeeded."""
-    minimum, key = info.min_available, info.key
-    if minimum is None or info.scheduled + info.succeeded + restarts.ended(key) < minimum:
+    minimum = info.min_available
+    if minimum is None or on_nodes(info) < minimum:
         return True
-    counts = (
-        (info.role(role), least, restarts.ended(key, role)) for role, least in info.roles.items()
-    )
-    return any(role.scheduled + role.succeeded + ended < least for role, least, ended in counts)
+    counts = ((info.role(role), least) for role, least in info.roles.items())
+    return any(role.scheduled + role.succeeded < least for role, least in counts)
