@@ -206,6 +206,8 @@ def _update(
         member.entity.add(pod, member.seq, member.role, member.pod_class)
     if before is _SUCCEEDED and wanted is MemberState.ENDED and member.group is not None:
         member.group.members.collect(member.role)
+    if wanted is MemberState.FAILED and pod.deleted_at is None and member.group is not None:
+        state.pods.restarts.note_failed(member.group.key, now=now)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
@@ -235,9 +237,9 @@ def _what_happened(
 
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
+    is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
     if member.node is not None:
-        gone = _is_gone(state, uid)
-        cause, how = ("deleted", "was deleted") if gone else ("changed", "has changed")
+        cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         ended = MemberState.TERMINATING
         assumed_pod.put_down(state, member, reason, cause=cause, to=ended, now=now)
@@ -249,7 +251,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        if member.state is _SUCCEEDED and _is_gone(state, uid):
+        if member.state is _SUCCEEDED and is_gone:
             info.members.collect(member.role)
         state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
@@ -261,10 +263,6 @@ def _forget(state: State, member: Member, *, now: float) -> None:
             _look_at_refused(state, info, now=now)
     look_at_nodes(state, member.pod.node_name, uid=uid, now=now)
     move_entity.move(state, entity, now=now)
-
-
-def _is_gone(state: State, uid: PodUID) -> bool:
-    return prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
 
 
 def _join_class(nodes: Nodes, pod_classes: PodClasses, seen: Seen) -> PodClass:

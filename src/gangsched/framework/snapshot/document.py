@@ -104,7 +104,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Restarts: Held(kept="_lives", anew="_deadlines"),
     QuotaLedger: Held(kept="_charges _waiting", anew="_used", given="_of _quotas"),
-    GroupLife: Held(kept="runs_with restarts is_held until"),
+    GroupLife: Held(kept="runs_with restarts is_held until short_since failed_at due_at"),
     PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(
         kept="step waiting_since giving_way exhausted_searches", anew="tried search_steps"

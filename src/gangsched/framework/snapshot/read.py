@@ -159,10 +159,15 @@ def _read_restarts(reading: Reading) -> None:
         require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
         roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
         minimum = None if row.minimum is None else Minimum(row.minimum, roles)
+        since, due_at = row.short_since, row.due_at
+        expected = "None for a group that does not run"
+        require(since is None or minimum is not None, f"{path}.short_since", since, expected)
+        expected = "None for a group that is neither short of members nor held"
+        waits = since is not None or row.is_held
+        require(due_at is None or waits, f"{path}.due_at", due_at, expected)
         pods.restarts.restore(
             row.group,
-            GroupLife(minimum, row.restarts, row.is_held, row.until),
-            now=reading.rows.now,
+            GroupLife(minimum, row.restarts, row.is_held, row.until, since, row.failed_at, due_at),
         )
 
 

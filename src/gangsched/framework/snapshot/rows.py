@@ -112,7 +112,8 @@ class GroupRow:
 class RestartRow:
     """A ``GroupLife``: a group that runs, is held, or was restarted.
 
-    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run.
+    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. At *due_at*
+    it is looked at again; None for never.
     """
 
     group: GroupKey
@@ -121,6 +122,9 @@ class RestartRow:
     is_held: bool = False
     minimum: int | None = None
     roles: tuple[tuple[str, int], ...] = ()
+    short_since: float | None = None
+    failed_at: float = -math.inf
+    due_at: float | None = None
 
 
 @final

@@ -166,6 +166,9 @@ def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
         is_held=life.is_held,
         minimum=None if minimum is None else minimum.members,
         roles=() if minimum is None else tuple(minimum.roles.items()),
+        short_since=life.short_since,
+        failed_at=life.failed_at,
+        due_at=life.due_at,
     )
 
 
