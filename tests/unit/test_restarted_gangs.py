@@ -395,8 +395,12 @@ def test_restored_scheduler_goes_on_with_a_restart(make: Any) -> None:
     data = json.loads(json.dumps(host.scheduler.snapshot()))
     assert data["restarts"] == [
         {
-            **{"group": "default/g", "restarts": 1, "until": 11.0, "is_held": True},
-            **{"failed_at": 0.0, "due_at": 11.0},
+            "group": "default/g",
+            "restarts": 1,
+            "until": 11.0,
+            "is_held": True,
+            "failed_at": 0.0,
+            "due_at": 11.0,
         }
     ]
     host.scheduler = host.new()
