@@ -182,8 +182,8 @@ class Host:
     def tell(self, *events: Event) -> None:
         """Hand events in, in order: nodes that come and go, pods that have failed.
 
-        With a node that is deleted, or a pod of a job with a restart policy, its pods of jobs with
-        such a policy have failed: the rest of the job is evicted, and all its pods start again.
+        If a pod of a job with a restart policy is lost, the rest of the job is evicted, and all its
+        pods start again. A pod is lost if it has failed, or if it or its node is deleted.
 
         Raises:
             InvalidValueError: One is not an event; none was handed in.
@@ -199,8 +199,8 @@ class Host:
         """Submit a job: a gang, or a single pod. It is queued from now on.
 
         Raises:
-            InvalidValueError: It is neither, its key or the UID of a pod is in use, or it has a
-                restart policy and the host has no *evict*.
+            InvalidValueError: It is neither; its key or the UID of a pod is in use; or it has a
+                restart policy, and the host has no *evict*.
             HostClosedError: The host is being closed, or has ended.
         """
         with self._lock:

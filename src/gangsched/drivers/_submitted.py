@@ -9,7 +9,7 @@ Rules:
       placed a quorum. A job that is cancelled before it started never starts;
   R4  the pods and the group of a job carry the instant of its submission, since the queue orders
       jobs by it;
-  R5  a pod of a job with a restart policy that is lost has failed: if it were deleted, nothing
+  R5  a pod of a job with a restart policy that is lost has failed. If it were deleted, nothing
       would tell a lost machine from a job that is withdrawn. When the job is restarted, its lost
       pods are queued again, as its evicted pods are.
 """
@@ -175,8 +175,8 @@ class SubmittedJobs:
         """Add a job.
 
         Raises:
-            InvalidValueError: It is neither a Gang nor a Pod, its key is taken, one of its pods has
-                a UID that is taken, or it has a restart policy and the host cannot evict.
+            InvalidValueError: It is neither a Gang nor a Pod, or its key or the UID of a pod is
+                taken, or it has a restart policy and the host cannot evict.
         """
         if isinstance(job, Gang):
             group = evolve(job.group, created_at=now)
