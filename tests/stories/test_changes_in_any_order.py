@@ -6,7 +6,7 @@ that never were: a pod that is gone under the minimum of before, a node without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from attrs import evolve, frozen
@@ -44,27 +44,22 @@ class Change:
     """What becomes of a gang that runs.
 
     Attributes:
-        unit: The preset.
+        preset: Its name.
         group: The gang before.
         size: The number of its members: ``a0``, which has the role if there is one, and so on.
         fates: What becomes of each member: it stays, ends, or is deleted.
         minimum: Its minimum after the change.
         loses_node: Whether the node of the first member is lost.
         stuck: Whether terminating pods stay until the end of the story.
-        ways: What may happen to the scheduler meanwhile.
     """
 
-    unit: str
+    preset: str
     group: PodGroup
     size: int
     fates: tuple[str, ...]
     minimum: int
     loses_node: bool
     stuck: bool = False
-
-    @property
-    def ways(self) -> Sequence[Way]:
-        return (Way.LIVE, Way.RESTORED)
 
     def events(self, story: Story) -> list[Event]:
         """Return its events, of each object one."""
@@ -116,7 +111,8 @@ def running(change: Change) -> Story:
     """Return a story in which the gang of a change runs."""
 
     def make(cluster: ClusterState) -> Scheduler:
-        return getattr(presets, change.unit)(cluster, can_evict=True)
+        preset = presets.gang if change.preset == "gang" else presets.coscheduling
+        return preset(cluster, can_evict=True)
 
     story = Story(make, way=Way.RESTORED)
     story.tell(*(NodeAdded(make_node(f"n{number}", cpu=2)) for number in range(9)))
@@ -147,8 +143,8 @@ def outcome(change: Change, arrange: Callable[[list[Event]], list[tuple[float, E
         story.tell(event)
     story.run(story.now + 2.0)
     if not change.stuck:
-        ending = [pod.name for pod in story.cluster.pods() if pod.deleted_at is not None]
-        story.delete(*ending)
+        gone = [pod.name for pod in story.cluster.pods() if pod.deleted_at is not None]
+        story.delete(*gone)
     story.run(story.now + 3.0)
     names = {pod.name for pod in story.cluster.pods()}
     evicted = [n for n in range(change.size) if f"a{n}" in story.evicted]
