@@ -49,7 +49,8 @@ Make = Callable[[ClusterState], Scheduler]
 
 
 def group_of(minimum: int, **spec: Any) -> PodGroup:
-    return PodGroup(name="g", **{"min_available": minimum, "restart": POLICY, **spec})
+    given: dict[str, Any] = {"min_available": minimum, "restart": POLICY, **spec}
+    return PodGroup(name="g", **given)
 
 
 def running_gang(make: Make, way: Way, group: PodGroup, size: int, **how: Any) -> Story:
@@ -249,7 +250,7 @@ def test_bundle_frees_its_nodes_as_a_unit_when_a_bind_of_one_of_its_groups_fails
     for _try in range(20):
         story.binds.sort(key=lambda bind: bind.uid == story.uid("g0"))
         while story.binds and story.binds[0].uid != story.uid("g0"):
-            story._bind(story.binds.pop(0))
+            story.finish_bind(story.binds[0])
         if story.evicted or not story.binds:
             break
         story.fail_bind("g0")

@@ -153,7 +153,12 @@ class Story:
     def finish_binds(self) -> None:
         """Let all binds under way succeed."""
         while self.binds:
-            self._bind(self.binds.pop(0))
+            self.finish_bind(self.binds[0])
+
+    def finish_bind(self, bind: Bind) -> None:
+        """Let one bind under way succeed."""
+        self.binds.remove(bind)
+        self._bind(bind)
 
     def fail_bind(self, name: str, reason: str = "disk full") -> None:
         """Let the bind of a pod fail."""
