@@ -29,10 +29,14 @@ from gangsched import (
     Effect,
     Event,
     Evict,
+    GroupBound,
+    GroupKey,
+    GroupRestarted,
     InMemoryCluster,
     Pod,
     PodAdded,
     PodDeleted,
+    PodGroupUpdated,
     PodUID,
     PodUpdated,
     Scheduler,
@@ -149,7 +153,12 @@ class Story:
     def finish_binds(self) -> None:
         """Let all binds under way succeed."""
         while self.binds:
-            self._bind(self.binds.pop(0))
+            self.finish_bind(self.binds[0])
+
+    def finish_bind(self, bind: Bind) -> None:
+        """Let one bind under way succeed."""
+        self.binds.remove(bind)
+        self._bind(bind)
 
     def fail_bind(self, name: str, reason: str = "disk full") -> None:
         """Let the bind of a pod fail."""
@@ -164,6 +173,10 @@ class Story:
                 self.binds.append(effect)
             elif isinstance(effect, Evict):
                 self._evict(effect)
+            elif isinstance(effect, GroupRestarted):
+                self._keep(effect.group, restarts=effect.restarts, restarting_until=effect.until)
+            elif isinstance(effect, GroupBound):
+                self._keep(effect.group, restarting_until=None)
         if not self.holds_binds:
             self.finish_binds()
 
@@ -182,6 +195,13 @@ class Story:
             self.tell(PodDeleted(pod.uid))
         elif pod.deleted_at is None:
             self.tell(PodUpdated(evolve(pod, deleted_at=self.now)))
+
+    def _keep(self, key: GroupKey, **status: Any) -> None:
+        """Write the restarts of a group where a rebuilt scheduler finds them."""
+        group = self.cluster.pod_group(key)
+        changed = None if group is None else evolve(group, **status)
+        if changed is not None and changed != group:
+            self.tell(PodGroupUpdated(changed))
 
     # What is there --------------------------------------------------------------------------
 

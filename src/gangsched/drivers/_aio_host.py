@@ -29,7 +29,7 @@ from gangsched.explain import Why
 from gangsched.framework import Scheduler
 from gangsched.gangs import Gang
 from gangsched.memory import InMemoryCluster
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["AsyncHost", "AsyncJob"]
@@ -143,7 +143,7 @@ class AsyncHost:
             apply=cluster.apply,
             bind=self._bind,
             evict=None if evict is None else self._end,
-            observers=(Watch(self._taken_in),),
+            observers=(Watch(self._taken_in, self._lost, self._restarted),),
             max_binds=max_starts,
             clock=clock,
         )
@@ -169,12 +169,13 @@ class AsyncHost:
         """Hand events in, in order; see ``Host.tell``."""
         if self._has_ended:
             self._check_submits("tell")
-        self.driver.tell(*events)
+        self.driver.tell(*self._submitted.told(events))
 
     def submit(self, job: Gang | Pod) -> AsyncJob:
         """Submit a job; see ``Host.submit``."""
         self._check_submits("submit")
-        submitted = self._submitted.add(job, now=self._clock())
+        can_evict = self._evict is not None
+        submitted = self._submitted.add(job, now=self._clock(), can_evict=can_evict)
         future: asyncio.Future[Mapping[str, NodeName]] = asyncio.get_running_loop().create_future()
         made = self._jobs[submitted.key] = AsyncJob(submitted, future)
         self.driver.tell(*submitted.events())
@@ -213,6 +214,16 @@ class AsyncHost:
         job = None if key is None else self._jobs.get(key)
         if job is not None:
             job._take_in()
+
+    def _lost(self, uid: PodUID) -> None:
+        submitted = self._submitted.job_of(uid)
+        if submitted is not None:
+            submitted.lose(uid)
+
+    def _restarted(self, key: GroupKey) -> None:
+        submitted = self._submitted.job(key)
+        if submitted is not None:
+            self.driver.tell(*submitted.requeue_lost())
 
     async def _run(self) -> None:
         try:

@@ -30,7 +30,7 @@ from gangsched.explain import Why
 from gangsched.framework import Scheduler
 from gangsched.gangs import Gang
 from gangsched.memory import InMemoryCluster
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["Host", "Job"]
@@ -118,8 +118,9 @@ class Host:
     Args:
         start: Starts a pod on a node; it returns when the pod has started, and raises if that
             failed: the pod is then tried again. It is called in the threads of a pool.
-        evict: Ends a pod that the scheduler evicts. When it returns, the pod counts as gone, and is
-            queued again unless its job was withdrawn. None if no policy evicts.
+        evict: Ends a pod that the scheduler evicts, to preempt it or to restart its job. When it
+            returns, the pod counts as gone, and is queued again unless its job was withdrawn. None
+            if no policy evicts.
         on_start_error: Called with the pod, the node and the exception after *start* has raised, in
             the same thread. If it raises, its exception is logged in place of that one; nothing
             else changes.
@@ -155,7 +156,7 @@ class Host:
             apply=cluster.apply,
             bind=self._bind,
             evict=None if evict is None else self._end,
-            observers=(Watch(self._taken_in),),
+            observers=(Watch(self._taken_in, self._lost, self._restarted),),
             max_binds=max_starts,
             clock=clock,
         )
@@ -181,24 +182,31 @@ class Host:
     def tell(self, *events: Event) -> None:
         """Hand events in, in order: nodes that come and go, pods that have failed.
 
+        If a pod of a job with a restart policy is lost, the rest of the job is evicted, and all its
+        pods start again. A pod is lost if it has failed, or if it or its node is deleted.
+
         Raises:
             InvalidValueError: One is not an event; none was handed in.
             HostClosedError: The host has ended.
         """
         if self._has_ended:
             self._check_submits("tell")
-        self.driver.tell(*events)
+        with self._lock:
+            told = tuple(self._submitted.told(events))
+        self.driver.tell(*told)
 
     def submit(self, job: Gang | Pod) -> Job:
         """Submit a job: a gang, or a single pod. It is queued from now on.
 
         Raises:
-            InvalidValueError: It is neither, or its key or the UID of a pod is in use.
+            InvalidValueError: It is neither; its key or the UID of a pod is in use; or it has a
+                restart policy, and the host has no *evict*.
             HostClosedError: The host is being closed, or has ended.
         """
         with self._lock:
             self._check_submits("submit")
-            submitted = self._submitted.add(job, now=self._clock())
+            can_evict = self._evict is not None
+            submitted = self._submitted.add(job, now=self._clock(), can_evict=can_evict)
             made = self._jobs[submitted.key] = Job(submitted)
         self.driver.tell(*submitted.events())
         return made
@@ -267,6 +275,18 @@ class Host:
             job = None if key is None else self._jobs.get(key)
         if job is not None:
             job._take_in()
+
+    def _lost(self, uid: PodUID) -> None:
+        with self._lock:
+            submitted = self._submitted.job_of(uid)
+            if submitted is not None:
+                submitted.lose(uid)
+
+    def _restarted(self, key: GroupKey) -> None:
+        with self._lock:
+            submitted = self._submitted.job(key)
+            events = [] if submitted is None else submitted.requeue_lost()
+        self.driver.tell(*events)
 
     def _run(self) -> None:
         try:

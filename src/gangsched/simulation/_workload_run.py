@@ -48,7 +48,6 @@ from gangsched.events import (
     PodUnschedulable,
     PodUpdated,
     PodWaiting,
-    RestartLimitReached,
 )
 from gangsched.explain import Queued
 from gangsched.framework import Scheduler
@@ -79,9 +78,7 @@ _Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
 _Fate: TypeAlias = BindFails | BindAnswerLost | None
 
 
-_PERFORMED: Final = frozenset(
-    (Bind, Evict, GroupBound, GroupRestarted, PodWaiting, RestartLimitReached)
-)
+_PERFORMED: Final = frozenset((Bind, Evict, GroupBound, GroupRestarted, PodWaiting))
 """The effects of which something follows in the cluster, or that may meet a fault."""
 _READ: Final = _PERFORMED | RECORDED
 """The effects that a run reads at all: the others are notices."""
@@ -132,7 +129,6 @@ class WorkloadRun:
         self._make = make
         self._calls = self._new_scheduler()
         self._generation = 0
-        self._given_up: set[GroupKey] = set()
         self._deleted: set[str] = set()
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
@@ -263,7 +259,6 @@ class WorkloadRun:
             raise InvalidValueError("job", key, expected)
         self._deleted.add(key)
         if job.spec is not None:
-            self._given_up.discard(job.spec.key)
             self._happen(PodGroupDeleted(job.spec.key))
         gone: set[PodUID] = set()
         while job.members:  # a plugin may evict others, which are created again
@@ -322,9 +317,15 @@ class WorkloadRun:
         if pod is None or pod.is_finished:
             return
         self._happen(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
-        job = self.usage.jobs.of(uid)
-        if job is None or job.spec is None or job.spec.key not in self._given_up:
+        if not self._has_reached_its_limit(uid):
             self._recreate(uid)
+
+    def _has_reached_its_limit(self, uid: PodUID) -> bool:
+        """Return whether the group of a pod was restarted as often as its policy allows."""
+        job = self.usage.jobs.of(uid)
+        group = None if job is None or job.spec is None else self.cluster.pod_group(job.spec.key)
+        policy = None if group is None else group.restart
+        return policy is not None and group is not None and group.restarts >= policy.max_restarts
 
     def _is_restarted(self, uid: PodUID) -> bool:
         """Return whether the group of a pod has a restart policy, and so a controller."""
@@ -359,8 +360,6 @@ class WorkloadRun:
                 self._keep_restart(effect.group, effect.restarts, effect.until)
             elif isinstance(effect, GroupBound):
                 self._keep_restart(effect.group, None, None)
-            elif isinstance(effect, RestartLimitReached):
-                self._given_up.add(effect.group)
 
     def _keep_restart(self, key: GroupKey, restarts: int | None, until: float | None) -> None:
         """Write the restarts of a group into its status, where a new scheduler finds them."""

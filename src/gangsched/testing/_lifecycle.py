@@ -4,7 +4,8 @@ A law is an observer of a ``Simulator``. It sees what the scheduler is told and 
 compares that with the cluster. So it holds for any plugins and any configuration.
 
 Laws of restarts:
-  R1  no member is bound while a pod is on a node that was there when its group was restarted;
+  R1  no member is bound while a pod is on a node that was there when its group was restarted. A pod
+      that has been terminating for as long as the longest backoff of the policy is left out;
   R2  no member is bound before the backoff of the restart is over;
   R3  restarts are counted one by one, up to the limit of the policy and not beyond;
   R4  the members that are left are evicted.
@@ -40,7 +41,7 @@ from gangsched.events import (
 )
 from gangsched.explain import NotAdmitted, Why
 from gangsched.membership import membership
-from gangsched.model import GroupKey, Pod, PodUID, Resources
+from gangsched.model import GroupKey, Pod, PodUID, Resources, RestartPolicy
 from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
 
@@ -150,11 +151,24 @@ class RestartLaw:
                 f"{uid} is bound at {format_instant(now)}, and group {key} backs off until"
                 f" {format_instant(until)}"
             )
-        left = sorted(self._old[key] & _on_nodes(self._cluster, key))
+        left = sorted(
+            each
+            for each in self._old[key] & _on_nodes(self._cluster, key)
+            if not self._is_stuck(key, each, until, now)
+        )
         if left:
             raise AssertionError(
                 f"{uid} is bound beside {left[0]}, which was there before group {key} was restarted"
             )
+
+    def _is_stuck(self, key: GroupKey, uid: PodUID, until: float, now: float) -> bool:
+        """Return whether an old pod has been terminating for so long that it is given up."""
+        pod, group = self._cluster.pod(uid), self._cluster.pod_group(key)
+        policy = (None if group is None else group.restart) or RestartPolicy()
+        deleted_at = None if pod is None else pod.deleted_at
+        since = until if deleted_at is None else deleted_at
+        is_ending = deleted_at is not None or uid in self._evicted
+        return is_ending and now >= since + policy.longest_backoff
 
 
 @final

@@ -209,8 +209,10 @@ def _update(
         member.entity.discard(pod.uid)
     if wanted is _UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role, member.pod_class)
-    if before is _SUCCEEDED and member.group is not None:
-        state.pods.restarts.note_ended(member.group.key, member.role)
+    if before is _SUCCEEDED and wanted is MemberState.ENDED and member.group is not None:
+        member.group.members.collect(member.role)
+    if wanted is MemberState.FAILED and pod.deleted_at is None and member.group is not None:
+        state.pods.restarts.note_failed(member.group.key, now=now)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
@@ -240,8 +242,8 @@ def _what_happened(
 
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
+    is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
     if member.node is not None:
-        is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         ended = MemberState.TERMINATING
@@ -254,8 +256,8 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        if member.state is _SUCCEEDED:
-            state.pods.restarts.note_ended(info.key, member.role)
+        if member.state is _SUCCEEDED and is_gone:
+            info.members.collect(member.role)
         state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
             del state.pods.entities[info.key]

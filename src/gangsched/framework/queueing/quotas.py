@@ -54,7 +54,7 @@ def give_back(pods: Pods, info: PodGroupInfo) -> bool:
         return False
     if not info.unscheduled:
         ledger.stop_waiting(info.key)
-    if pods.restarts.is_held(info.key):
+    if pods.restarts.is_held(info.key) or pods.restarts.is_short(info.key):
         return False
     if not info.unscheduled and not _on_nodes(info):
         return ledger.release(info.key)

@@ -142,6 +142,7 @@ _GROUP_ROW: Final = Record(
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
     is_binding=BOOL,
+    collected=many(row(STR, _POSITIVE)),
 )
 _RESTART: Final = Record(
     RestartRow,
@@ -151,7 +152,9 @@ _RESTART: Final = Record(
     is_held=BOOL,
     minimum=optional(_POSITIVE),
     roles=many(row(STR, _POSITIVE)),
-    ended=many(row(STR, _POSITIVE)),
+    short_since=_MAYBE_INSTANT,
+    failed_at=_PAST_OR_NEVER,
+    due_at=_MAYBE_INSTANT,
 )
 _CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
 _ENTITY: Final = Record(

@@ -169,6 +169,13 @@ class Pods:
         """Return the members of a group, in the order in which they came. O(members)."""
         return [self.members[uid] for uid in info.members]
 
+    def leaving(self, info: PodGroupInfo) -> list[Member]:
+        """Return the pods that the restart of a group waits for. O(members).
+
+        Members of a group that is being restarted have nodes only if they are old ones.
+        """
+        return [each for each in self.of_group(info) if each.state in _HOLD_CAPACITY]
+
     def _check(self) -> None:
         self.registry._check()
         self.waiting._check()
