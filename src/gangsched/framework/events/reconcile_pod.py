@@ -1,8 +1,8 @@
 """Making the known pods agree with what the cluster state shows.
 
 Rules:
-  R1  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
-      end of the pod settles it;
+  R1  while a bind is under way, a change of the pod is only charged to its node: the report of the
+      bind, a node, or the end of the pod settles the rest;
   R2  the nodes that a pod has left or come to are read with it;
   R3  a pod is of the equivalence class of its current signature; the class is dropped with its
       last pod.
@@ -77,7 +77,10 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and pod.node_name is None
         and not pod.is_finished
     ):
-        return  # the report of its bind decides; a change until then is read with it
+        # the report of its bind decides, and the rest of a change is read with it; but no other
+        # pod may get what this one requests by now
+        _show_assumed(state, member, pod, now=now)
+        return
     due = member if member is not None and member.node and uid in state.pods.evicted else None
     reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or conflict(state.pods, seen)
@@ -191,7 +194,7 @@ def _update(
         if pod.node_name == node:
             assumed_pod.confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
-            state.nodes.replace_pod(pod)
+            _show_assumed(state, member, pod, now=now)
             if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return
@@ -211,6 +214,13 @@ def _update(
     _tell_held(state.settings, state.pods, state.call, member, problem)
     look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, member.entity, now=now)
+
+
+def _show_assumed(state: State, member: Member, pod: Pod, *, now: float) -> None:
+    """Show an assumed pod as it is now, and requeue others if its node takes more than before."""
+    assert member.node is not None
+    if state.nodes.replace_pod(pod):
+        requeue.gain(state, (member.node,), now=now, ends_backoff=True)
 
 
 def _what_happened(
