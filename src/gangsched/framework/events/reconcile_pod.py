@@ -1,8 +1,8 @@
 """Making the known pods agree with what the cluster state shows.
 
 Rules:
-  R1  while a bind is under way, a change of the pod is only charged to its node: the report of the
-      bind, a node, or the end of the pod settles the rest;
+  R1  while a bind is under way, a change of the pod is only charged to its node, and a deletion
+      counted: the report of the bind, a node, or the end of the pod settles the rest;
   R2  the nodes that a pod has left or come to are read with it;
   R3  a pod is of the equivalence class of its current signature; the class is dropped with its
       last pod.
@@ -78,8 +78,10 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and not pod.is_finished
     ):
         # the report of its bind decides, and the rest of a change is read with it; but no other
-        # pod may get what this one requests by now
+        # pod may get what this one requests by now, and its gang must not count on it to stay
         _show_assumed(state, member, pod, now=now)
+        if pod.deleted_at is not None:
+            state.pods.put(member, MemberState.TERMINATING)
         return
     due = member if member is not None and member.node and uid in state.pods.evicted else None
     reason = "" if due is None else due.reason
