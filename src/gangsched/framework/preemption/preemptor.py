@@ -88,6 +88,11 @@ class SinglePod:
         """See ``Preemptor``."""
         return pod_readers.depends_on_pods(self.nodes, [self.member])
 
+    @property
+    def depends_on_total(self) -> bool:
+        """No: what a group requests is asked of a group that has not started."""
+        return False
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
         needs = self._needs(domain)
@@ -235,6 +240,11 @@ class GangPreemptor:
         members = self.state.pods.members
         pending = [members[pod.uid] for each, _info in self.parties for pod in each.pending]
         return pod_readers.depends_on_pods(self.state.nodes, pending)
+
+    @property
+    def depends_on_total(self) -> bool:
+        """See ``Preemptor``."""
+        return bool(equivalence.needed_in_total(self.state, self.info))
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
