@@ -21,6 +21,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from attrs import evolve
+
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
@@ -80,7 +82,7 @@ def choose(
             node = pod_class.judgements.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
-        return pod_class.judgements.diagnosis() if node is None else node
+        return _of_classes(pod_class, domain) if node is None else node
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
@@ -89,7 +91,7 @@ def choose(
         return (
             diagnosis(nodes, pod_class, check, domain)
             if explains
-            else pod_class.judgements.diagnosis()
+            else _of_classes(pod_class, domain)
         )
     return nodes.by_index[index].node.name
 
@@ -183,11 +185,33 @@ def diagnosis(
                 reasons[_NOT_NAMED] += 1
             elif given not in accepted or domain is None or domain.has(given):
                 reasons.update(check.first_refusal(info, in_order or ()))
+            else:
+                reasons[_outside(domain)] += 1
         return Diagnosis(len(infos), tuple(sorted(reasons.items())))
-    reasons = Counter(dict(pod_class.judgements.diagnosis().reasons))
+    reasons = Counter(dict(_of_classes(pod_class, domain).reasons))
     for _score, index in ranked(pod_class.judgements.ranked(), domain):
         reasons.update(check.refusal(infos[index]))
     return Diagnosis(len(infos), tuple(sorted(reasons.items())))
+
+
+def _of_classes(pod_class: PodClass, domain: Domain | None) -> Diagnosis:
+    """Return the refusals by the plugins that are asked about classes of nodes, and by the domain.
+
+    Runtime complexity: O(reasons); with a domain O(classes).
+    """
+    found = pod_class.judgements.diagnosis()
+    if domain is None:
+        return found
+    others = (given for _score, given in pod_class.judgements.ranked() if not domain.has(given))
+    count = sum(len(given.nodes) for given in others)
+    if not count:
+        return found
+    return evolve(found, reasons=tuple(sorted((*found.reasons, (_outside(domain), count)))))
+
+
+def _outside(domain: Domain) -> str:
+    """Return the reason of nodes that would take a pod, but not within the domain of its gang."""
+    return f"node(s) not within {domain}"
 
 
 def accepts_all(
