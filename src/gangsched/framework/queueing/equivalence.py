@@ -105,7 +105,7 @@ def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
 def _unbound(pods: Pods, entity: QueuedEntity) -> list[Pod]:
     """Return the members that are pending or wait on permit. O(members)."""
     info = entity.group
-    waiting = [] if info is None or not info.waiting else pods.waiting.of(info.key)
+    waiting = () if info is None or not info.waiting else pods.waiting.of(info.key)
     return [*entity.pending, *(pods.members[entry.uid].pod for entry in waiting)]
 
 
