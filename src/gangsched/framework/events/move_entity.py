@@ -18,7 +18,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.current_call import CurrentCall
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey
@@ -108,14 +108,16 @@ def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
         is_shared
         or is_denied != state.queue.is_gated(entity)
         or not settings.profile.signed
-        or _has_another_class(state, entity)
+        or _has_another_class(settings, state.nodes, state.pods, state.call, entity)
     ):
         move(state, entity, now=now)
 
 
-def _has_another_class(state: State, entity: QueuedEntity) -> bool:
+def _has_another_class(
+    settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
+) -> bool:
     """Return whether an entity is parked in a class that is no longer its own. O(members)."""
     parked = entity.equivalence_class
-    return parked is not None and parked != equivalence.class_of(
-        state.settings, state.nodes, state.pods, state.call, entity
-    )
+    if parked is None:
+        return False
+    return parked != equivalence.class_of(settings, nodes, pods, call, entity)

@@ -79,7 +79,8 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
     ):
         # the report of its bind decides, and the rest of a change is read with it; but no other
         # pod may get what this one requests by now, and its gang must not count on it to stay
-        _show_assumed(state, member, pod, now=now)
+        if state.nodes.replace_pod(pod) and member.node is not None:
+            requeue.gain(state, (member.node,), now=now, ends_backoff=True)
         if pod.deleted_at is not None:
             state.pods.put(member, MemberState.TERMINATING)
         return
@@ -196,7 +197,8 @@ def _update(
         if pod.node_name == node:
             assumed_pod.confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
-            _show_assumed(state, member, pod, now=now)
+            if state.nodes.replace_pod(pod):
+                requeue.gain(state, (node,), now=now, ends_backoff=True)
             if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return
@@ -216,13 +218,6 @@ def _update(
     _tell_held(state.settings, state.pods, state.call, member, problem)
     look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
     move_entity.move(state, member.entity, now=now)
-
-
-def _show_assumed(state: State, member: Member, pod: Pod, *, now: float) -> None:
-    """Show an assumed pod as it is now, and requeue others if its node takes more than before."""
-    assert member.node is not None
-    if state.nodes.replace_pod(pod):
-        requeue.gain(state, (member.node,), now=now, ends_backoff=True)
 
 
 def _what_happened(

@@ -82,7 +82,10 @@ def choose(
             node = pod_class.judgements.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
-        return _of_classes(pod_class, domain) if node is None else node
+        if node is not None:
+            return node
+        found = pod_class.judgements.diagnosis()
+        return found if domain is None else _with_outside(found, pod_class, domain)
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
@@ -91,7 +94,7 @@ def choose(
         return (
             diagnosis(nodes, pod_class, check, domain)
             if explains
-            else _of_classes(pod_class, domain)
+            else pod_class.judgements.diagnosis()
         )
     return nodes.by_index[index].node.name
 
@@ -188,20 +191,17 @@ def diagnosis(
             else:
                 reasons[_outside(domain)] += 1
         return Diagnosis(len(infos), tuple(sorted(reasons.items())))
-    reasons = Counter(dict(_of_classes(pod_class, domain).reasons))
+    found = pod_class.judgements.diagnosis()
+    if domain is not None:
+        found = _with_outside(found, pod_class, domain)
+    reasons = Counter(dict(found.reasons))
     for _score, index in ranked(pod_class.judgements.ranked(), domain):
         reasons.update(check.refusal(infos[index]))
     return Diagnosis(len(infos), tuple(sorted(reasons.items())))
 
 
-def _of_classes(pod_class: PodClass, domain: Domain | None) -> Diagnosis:
-    """Return the refusals by the plugins that are asked about classes of nodes, and by the domain.
-
-    Runtime complexity: O(reasons); with a domain O(classes).
-    """
-    found = pod_class.judgements.diagnosis()
-    if domain is None:
-        return found
+def _with_outside(found: Diagnosis, pod_class: PodClass, domain: Domain) -> Diagnosis:
+    """Add the nodes outside of a domain that would take a pod otherwise. O(classes of nodes)."""
     others = (given for _score, given in pod_class.judgements.ranked() if not domain.has(given))
     count = sum(len(given.nodes) for given in others)
     if not count:

@@ -202,7 +202,9 @@ class GangPreemptor:
     info: PodGroupInfo
     now: float
     budget: VictimBudget
-    _needed: dict[Domain | None, list[tuple[Member, int]]] = field(init=False, factory=dict)
+    _needed: dict[Domain | None, list[tuple[Member, int]]] = field(
+        init=False, factory=dict[Domain | None, list[tuple[Member, int]]]
+    )
     _cycles: Mapping[int, CycleState] | None = field(default=None, init=False)
 
     @property
@@ -246,7 +248,9 @@ class GangPreemptor:
     @property
     def depends_on_total(self) -> bool:
         """See ``Preemptor``."""
-        return bool(equivalence.needed_in_total(self.state, self.info))
+        state = self.state
+        wanted = equivalence.needed_in_total(state.settings, state.pods, state.call, self.info)
+        return bool(wanted)
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""

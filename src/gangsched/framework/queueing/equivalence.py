@@ -331,18 +331,20 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
     Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
-    wanted = needed_in_total(state, info)
+    wanted = needed_in_total(state.settings, state.pods, state.call, info)
     return NOTHING if wanted is NOTHING else gap(wanted, state.nodes.total())
 
 
-def needed_in_total(state: State, info: PodGroupInfo) -> Resources:
+def needed_in_total(
+    settings: Settings, pods: Pods, call: CurrentCall, info: PodGroupInfo
+) -> Resources:
     """Return what must be free in the cluster as a whole for a group to be tried.
 
     Runtime complexity: that of ``missing``.
     """
-    entity, found = state.pods.entities.get(info.key), NOTHING
-    for each in [] if entity is None else bundles.pending(state.pods, entity):
-        wanted = _floor(state.settings, state.pods, state.call, each.group)
+    entity, found = pods.entities.get(info.key), NOTHING
+    for each in [] if entity is None else bundles.pending(pods, entity):
+        wanted = _floor(settings, pods, call, each.group)
         if wanted is not NOTHING:
             found = wanted if found is NOTHING else found + wanted
     return found
