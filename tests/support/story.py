@@ -115,6 +115,10 @@ class Story:
 
     # Time and decisions -----------------------------------------------------------------------
 
+    def cycle(self) -> None:
+        """Run one scheduling cycle, if an entity is active."""
+        self._perform(self.scheduler.schedule_one(now=self.now) or ())
+
     def decide(self) -> None:
         """Make all decisions at this instant."""
         for _ in range(_MANY):

@@ -213,7 +213,7 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     )
     node: NodeName | None = None
     if state.reservations.nominations:
-        node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge)
+        node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge, domain)
     found = choose_node.choose(state.settings, state.nodes, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
         return _fail(state, member, cycle, found, now=now)

@@ -1,8 +1,8 @@
 """Making the known pods agree with what the cluster state shows.
 
 Rules:
-  R1  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
-      end of the pod settles it;
+  R1  while a bind is under way, a change of the pod is only charged to its node, and a deletion
+      counted: the report of the bind, a node, or the end of the pod settles the rest;
   R2  the nodes that a pod has left or come to are read with it;
   R3  a pod is of the equivalence class of its current signature; the class is dropped with its
       last pod.
@@ -78,7 +78,13 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and pod.node_name is None
         and not pod.is_finished
     ):
-        return  # the report of its bind decides; a change until then is read with it
+        # the report of its bind decides, and the rest of a change is read with it; but no other
+        # pod may get what this one requests by now, and its gang must not count on it to stay
+        if state.nodes.replace_pod(pod) and member.node is not None:
+            requeue.gain(state, (member.node,), now=now, ends_backoff=True)
+        if pod.deleted_at is not None:
+            state.pods.put(member, MemberState.TERMINATING)
+        return
     due = member if member is not None and member.node and uid in state.pods.evicted else None
     reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or conflict(state.pods, seen)
@@ -196,7 +202,8 @@ def _update(
         if pod.node_name == node:
             assumed_pod.confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
-            state.nodes.replace_pod(pod)
+            if state.nodes.replace_pod(pod):
+                requeue.gain(state, (node,), now=now, ends_backoff=True)
             if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return

@@ -22,6 +22,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from attrs import evolve
+
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
@@ -86,7 +88,10 @@ def choose(
             node = pod_class.judgements.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
-        return pod_class.judgements.diagnosis() if node is None else node
+        if node is not None:
+            return node
+        found = pod_class.judgements.diagnosis()
+        return found if domain is None else _with_outside(found, pod_class, domain)
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
@@ -213,11 +218,30 @@ def diagnosis(
                 reasons[_NOT_NAMED] += 1
             elif given not in accepted or domain is None or domain.has(given):
                 reasons.update(check.first_refusal(info, in_order or ()))
+            else:
+                reasons[_outside(domain)] += 1
         return Diagnosis(len(infos), tuple(sorted(reasons.items())))
-    reasons = Counter(dict(pod_class.judgements.diagnosis().reasons))
+    found = pod_class.judgements.diagnosis()
+    if domain is not None:
+        found = _with_outside(found, pod_class, domain)
+    reasons = Counter(dict(found.reasons))
     for _score, index in ranked(pod_class.judgements.ranked(), domain):
         reasons.update(check.refusal(infos[index]))
     return Diagnosis(len(infos), tuple(sorted(reasons.items())))
+
+
+def _with_outside(found: Diagnosis, pod_class: PodClass, domain: Domain) -> Diagnosis:
+    """Add the nodes outside of a domain that would take a pod otherwise. O(classes of nodes)."""
+    others = (given for _score, given in pod_class.judgements.ranked() if not domain.has(given))
+    count = sum(len(given.nodes) for given in others)
+    if not count:
+        return found
+    return evolve(found, reasons=tuple(sorted((*found.reasons, (_outside(domain), count)))))
+
+
+def _outside(domain: Domain) -> str:
+    """Return the reason of nodes that would take a pod, but not within the domain of its gang."""
+    return f"node(s) not within {domain}"
 
 
 def accepts_all(

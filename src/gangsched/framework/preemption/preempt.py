@@ -261,8 +261,8 @@ def _carry_out(
         state.nodes, state.pods, state.reservations, nomination.nodes
     )
     if found.awaited is not None:
-        # its victims may be in its way on any node; tried before they are gone, it would fail and
-        # preempt again, with the same plan and no end
+        # its victims may be in its way, or hold what it needs in total, on any node; tried before
+        # they are gone, it would fail and preempt again, with the same plan and no end
         elsewhere = [uid for uid in victims if nominator.holds_capacity(state.pods, uid)]
         awaited += [uid for uid in (*elsewhere, *found.awaited) if uid not in awaited]
     nomination.awaited[:] = dict.fromkeys(awaited)

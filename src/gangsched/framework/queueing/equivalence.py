@@ -34,13 +34,14 @@ from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import PreemptionPolicy, Resources
+from gangsched.model import Pod, PreemptionPolicy, Resources
 from gangsched.resources import NOTHING
 
 __all__ = [
     "EquivalenceClass",
     "class_of",
     "falls_short",
+    "needed_in_total",
     "goes_alone",
     "joins_alike",
     "missing",
@@ -91,19 +92,28 @@ def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
     """Return the priority below which an entity may preempt, and whether it may evict pods.
 
     The lowest priority of a group of the bundle, or of a member below its group's, counts. Every
-    group of a bundle must allow preemption. Runtime complexity: O(members).
+    group of a bundle must allow preemption. Members that wait on permit count, too: a gang gives
+    their nodes back before it preempts, and nominates nodes for all. O(members).
     """
     parties = bundles.pending(pods, entity)
-    priorities = (pod.priority for party in parties for pod in party.pending)
+    unbound = [_unbound(pods, party) for party in parties]
+    priorities = (pod.priority for members in unbound for pod in members)
     lowest = min(party.priority for party in parties)
-    return min((lowest, *priorities)), all(map(_may_displace, parties))
+    return min((lowest, *priorities)), all(map(_may_displace, parties, unbound))
 
 
-def _may_displace(entity: QueuedEntity) -> bool:
+def _unbound(pods: Pods, entity: QueuedEntity) -> list[Pod]:
+    """Return the members that are pending or wait on permit. O(members)."""
+    info = entity.group
+    waiting = () if info is None or not info.waiting else pods.waiting.of(info.key)
+    return [*entity.pending, *(pods.members[entry.uid].pod for entry in waiting)]
+
+
+def _may_displace(entity: QueuedEntity, unbound: Iterable[Pod]) -> bool:
     spec = None if entity.group is None else entity.group.spec
     if spec is not None and spec.preemption_policy is not None:
         return spec.preemption_policy is not PreemptionPolicy.NEVER
-    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in entity.pending)
+    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in unbound)
 
 
 def _has_its_place(info: PodGroupInfo | None) -> bool:
@@ -321,12 +331,23 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
     Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
-    entity, floor = state.pods.entities.get(info.key), NOTHING
-    for each in [] if entity is None else bundles.pending(state.pods, entity):
-        wanted = _floor(state.settings, state.pods, state.call, each.group)
+    wanted = needed_in_total(state.settings, state.pods, state.call, info)
+    return NOTHING if wanted is NOTHING else gap(wanted, state.nodes.total())
+
+
+def needed_in_total(
+    settings: Settings, pods: Pods, call: CurrentCall, info: PodGroupInfo
+) -> Resources:
+    """Return what must be free in the cluster as a whole for a group to be tried.
+
+    Runtime complexity: that of ``missing``.
+    """
+    entity, found = pods.entities.get(info.key), NOTHING
+    for each in [] if entity is None else bundles.pending(pods, entity):
+        wanted = _floor(settings, pods, call, each.group)
         if wanted is not NOTHING:
-            floor = wanted if floor is NOTHING else floor + wanted
-    return NOTHING if floor is NOTHING else gap(floor, state.nodes.total())
+            found = wanted if found is NOTHING else found + wanted
+    return found
 
 
 def _floor(

@@ -297,7 +297,8 @@ def _check_state(
     found, value = row.state, row.state.name.lower()
     allowed: tuple[MemberState, ...]
     if row.node is not None:
-        allowed = (MemberState.TERMINATING,) if is_evicted else ASSUMED
+        # its deletion may have been requested while its bind was under way
+        allowed = (MemberState.TERMINATING,) if is_evicted else (*ASSUMED, MemberState.TERMINATING)
     elif is_evicted:
         allowed = _GONE
     else:
