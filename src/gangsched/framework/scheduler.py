@@ -39,7 +39,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
+from gangsched.framework.events import dispatch, pod_ends, prefetch, restart, under_way
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import equivalence_class, requeue
@@ -102,7 +102,7 @@ class Scheduler(SchedulerView):
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_host_decides", "_listed", "_retries_refused")
+    __slots__ = ("_host_decides", "_is_restored", "_listed", "_retries_refused")
 
     def __init__(
         self,
@@ -140,6 +140,7 @@ class Scheduler(SchedulerView):
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
+        self._is_restored = False
         self._retries_refused = False
         self._call = OneCall()
 
@@ -297,8 +298,9 @@ class Scheduler(SchedulerView):
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, or a quota has another limit, call
-        ``rebuild`` next.
+        same clock. The next call returns each ``Bind`` and each ``Evict`` again that was under way,
+        unless the cluster state shows that it was done. If the cluster has changed since then, or a
+        quota has another limit, call ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
@@ -318,7 +320,7 @@ class Scheduler(SchedulerView):
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
-            self._retries_refused = retry_refused
+            self._is_restored, self._retries_refused = True, retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
@@ -499,6 +501,9 @@ class Scheduler(SchedulerView):
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if self._is_restored:
+            under_way.read_again(state, now=now)
+            self._is_restored = False
         if self._retries_refused:
             pod_ends.notify(self._state, None, now=now)
             self._retries_refused = False
@@ -519,6 +524,10 @@ class Scheduler(SchedulerView):
             permit_end.reject(state, permit_end.refused(state.pods, state.call), now=self._now)
         if state.call.touched:
             restart.settle(state, now=self._now)
+        reservation = state.reservations.backfill.reservation
+        if reservation is not None:
+            # its gang may have gone, or have come back as another entity
+            reserving.expire(state, reservation, now=self._now)
         if state.call.deferred:
             error, *others = state.call.deferred
             for other in others:

@@ -69,8 +69,8 @@ class SchedulerView:
         """Return the pods whose bind is in progress, in the order of arrival.
 
         Each was released and waits for ``Bound`` or ``BindFailed``. After ``restore``, these are
-        the binds that were in progress when the snapshot was taken. Changes nothing. At a prompt
-        the answer is a table. Runtime complexity: O(pods).
+        the binds that were in progress when the snapshot was taken; the next call returns them
+        again. Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods).
         """
         with self._call("binding"):
             return listing.binding(self._state.pods)

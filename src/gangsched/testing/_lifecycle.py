@@ -14,10 +14,12 @@ Laws of quotas:
   Q1  the groups that have started never have more than a quota allows. Of each its
       ``min_resources`` count, or else the least that its minimum of members requests;
   Q2  no group waits for a quota that has enough left. What is left is underestimated: all groups
-      that are not refused count with the most that they requested, whether they are charged or not.
+      that are not refused count with the most that they requested, whether they are charged or not;
+  Q3  no member is bound that makes the members of groups hold more than a quota allows. All of them
+      count that are on nodes or being bound, elastic and terminating ones included.
 
-R4, Q1 and Q2 depend on what the scheduler knows: it cannot count a pod whose bind it does not know
-of. So they hold where no event and no answer is lost or late.
+R4 and Q1 to Q3 depend on what the scheduler knows: it cannot count a pod whose bind it does not
+know of. So they hold where no event and no answer is lost or late.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
+    BindFailed,
     Effect,
     Event,
     Evict,
@@ -189,16 +192,28 @@ class QuotaLaw:
         self._started: dict[GroupKey, Resources] = {}
         self._most: dict[GroupKey, Resources] = {}
         self._restarting: set[GroupKey] = set()
+        self._binding: dict[PodUID, None] = {}
 
     def watch(self, run: _Run) -> None:
         """Compare what is decided with the cluster of a run."""
         self._run = run
 
     def event(self, event: Event, now: float) -> None:
-        """Do nothing: the cluster shows it."""
+        """Note that a bind has failed; the cluster shows everything else."""
+        if isinstance(event, BindFailed):
+            self._binding.pop(event.uid, None)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Note which groups start, and which are restarted."""
+        """Note which groups start, and which are restarted; check the binds.
+
+        Runtime complexity: O(pods) for each quota.
+
+        Raises:
+            AssertionError: Q3 is broken.
+        """
+        binds = [effect.uid for effect in effects if isinstance(effect, Bind)]
+        if binds:
+            self._check_binds(binds)
         for effect in effects:
             match effect:
                 case GroupScheduled():
@@ -218,6 +233,7 @@ class QuotaLaw:
         Raises:
             AssertionError: Q1 or Q2 is broken.
         """
+        self._binding.clear()  # no answer is late
         groups: dict[GroupKey, list[Pod]] = {}
         for pod in self._cluster.pods():
             key = _group_of(pod)
@@ -244,6 +260,29 @@ class QuotaLaw:
             raise AssertionError(
                 f"quota {quota.name} is exceeded: {', '.join(running)} have {over}"
             )
+
+    def _check_binds(self, binds: Sequence[PodUID]) -> None:
+        """Check Q3."""
+        self._binding.update(dict.fromkeys(binds))
+        held: dict[GroupKey, list[Resources]] = {}
+        bound: set[GroupKey] = set()
+        for pod in self._cluster.pods():
+            key = _group_of(pod)
+            is_held = pod.node_name is not None or pod.uid in self._binding
+            if key is None or pod.is_finished or not is_held:
+                continue
+            held.setdefault(key, []).append(pod.requests)
+            if pod.uid in binds:
+                bound.add(key)
+        for quota in self._quotas:
+            if not any(_shares(quota, key) for key in bound):
+                continue
+            shared = [each for key, some in held.items() if _shares(quota, key) for each in some]
+            over = _exceeded(quota, shared)
+            if over:
+                raise AssertionError(
+                    f"quota {quota.name} is exceeded by the bind of {', '.join(binds)}: {over}"
+                )
 
     def _check_waits(self, groups: Mapping[GroupKey, Sequence[Pod]], now: float) -> None:
         """Check Q2."""

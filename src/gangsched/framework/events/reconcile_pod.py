@@ -158,6 +158,7 @@ def _admit(
     is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
     state.pods.count_priority(member, 1)
+    state.pods.hold(member)
     if claim is not None:
         member.role = claim.role
     if is_first:
@@ -182,6 +183,7 @@ def _update(
     before, node, known = member.state, member.node, member.pod
     left = known.node_name
     member.replace(pod)
+    state.pods.hold(member)
     if pod.node_name is None:
         member.started_at = None
     elif member.started_at is None:
@@ -259,6 +261,7 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member, -1)
+    state.pods.hold(member, is_known=False)
     label_readers.leave(state.nodes, state.pod_classes, member)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:

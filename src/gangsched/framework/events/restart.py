@@ -47,14 +47,13 @@ def settle(state: State, *, now: float) -> None:
     n) for n groups that wait for a quota, if a charge was returned.
     """
     pods, settings, call = state.pods, state.settings, state.call
-    returned = False
     while call.touched:
         key = next(iter(call.touched))
         del call.touched[key]
         info = pods.registry.get(key)
         if info is None or (info.spec is None and not info.members):
             pods.restarts.forget(key)
-            returned |= pods.quotas.release(key)
+            pods.quotas.release(key)
             call.out.append(GroupRemoved(key))
         else:
             before = bundles.restarting(pods, info)
@@ -70,9 +69,8 @@ def settle(state: State, *, now: float) -> None:
                 # pending members wait for the restart too, and no longer than for it
                 move_entity.move(state, entity, now=now)
             quotas.charge_running(pods, info)
-            returned |= quotas.give_back(pods, info)
-        if returned and not call.touched:
-            returned = False
+            quotas.give_back(pods, info)
+        if not call.touched and pods.quotas.take_returned():
             for waiting in quotas.that_fit(pods):
                 # the first of them may leave too little for the next, which is then refused
                 move_entity.move(state, waiting, now=now)

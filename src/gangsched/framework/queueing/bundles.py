@@ -119,10 +119,8 @@ def pre_enqueue(
     held = restarting(pods, info)
     if held:
         return Unschedulable(held, resolvable=False)
-    if info.was_scheduled:
-        return answer
     bundle = info.bundle
-    if bundle is None:
+    if bundle is None or info.was_scheduled:
         return _charged(pods, info, answer)
     first: GroupKey | None = None
     if call.complete and call.complete[0] is bundle:

@@ -103,7 +103,11 @@ HELD: Final[Mapping[type, Held]] = {
         anew="priorities",
     ),
     Restarts: Held(kept="_lives", anew="_deadlines"),
-    QuotaLedger: Held(kept="_charges _waiting", anew="_used", given="_of _quotas"),
+    QuotaLedger: Held(
+        kept="_charges _waiting",
+        anew="_used _held _charged _has_returned",
+        given="_of _quotas",
+    ),
     GroupLife: Held(kept="runs_with restarts is_held until short_since failed_at due_at"),
     PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(
@@ -117,7 +121,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
-        anew="entity group pod_class role requests is_counted",
+        anew="entity group pod_class role requests is_counted held",
     ),
     CycleState: Held(
         kept="_scratch", anew="_counts _group _nodes bind_failures can_evict", given="_cluster"

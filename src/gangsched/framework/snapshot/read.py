@@ -181,8 +181,6 @@ def _read_charges(reading: Reading) -> None:
             get(known, key, f"{path}[{n}]")
             expected = "a group in a namespace with a quota"
             require(pods.quotas.covers(key), f"{path}[{n}]", key, expected)
-    for n, key in enumerate(waiting):
-        require(key not in charged, f"over_quota[{n}]", key, "a group that is not charged")
     pods.quotas.restore(rows.charges, waiting.items())
 
 
@@ -277,6 +275,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
         member.role = seen.claim.role
         info.members.set(uid, row.state)
         info.members.give_role(uid, member.role)
+        state.pods.hold(member)
     expected = "present exactly if the member holds a node"
     require((row.cycle is None) == (row.node is None), f"{path}.cycle", row.cycle, expected)
     if row.cycle is not None:
