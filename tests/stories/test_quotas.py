@@ -45,16 +45,9 @@ def large_cluster(preset: Preset, way: Way = Way.LIVE, **host: Any) -> Story:
 
 
 def used(story: Story) -> int:
-    """Return how many CPUs pods of groups hold, or are being given.
-
-    The bind of a pod that is being deleted comes too late.
-    """
+    """Return how many CPUs pods of groups hold, or are being given."""
     binding = {bind.uid for bind in story.binds}
-    pods = [
-        pod
-        for pod in story.cluster.pods()
-        if pod.node_name or (pod.uid in binding and pod.deleted_at is None)
-    ]
+    pods = [pod for pod in story.cluster.pods() if pod.node_name or pod.uid in binding]
     held = [pod for pod in pods if not pod.is_finished]
     return sum(int(pod.requests.amount("cpu")) for pod in held) // 1000
 

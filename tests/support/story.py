@@ -144,9 +144,14 @@ class Story:
         self.decide()
 
     def interrupt(self) -> None:
-        """Replace the scheduler, or not, as ``way`` says."""
+        """Replace the scheduler, or not, as ``way`` says.
+
+        A rebuilt scheduler does not know of binds under way: they are lost with the one before.
+        """
         if self.way is Way.LIVE:
             return
+        if self.way is Way.REBUILT:
+            self.binds.clear()
         before, self.scheduler = self.scheduler, self.make(self.cluster)
         if self.way is Way.RESTORED:
             self.scheduler.restore(json.loads(json.dumps(before.snapshot())))
