@@ -11,6 +11,7 @@ from gangsched import presets
 from gangsched._seconds import format_duration
 from gangsched.drivers import blocking
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import call_plain, check_plain
 from gangsched.drivers._submitted import (
     CLOSED,
     JobState,
@@ -128,7 +129,8 @@ class Host:
         clock: Seconds that never go back.
 
     Raises:
-        InvalidValueError: *max_starts* is not an int >= 1.
+        InvalidValueError: *max_starts* is not an int >= 1, or a function is a coroutine function.
+            That *start* or *evict* returns an awaitable ends the host.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class Host:
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(start=start, evict=evict, on_start_error=on_start_error)
         self._start = start
         self._evict = evict
         self._on_start_error = on_start_error
@@ -360,7 +363,7 @@ class Host:
     def _start_pod(self, submitted: Submitted, uid: PodUID, node: NodeName) -> None:
         pod = submitted.pods[uid]
         try:
-            self._start(pod, node)
+            call_plain("start", self._start, pod, node)
         except Exception as error:
             submitted.start_error = error
             if self._on_start_error is not None:
@@ -372,7 +375,7 @@ class Host:
         with self._lock:
             submitted = self._submitted.job_of(uid)
         if submitted is not None and self._evict is not None:
-            self._evict(submitted.pods[uid], effect.node)
+            call_plain("evict", self._evict, submitted.pods[uid], effect.node)
         with self._lock:
             # if the job was withdrawn meanwhile, its pods are deleted already
             if submitted is None or self._submitted.job_of(uid) is not submitted:
