@@ -198,7 +198,7 @@ class AsyncHost:
         self._check_known(job)
         await job._known.wait()
         self._check_known(job)
-        return self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 
     async def aclose(self) -> None:
         """Stop after all that was handed in; see ``Host.close``."""

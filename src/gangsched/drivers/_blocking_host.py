@@ -234,7 +234,7 @@ class Host:
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
 
-        The reason is as of now; see ``Scheduler.why_anew``.
+        The reason is as of now, or says as of when it is; see ``Scheduler.why``.
 
         Raises:
             UnknownPodError: The job has been finished or cancelled.
@@ -243,7 +243,7 @@ class Host:
         self._check_known(job)
         job._known.wait()
         self._check_known(job)
-        answer = self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        answer = self.driver.ask(lambda scheduler: scheduler.why(job.key))
         self._check_known(job)  # else it may tell of a job of which some pods are deleted
         return answer
 

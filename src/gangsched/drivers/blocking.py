@@ -185,7 +185,7 @@ class Driver:
 
         Args:
             question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
-                change it. Nothing is decided meanwhile, so give ``what_if`` and
+                change it. Nothing is decided meanwhile, so give ``why``, ``what_if`` and
                 ``smallest_change`` a small budget: 10,000 steps are about 0.1 s.
             timeout: How many seconds to block at most; None for no limit.
 

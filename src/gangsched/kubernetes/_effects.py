@@ -361,7 +361,7 @@ class Effects:
         info = self._scheduler.registry.get(key)
         if info is None or not info.members or info.is_complete or info.was_scheduled:
             return
-        reason, note = _lacking(info, self._scheduler.why(key))
+        reason, note = _lacking(info, self._scheduler.why(key, budget=0))
         self._status.group(key, scheduled=False, message=note)
         is_gated = reason == _GATED
         said = f"pod group {key}: {note}" if is_gated else f"pod group {key} is incomplete"
