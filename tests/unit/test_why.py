@@ -203,7 +203,7 @@ def test_why_of_a_group_that_timed_out_without_an_attempt() -> None:
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
     assert why.unschedulable_member is None
-    text = "backing off until 11 after 1 attempt: as of 10: timed out waiting on permit:"
+    text = "backing off until 11 after 1 attempt: timed out waiting on permit:"
     assert str(why) == f"{text} 1 of 2 members held a node"
     driver.advance(11.0)
     driver.step()

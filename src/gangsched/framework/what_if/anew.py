@@ -50,7 +50,7 @@ def with_fresh_reason(
         now: The instant of the attempt.
     """
     failed = _failed(answer)
-    if failed is None:
+    if failed is None or _is_of_an_event(failed):
         return answer
     then = None if look is None else _tried_anew(look, subject, now)
     fresh = evolve(failed, is_of_last_attempt=True)
@@ -60,6 +60,14 @@ def with_fresh_reason(
     elif then is not None:
         fresh = _as_of_now(failed, then.reason, then.unschedulable_member, now)
     return evolve(answer, rest=fresh) if isinstance(answer, PartlyRunning) else fresh
+
+
+def _is_of_an_event(failed: _Failed) -> bool:
+    """Return whether a reason is what happened, such as an eviction or a bind that failed.
+
+    It is true at any later instant, and another attempt would hide why there is a backoff.
+    """
+    return isinstance(failed, BackingOff) and failed.unschedulable_member is None
 
 
 def _as_of_now(
