@@ -72,6 +72,7 @@ class Story:
         holds_binds: Whether binds stay under way until ``finish_binds`` or ``fail_bind``.
         holds_evictions: Whether an evicted pod stays until the story deletes it; it is marked as
             terminating at once.
+        recreates: Whether an evicted pod that is gone is created again, as by a Job.
         binds: The binds under way.
         effects: All effects, in order.
     """
@@ -80,6 +81,7 @@ class Story:
     way: Way = Way.LIVE
     holds_binds: bool = False
     holds_evictions: bool = False
+    recreates: bool = False
     now: float = 0.0
     cluster: InMemoryCluster = field(factory=InMemoryCluster)
     binds: list[Bind] = field(factory=list)
@@ -202,6 +204,9 @@ class Story:
             return
         if not self.holds_evictions:
             self.tell(PodDeleted(pod.uid))
+            if self.recreates:
+                uid = PodUID(f"{pod.uid}'")
+                self.add(evolve(pod, uid=uid, node_name=None, created_at=self.now))
         elif pod.deleted_at is None:
             self.tell(PodUpdated(evolve(pod, deleted_at=self.now)))
 

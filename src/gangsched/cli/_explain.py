@@ -147,7 +147,7 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     if most < 0:
         raise InvalidValueError("--most", most, "an int >= 0")
     asked = subject.group if subject.pod is None else subject.pod
-    why = None if asked is None else scheduler.why_anew(asked, now=now)
+    why = None if asked is None else scheduler.why(asked, now=now)
     group = subject.group
     if group is None or scheduler.registry.get(group) is None or subject.is_finished:
         return Explanation(now, subject, why, ())

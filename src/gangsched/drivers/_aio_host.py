@@ -10,6 +10,7 @@ from typing import cast, final
 from gangsched import presets
 from gangsched.drivers import aio
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import check_plain, wait_for
 from gangsched.drivers._submitted import (
     CLOSED,
     JobState,
@@ -118,7 +119,8 @@ class AsyncHost:
         clock: Seconds that never go back.
 
     Raises:
-        InvalidValueError: *max_starts* is not an int >= 1.
+        InvalidValueError: *max_starts* is not an int >= 1, or *on_start_error* is a coroutine
+            function. That *start* or *evict* returns no awaitable ends the host.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class AsyncHost:
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(on_start_error=on_start_error)
         self._start = start
         self._evict = evict
         self._on_start_error = on_start_error
@@ -196,7 +199,7 @@ class AsyncHost:
         self._check_known(job)
         await job._known.wait()
         self._check_known(job)
-        return self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 
     async def aclose(self) -> None:
         """Stop after all that was handed in; see ``Host.close``."""
@@ -291,7 +294,7 @@ class AsyncHost:
         submitted.starting[uid] = asyncio.current_task()
         job, pod = self._jobs[submitted.key], submitted.pods[uid]
         try:
-            await self._start(pod, effect.node)
+            await wait_for("start", self._start, pod, effect.node)
             if submitted.place(uid, effect.node):
                 job._start()
         except Exception as error:
@@ -313,7 +316,7 @@ class AsyncHost:
         uid = effect.uid
         submitted = self._submitted.job_of(uid)
         if submitted is not None and self._evict is not None:
-            await self._evict(submitted.pods[uid], effect.node)
+            await wait_for("evict", self._evict, submitted.pods[uid], effect.node)
         # if the job was withdrawn meanwhile, its pods are deleted already
         if submitted is not None and self._submitted.job_of(uid) is submitted:
             submitted.places.pop(uid, None)

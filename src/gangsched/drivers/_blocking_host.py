@@ -11,6 +11,7 @@ from gangsched import presets
 from gangsched._seconds import format_duration
 from gangsched.drivers import blocking
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import call_plain, check_plain
 from gangsched.drivers._submitted import (
     CLOSED,
     JobState,
@@ -129,7 +130,8 @@ class Host:
         clock: Seconds that never go back.
 
     Raises:
-        InvalidValueError: *max_starts* is not an int >= 1.
+        InvalidValueError: *max_starts* is not an int >= 1, or a function is a coroutine function.
+            That *start* or *evict* returns an awaitable ends the host.
     """
 
     def __init__(
@@ -142,6 +144,7 @@ class Host:
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(start=start, evict=evict, on_start_error=on_start_error)
         self._start = start
         self._evict = evict
         self._on_start_error = on_start_error
@@ -239,7 +242,7 @@ class Host:
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
 
-        The reason is as of now; see ``Scheduler.why_anew``.
+        The reason is as of now, or says as of when it is; see ``Scheduler.why``.
 
         Raises:
             UnknownPodError: The job has been finished or cancelled.
@@ -248,7 +251,7 @@ class Host:
         self._check_known(job)
         job._known.wait()
         self._check_known(job)
-        answer = self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        answer = self.driver.ask(lambda scheduler: scheduler.why(job.key))
         self._check_known(job)  # else it may tell of a job of which some pods are deleted
         return answer
 
@@ -380,7 +383,7 @@ class Host:
     def _start_pod(self, submitted: Submitted, uid: PodUID, node: NodeName) -> None:
         pod = submitted.pods[uid]
         try:
-            self._start(pod, node)
+            call_plain("start", self._start, pod, node)
         except Exception as error:
             submitted.start_error = error
             if self._on_start_error is not None:
@@ -392,7 +395,7 @@ class Host:
         with self._lock:
             submitted = self._submitted.job_of(uid)
         if submitted is not None and self._evict is not None:
-            self._evict(submitted.pods[uid], effect.node)
+            call_plain("evict", self._evict, submitted.pods[uid], effect.node)
         with self._lock:
             # if the job was withdrawn meanwhile, its pods are deleted already
             if submitted is None or self._submitted.job_of(uid) is not submitted:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, final
 
 from attrs import evolve
@@ -49,6 +50,7 @@ from gangsched.framework.state import label_readers
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import anew, simulate
 from gangsched.framework.what_if import smallest_change as smallest
+from gangsched.framework.what_if import why as answers
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
@@ -378,43 +380,45 @@ class Scheduler(SchedulerView):
         ahead.run(until)
         return ahead.answer()
 
-    def why_anew(
+    def why(
         self,
         subject: str | Pod | PodGroup,
         *,
         now: float | None = None,
-        budget: int = 1_000_000,
+        budget: int = 100_000,
     ) -> Why:
-        """Return why a pod or a group is not running, from an attempt as of now.
+        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
 
-        Changes nothing. The reason of ``why`` is that of the last attempt, and a pod or a group is
-        not tried again until something changes that may help it. Here a fork tries it once more.
-        Only the reason is new: the number of attempts and the backoff are those of ``why``. If the
-        fork starts it, *budget* is used up, or a plugin has state and no ``fork``, the answer is
-        that of ``why``. ``tried_at`` of the answer says of when the reason is.
+        Changes nothing. A pod or a group whose attempt failed is not tried again until something
+        changes that may help it, so the reason of that attempt grows old. Here a fork tries it once
+        more, and the reason is as of now. The number of attempts and the backoff are not those of
+        the fork. The fork may start it, or use up *budget*; or a plugin raises, or has state and no
+        ``fork``. Then the reason is that of the last attempt, and the sentence says as of when.
 
-        Runtime complexity: that of ``why``, and for a failed attempt that of ``what_if``.
+        Runtime complexity: O(active pods and groups + members of the group), and for a failed
+        attempt that of ``what_if``.
 
         Args:
-            subject: A pod, a group, the UID of a pod, or the key of a group; see ``why``.
+            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
+                a UID and a key is taken as the UID.
             now: The instant of the attempt; None for that of the last call.
-            budget: The number of steps that the attempt may take; see ``what_if``.
+            budget: The number of steps that the attempt may take, about 10 microseconds each; see
+                ``what_if``. With 0 nothing is tried.
 
         Raises:
             UnknownPodError: The scheduler does not know *subject*.
             InvalidValueError: An argument is malformed; see ``what_if``.
-            PluginError: A plugin raised.
+            PluginError: A plugin raised that decides which members are needed.
         """
-        now, _end = simulate.span(self._now, now, None)
-        simulate.check_budget(budget)
-        self._call.refuse_inside("why_anew")
+        if now is not None:
+            simulate.span(self._now, now, None)
+        simulate.check_budget(budget, least=0)
+        with self._call("why"):
+            answer = answers.why(self._state, subject, now=self._now)
+        at = self._now if now is None else now
         spending = simulate.Spending(budget)
-        return anew.with_fresh_reason(
-            self.why(subject),
-            subject,
-            lambda: simulate.look(self, self._state, now, spending),
-            now=now,
-        )
+        look = partial(simulate.look, self, self._state, at, spending)
+        return anew.with_fresh_reason(answer, subject, look if budget else None, now=at)
 
     def smallest_change(
         self,

@@ -395,7 +395,7 @@ class Effects:
             return
         if self._what_holds(key):
             return  # this was said at once, and says more
-        reason, note = _lacking(info, self._scheduler.why(key))
+        reason, note = _lacking(info, self._scheduler.why(key, budget=0))
         self._status.group(key, scheduled=False, message=note)
         is_gated = reason == _GATED
         said = f"pod group {key}: {note}" if is_gated else f"pod group {key} is incomplete"

@@ -281,12 +281,15 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
         unbound = [pod for pod in members if pod is not None and pod.node_name is None]
         group = GroupKey(job.key)
         if job.kind == "group" and group in simulator.scheduler.registry:
-            why = simulator.scheduler.why(group)
+            why = simulator.scheduler.why(group, budget=0)
         elif unbound:
-            why = simulator.scheduler.why(unbound[0])
+            why = simulator.scheduler.why(unbound[0], budget=0)
         else:
             continue
-        tried_at = why.tried_at if isinstance(why, NoNodeFits | BackingOff) else None
+        tried_at = None
+        if isinstance(why, NoNodeFits | BackingOff):
+            # the instant has a field of its own, so the text is without it
+            tried_at, why = why.tried_at, evolve(why, is_of_last_attempt=False)
         yield Pending(job.key, type(why).__name__, str(why), tried_at)
 
 

@@ -54,7 +54,7 @@ _WATCHED = "a run; call watch before it begins"
 
 
 class _Asked(Protocol):
-    def why(self, subject: str) -> Why: ...
+    def why(self, subject: str, *, budget: int) -> Why: ...
 
 
 class _Run(Protocol):
@@ -303,7 +303,7 @@ class QuotaLaw:
 
     def _is_refused(self, key: GroupKey) -> bool:
         assert self._run is not None
-        why = self._run.scheduler.why(key)
+        why = self._run.scheduler.why(key, budget=0)
         return isinstance(why, NotAdmitted) and why.reason.startswith(EXCEEDED)
 
     def _least(self, key: GroupKey) -> Resources:

@@ -444,6 +444,7 @@ def _unschedulable(
             found.resource,
             found.in_pieces,
             group=group,
+            beside_others=not found.alone,
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))

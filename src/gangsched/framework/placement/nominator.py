@@ -293,7 +293,8 @@ def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
             requeue.gain(state, (nominated.node,), now=now)
     if not nomination.is_sufficient:
         return "too few nominated pods or nodes are left"
-    if equivalence.preemption_reach(state.pods, nomination.entity)[0] != nomination.priority:
+    reach = equivalence.preemption_reach(state.settings, state.pods, nomination.entity)
+    if reach[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
         info = state.pods.registry.get(key)

@@ -111,6 +111,7 @@ _SHORTAGE: Final = Record(
     in_pieces=BOOL,
     within=STR,
     group=optional(STR),
+    beside_others=BOOL,
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(
