@@ -325,7 +325,7 @@ async def test_answers_take_a_tenth_of_the_time_at_most() -> None:
 class _Slow:
     """A scheduler whose ``why`` takes its time."""
 
-    def __init__(self, scheduler: Any, why: Callable[[str], Any]) -> None:
+    def __init__(self, scheduler: Any, why: Callable[..., Any]) -> None:
         self._scheduler, self.why = scheduler, why
 
     def __getattr__(self, name: str) -> Any:
