@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
+from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -27,6 +28,19 @@ settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
+
+
+def pytest_configure() -> None:
+    """Let every program that a test starts end with the run, however the run ends."""
+    begin_run()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say which programs of other runs are there: they slow this one, or use what it needs."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        for line in of_other_runs():
+            reporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

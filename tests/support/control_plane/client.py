@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from support.patience import HANG, saw
+
 __all__ = ["ApiError", "Client"]
 
 Object = dict[str, Any]
@@ -60,7 +62,7 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str = "", ca: Path | None = None, *, timeout: float = 60.0
+        self, url: str, token: str = "", ca: Path | None = None, *, timeout: float = HANG
     ) -> None:
         parts = urlsplit(url)
         self.url: Final = url
@@ -149,7 +151,9 @@ class Client:
             try:
                 connection.request(method, path, data, headers)
                 answer = connection.getresponse()
-                return answer.status, answer.read()
+                content = answer.read()
+                saw(f"{method} {path}: {answer.status} {content.decode(errors='replace')}")
+                return answer.status, content
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
                 was_idle = isinstance(error, _ENDED)
