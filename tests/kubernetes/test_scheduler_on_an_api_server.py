@@ -211,7 +211,10 @@ async def test_gang_is_whole_after_its_scheduler_was_stopped_half_way(cluster: C
 @on_a_loop
 async def test_replica_takes_over_at_once_after_a_graceful_stop(cluster: Cluster) -> None:
     cluster.add_nodes(2)
-    election = LeaderElection(resource_name=cluster.name)
+    # a Lease that is not given up keeps the next replica waiting for longer than any wait here
+    election = LeaderElection(
+        resource_name=cluster.name, lease_duration=3600.0, renew_deadline=60.0
+    )
     settings = cluster.settings(leader_election=election)
     async with scheduling(cluster, settings) as (_first, stop):
         cluster.add_gang("g", 2)
@@ -221,7 +224,7 @@ async def test_replica_takes_over_at_once_after_a_graceful_stop(cluster: Cluster
             cluster.add_gang("h", 3, grouped=False)
             stop.set()
             cluster.add_group("h", 3)
-            await eventually(lambda: cluster.all_bound(5), 10.0)
+            await eventually(lambda: cluster.all_bound(5))
             bound = [path for _m, path in second.requests if path.endswith("/binding")]
             assert len(bound) <= 3
 

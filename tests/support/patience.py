@@ -29,7 +29,7 @@ STEPS: Final = 4 * HANG
 _LONGEST: Final = 2000
 """Characters of an answer that a report has."""
 
-_answers: Final[ContextVar[list[str] | None]] = ContextVar("answers", default=None)
+_answers: Final[ContextVar[list[Callable[[], str]] | None]] = ContextVar("answers", default=None)
 
 
 def until(
@@ -71,11 +71,15 @@ async def until_on_loop(
     return value
 
 
-def saw(text: str) -> None:
-    """Note what a condition that is being evaluated has seen, for the report of its failure."""
+def saw(text: str | Callable[[], str]) -> None:
+    """Note what a condition that is being evaluated has seen, for the report of its failure.
+
+    Args:
+        text: The text, or what returns it once it is needed.
+    """
     answers = _answers.get()
     if answers is not None:
-        answers.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+        answers.append((lambda: text) if isinstance(text, str) else text)
 
 
 class _Wait(Generic[T]):
@@ -85,7 +89,7 @@ class _Wait(Generic[T]):
         self._ends: Final = time.monotonic() + HANG
 
     def evaluate(self) -> T:
-        answers: list[str] = []
+        answers: list[Callable[[], str]] = []
         token = _answers.set(answers)
         try:
             value = self._true()
@@ -95,12 +99,16 @@ class _Wait(Generic[T]):
             raise AssertionError(self._report(value, answers))
         return value
 
-    def _report(self, value: object, answers: list[str]) -> str:
+    def _report(self, value: object, answers: list[Callable[[], str]]) -> str:
         lines = [f"not within {HANG:g} s: {_source(self._true)}", f"last value: {value!r}"]
-        lines += [f"last seen: {answer}" for answer in answers]
+        lines += [f"last seen: {_shortened(answer())}" for answer in answers]
         if self._shown is not None:
             lines.append(str(self._shown()))
         return "\n".join(lines)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _source(true: Callable[[], object]) -> str:

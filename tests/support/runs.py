@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MARK", "begin_run", "of_other_runs", "programs_of"]
+__all__ = ["MARK", "begin_run", "identity_of", "of_other_runs", "programs_of"]
 
 MARK: Final = "GANGSCHED_TEST_RUN"
 """The variable; its value is the identities of nested runs, separated by colons."""
@@ -49,7 +49,7 @@ def begin_run() -> None:
     """
     if not _is_linux():
         return
-    own = _identity(os.getpid())
+    own = identity_of(os.getpid())
     marks = os.environ.get(MARK, "")
     if own not in marks.split(":"):
         os.environ[MARK] = _marked(marks, own)
@@ -130,7 +130,7 @@ def _marked_processes() -> Iterator[tuple[int, list[str], str]]:
                 yield int(folder.name), value.decode().split(":"), command.decode(errors="replace")
 
 
-def _identity(pid: int) -> str:
+def identity_of(pid: int) -> str:
     """Return the identity of a process.
 
     Raises:
@@ -144,7 +144,7 @@ def _identity(pid: int) -> str:
 
 def _is_alive(identity: str) -> bool:
     try:
-        return _identity(int(identity.partition("-")[0])) == identity
+        return identity_of(int(identity.partition("-")[0])) == identity
     except OSError:
         return False
 
@@ -153,7 +153,7 @@ def _main(*arguments: str) -> None:
     match arguments:
         case ("begin", pid):
             if _is_linux():
-                print(_marked(os.environ.get(MARK, ""), _identity(int(pid))))
+                print(_marked(os.environ.get(MARK, ""), identity_of(int(pid))))
         case ("guard", identity):
             _guard(identity)
         case ("others",):

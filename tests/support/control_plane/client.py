@@ -12,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -152,7 +153,7 @@ class Client:
                 connection.request(method, path, data, headers)
                 answer = connection.getresponse()
                 content = answer.read()
-                saw(f"{method} {path}: {answer.status} {content.decode(errors='replace')}")
+                saw(partial(_described, f"{method} {path}: {answer.status}", content))
                 return answer.status, content
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
@@ -197,6 +198,19 @@ class Client:
         if self._context is None:
             return http.client.HTTPConnection(host, port, timeout=timeout)
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context)
+
+
+def _described(head: str, content: bytes) -> str:
+    """Return an answer as text, without what says who has written which field."""
+
+    def without(decoded: Object) -> Object:
+        decoded.pop("managedFields", None)
+        return decoded
+
+    try:
+        return f"{head} {json.dumps(json.loads(content, object_hook=without))}"
+    except ValueError:
+        return f"{head} {content.decode(errors='replace')}"
 
 
 def with_query(path: str, query: Mapping[str, object]) -> str:

@@ -80,7 +80,7 @@ async def test_count_is_written_after_a_pause_without_a_further_repeat(
         record(events)
         await until(lambda: not len(events))
     assert counts(api, "FailedScheduling") == [2]
-    await until(lambda: counts(api, "FailedScheduling") == [4], 5.0)
+    await until(lambda: counts(api, "FailedScheduling") == [4])
     work.cancel()
 
 
