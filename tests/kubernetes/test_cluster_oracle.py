@@ -13,7 +13,7 @@ from support.control_plane import Client, ControlPlane
 from support.fault_proxy import Fault, FaultProxy, Order
 from support.patience import until
 
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 
 
 @pytest.fixture

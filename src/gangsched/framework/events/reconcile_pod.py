@@ -48,6 +48,7 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 _ASSIGNED: Final = MemberState.ASSIGNED
 _REFUSED: Final = MemberState.REFUSED
 _SUCCEEDED: Final = MemberState.SUCCEEDED
+_HELD: Final = frozenset({MemberState.REFUSED, MemberState.GATED})
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
 
@@ -186,6 +187,10 @@ def _update(
         look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if before is _UNSCHEDULED and known != pod:
             move_entity.move_if_needed(state, member.entity, now=now)
+        elif before in _HELD and (
+            _why_held(state.settings, state.pods, member, problem) != member.reason
+        ):
+            _tell_held(state.settings, state.pods, state.call, member, problem)
         return
     if node is not None:
         if pod.node_name == node:
@@ -325,14 +330,20 @@ def _tell_held(
     member: Member,
     problem: InvalidPodGroupError | None,
 ) -> None:
-    pod = member.pod
+    if member.state in _HELD:
+        member.reason = _why_held(settings, pods, member, problem)
+        notice = PodRefused if member.state is _REFUSED else PodNotAdmitted
+        call.out.append(notice(member.pod.uid, member.reason))
+
+
+def _why_held(
+    settings: Settings, pods: Pods, member: Member, problem: InvalidPodGroupError | None
+) -> str:
+    """Return why a member is refused or gated; empty for a member that is neither."""
     if member.state is _REFUSED:
-        member.reason = str(problem)
-        call.out.append(PodRefused(pod.uid, member.reason))
-    elif member.state is MemberState.GATED:
-        group = None if member.group is None else member.group.key
-        member.reason = "; ".join(gates(settings, pods, pod, group))
-        call.out.append(PodNotAdmitted(pod.uid, member.reason))
+        return str(problem)
+    group = None if member.group is None else member.group.key
+    return "; ".join(gates(settings, pods, member.pod, group))
 
 
 def look_at_nodes(
