@@ -18,7 +18,10 @@ from support.control_plane.processes import Process, free_ports
 from support.documents import ROOT
 from support.patience import HANG
 
-pytestmark = pytest.mark.once("makes no scheduler")
+pytestmark = [
+    pytest.mark.once("makes no scheduler"),
+    pytest.mark.xdist_group("image"),
+]
 
 DOCKERFILE = ROOT / "Dockerfile"
 

@@ -39,6 +39,8 @@ _FILE: Final = re.compile(
     r"^<!-- file: (?P<name>\S+) -->\n```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _COMMANDS: Final = {"gangsched": "gangsched.cli", "kubectl-gang": "gangsched.cli._kubectl"}
+_TIMEOUT: Final = "--timeout=60s"
+"""What a reader waits at most; a slow machine may need longer."""
 _SERVED: Final = "127.0.0.1:10259"
 
 
@@ -94,7 +96,7 @@ def _prints(commands: list[str], shown: str, folder: Path, environment: dict[str
             reads = command.startswith(("kubectl get", "kubectl gang"))
             if reads or command not in printed:
                 ran = subprocess.run(
-                    ["bash", "-c", command],
+                    ["bash", "-c", command.replace(_TIMEOUT, f"--timeout={HANG:g}s")],
                     cwd=folder,
                     env=environment,
                     stdout=subprocess.PIPE,
@@ -106,7 +108,9 @@ def _prints(commands: list[str], shown: str, folder: Path, environment: dict[str
                 printed[command] = ran.stdout
         together = "".join(printed[command] for command in commands)
         saw(f"expected:\n{shown}\nprinted:\n{together}")
-        return not shown or doctest.OutputChecker().check_output(shown, together, doctest.ELLIPSIS)
+        # columns are wider for an age of minutes
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        return not shown or doctest.OutputChecker().check_output(shown, together, options)
 
     until(are_as_shown, step=0.2)
 

@@ -24,7 +24,10 @@ from support.every_object import every_object
 from support.patience import HANG, until
 
 yaml = pytest.importorskip("yaml")
-pytestmark = pytest.mark.once("decides about no pod")
+pytestmark = [
+    pytest.mark.once("decides about no pod"),
+    pytest.mark.xdist_group("uninstall"),
+]
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"

@@ -22,7 +22,10 @@ from support.scheduled_cluster import Cluster, cluster, eventually, scheduling
 
 __all__ = ["cluster"]
 
-pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+pytestmark = [
+    pytest.mark.once("makes schedulers that decide about whole gangs"),
+    pytest.mark.xdist_group("volumes"),
+]
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLER = "persistentvolume-binder-controller"

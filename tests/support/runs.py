@@ -32,7 +32,7 @@ from typing import Final
 
 __all__ = ["MARK", "begin_run", "identity_of", "of_other_runs", "programs_of"]
 
-MARK: Final = "GANGSCHED_TEST_RUN"
+MARK: Final = "TESTS_RUN_BY"
 """The variable; its value is the identities of nested runs, separated by colons."""
 
 _PROC: Final = Path("/proc")
