@@ -136,8 +136,17 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
         pods = admin.items(f"/api/v1/namespaces/{namespace}/pods")
         assert [pod["spec"].get("nodeName") for pod in pods] == [None, None]
         admin.delete(f"{quotas}/q")
-        await asyncio.sleep(0.5)
-        add_pod(admin, namespace, "g-2", "g")
+
+        def is_admitted() -> bool:
+            try:
+                add_pod(admin, namespace, "g-2", "g")
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                return False
+            return True
+
+        await eventually(is_admitted)  # the API server sees some time later that the quota is gone
         await eventually(whole(admin, namespace, 3))
 
 

@@ -124,6 +124,10 @@ class Watched:
 
 def restart(control_plane: ControlPlane) -> None:
     control_plane.apiserver.kill()
+    start_again(control_plane)
+
+
+def start_again(control_plane: ControlPlane) -> None:
     control_plane.admin.close()
     control_plane.start_apiserver()
 
@@ -320,10 +324,11 @@ def test_reflector_survives_a_restart_of_the_api_server(
             await create(api, namespace, "a")
             one = Watched(api, namespace)
             async with one.running():
-                restarted = asyncio.ensure_future(asyncio.to_thread(restart, control_plane))
+                await asyncio.to_thread(control_plane.apiserver.kill)
                 await until_on_loop(lambda: one.reflector.state.name == "waiting")
                 with pytest.raises(ConnectionLost):
                     await api.request("GET", "/version", timeout=0.3)
+                restarted = asyncio.ensure_future(asyncio.to_thread(start_again, control_plane))
                 # a write that was not sent waits for the server
                 made = await api.request(
                     "POST",
