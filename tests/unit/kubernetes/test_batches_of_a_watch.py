@@ -71,7 +71,7 @@ def test_events_that_come_during_a_pause_are_told_together(transport: str) -> No
             task = asyncio.create_task(reflector.run())
             await until(lambda: paced.pauses)  # the listing ended a moment before the first event
             assert [len(batch) for batch in paced.batches] == [1]
-            await asyncio.sleep(0.3)  # all five have come
+            await asyncio.sleep(1.0)  # all five have come
             paced.go_on.set()
             await until(lambda: len(paced.batches) == 2)
             assert [len(batch) for batch in paced.batches] == [1, 4]
