@@ -239,7 +239,7 @@ def test_hard_default_constraint_is_refused_and_not_ignored() -> None:
 # Options of mounts --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
 def test_options_of_a_bind_mount_are_a_feature_of_the_node(kind: str) -> None:
     mount = {"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}
     spec: dict[str, Any] = {"containers": [{"name": "c"}]}

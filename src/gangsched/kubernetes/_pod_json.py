@@ -226,7 +226,6 @@ def key_of(pod: PodJson) -> bytes:
         parts += _key_of_container(b"container", container)
     for container in spec.initContainers or ():
         parts += _key_of_container(b"init", container)
-    parts += (spec.ephemeralContainers,) if _binds(spec.ephemeralContainers) else ()
     if len(metadata.annotations) and _may_hold(bytes(metadata.annotations)):
         # they may hold the pod
         parts.append(metadata.annotations)

@@ -145,10 +145,7 @@ def read_required_features(spec: Field) -> Iterator[str]:
     users = spec["hostUsers"]
     if spec["hostNetwork"].flag() and users.given and not users.flag():
         yield "UserNamespacesHostNetworkSupport"
-    mounts = (
-        mount
-        for each in (*containers, *spec["ephemeralContainers"].elements())
-        for mount in each["volumeMounts"].elements()
-    )
+    # ephemeral containers are added to pods that run
+    mounts = (mount for each in containers for mount in each["volumeMounts"].elements())
     if any(mount["bindMountOptions"].value for mount in mounts):
         yield "VolumeBindMountOptions"

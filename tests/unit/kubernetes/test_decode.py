@@ -152,7 +152,7 @@ def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any])
         ("initContainers", [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]),
         ("volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]),
         ("containers", [_BINDING]),
-        ("ephemeralContainers", [_BINDING]),
+        ("initContainers", [_BINDING]),
     ],
 )
 def test_pod_with_another_specification_is_not_a_copy(field: str, value: object) -> None:
