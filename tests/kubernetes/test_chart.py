@@ -51,10 +51,7 @@ from support.priority_class import urgent_class
 from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")
-pytestmark = [
-    pytest.mark.once("makes schedulers that decide about whole gangs"),
-    pytest.mark.xdist_group("chart"),
-]
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -40,10 +40,7 @@ from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until, until_on_loop
 from support.without_watch_list import WithoutWatchList
 
-pytestmark = [
-    pytest.mark.once("the gangs are placed through kube-scheduler"),
-    pytest.mark.xdist_group("chart of the extender"),
-]
+pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
 
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"

@@ -18,10 +18,7 @@ from support.control_plane.processes import Process, free_ports
 from support.documents import ROOT
 from support.patience import HANG
 
-pytestmark = [
-    pytest.mark.once("makes no scheduler"),
-    pytest.mark.xdist_group("image"),
-]
+pytestmark = pytest.mark.once("makes no scheduler")
 
 DOCKERFILE = ROOT / "Dockerfile"
 

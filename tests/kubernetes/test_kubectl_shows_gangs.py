@@ -22,10 +22,7 @@ from support.running import ALONE, on_a_loop, running
 from support.scheduled_cluster import documented_rights
 
 yaml = pytest.importorskip("yaml")
-pytestmark = [
-    pytest.mark.once("makes schedulers that decide about whole gangs"),
-    pytest.mark.xdist_group("kubectl"),
-]
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 Object = dict[str, Any]
 

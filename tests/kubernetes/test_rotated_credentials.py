@@ -26,10 +26,7 @@ from support.control_plane.processes import free_ports
 from support.patience import HANG, until
 from support.scheduled_cluster import Cluster, documented_rights
 
-pytestmark = [
-    pytest.mark.once("makes schedulers that decide about whole gangs"),
-    pytest.mark.xdist_group("rotation"),
-]
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _USER = "gangsched-by-certificate"

@@ -24,10 +24,7 @@ from support.every_object import every_object
 from support.patience import HANG, until
 
 yaml = pytest.importorskip("yaml")
-pytestmark = [
-    pytest.mark.once("decides about no pod"),
-    pytest.mark.xdist_group("uninstall"),
-]
+pytestmark = pytest.mark.once("decides about no pod")
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"

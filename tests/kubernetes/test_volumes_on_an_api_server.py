@@ -22,10 +22,7 @@ from support.scheduled_cluster import Cluster, cluster, eventually, scheduling
 
 __all__ = ["cluster"]
 
-pytestmark = [
-    pytest.mark.once("makes schedulers that decide about whole gangs"),
-    pytest.mark.xdist_group("volumes"),
-]
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLER = "persistentvolume-binder-controller"
