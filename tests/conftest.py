@@ -6,12 +6,15 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
+from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
+from support.workers import control_plane_scheduling
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("fast", max_examples=50, deadline=None, suppress_health_check=_SLOW)
@@ -27,6 +30,28 @@ settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
+
+
+def pytest_configure() -> None:
+    """Let every program that a test starts end with the run, however the run ends."""
+    begin_run()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run on one worker what tests of a control plane share, unless another mode is named."""
+    is_wanted = os.environ.get("GANGSCHED_CONTROL_PLANE", "0") not in ("", "0")
+    if is_wanted and config.getvalue("dist") == "load":
+        return control_plane_scheduling(config, log)
+    return None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say which programs of other runs are there: they slow this one, or use what it needs."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        for line in of_other_runs():
+            reporter.write_line(line)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
@@ -29,6 +29,7 @@ from differential.scene import ENDED, NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
 from differential.volumes import DRIVER
 from support.control_plane import ApiError, Client
+from support.patience import HANG, until
 
 __all__ = ["Judge"]
 
@@ -38,15 +39,12 @@ _SCENE: Final = "judge.test/scene"
 _NEVER: Final = "judge.test/never"
 _NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 """Without a policy, a replication controller waits for the garbage collector to orphan its pods."""
-_PATIENCE: Final = 20.0
 _CONNECTIONS: Final = 4
 _PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
 _CLAIMS: Final = "/api/v1/persistentvolumeclaims"
 _SELECTED: Final = "volume.kubernetes.io/selected-node"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-_EVICTS: Final = 2.0
-"""Seconds in which the victims of a decision are evicted."""
 _LOOK: Final = 0.05
 """Seconds between two looks at the claims of a pod that is about to be bound."""
 
@@ -131,17 +129,17 @@ class Judge:
 
     def _decision(self, pod: Object) -> Verdict:
         uid = pod["metadata"]["uid"]
-        until = time.monotonic() + _PATIENCE
+        ends = time.monotonic() + HANG
         claims = _claims(pod) if self.others else []
         while True:
-            left = max(until - time.monotonic(), 0)
+            left = max(ends - time.monotonic(), 0)
             try:
                 seen = self._seen.get(timeout=min(left, _LOOK) if claims else left)
             except queue.Empty:
-                if time.monotonic() < until:
+                if time.monotonic() < ends:
                     self._bind(claims)
                     continue
-                raise AssertionError(f"no verdict within {_PATIENCE:g} s about {pod}") from None
+                raise AssertionError(f"no verdict within {HANG:g} s about {pod}") from None
             if isinstance(seen, Exception):
                 raise seen
             found = _verdict(seen) if seen["metadata"]["uid"] == uid else None
@@ -150,25 +148,24 @@ class Judge:
         self.judged += 1
         return found
 
-    def preemption(self, pod: Object, expected: Collection[str]) -> Preemption:
+    def preemption(
+        self, pod: Object, is_enough: Callable[[str, Collection[str]], bool]
+    ) -> Preemption:
         """Return which pods kube-scheduler evicts for a pod that ``create`` returned, and where.
 
         Args:
             pod: The pod.
-            expected: The pods that ours evicts: kube-scheduler has not finished before it has
-                evicted some. It evicts while others wait, so this is waited for.
+            is_enough: Whether a pod fits on a node without some victims. kube-scheduler evicts in
+                the background, and no more than what is enough, so that is waited for.
         """
         verdict = self._decision(pod)
         path = f"{_path(pod)}/{pod['metadata']['name']}"
-        node = verdict.node
-        until = time.monotonic() + _EVICTS
+        # the nomination is written together with the verdict
+        node = verdict.node or self._client.get(path)["status"].get("nominatedNodeName", "")
         victims: frozenset[str] = frozenset()
-        while not verdict.node and time.monotonic() < until:
-            node = self._client.get(path)["status"].get("nominatedNodeName", "")
+        if node and not verdict.node:
+            until(lambda: is_enough(node, self._terminating(pod)))
             victims = self._terminating(pod)
-            if (not node and not expected) or (victims and victims == frozenset(expected)):
-                break
-            time.sleep(_LOOK)
         self._client.delete(path, _NOW)
         return Preemption(node, victims)
 
@@ -243,13 +240,13 @@ class Judge:
     def _wait_until_seen(self, nodes: int, number: str) -> None:
         """Send probes until one is refused by exactly the nodes of this scene."""
         head, lacking = f"0/{nodes} nodes are available", f"{nodes} Insufficient {_NEVER}"
-        for _ in range(200):
+
+        def is_seen() -> bool:
             answer = self.verdict(self.create(_probe(next(self._probes), number)))
             self.judged -= 1
-            if (answer.head == head and lacking in answer.reasons) or not nodes:
-                return
-            time.sleep(0.002)
-        raise AssertionError(f"kube-scheduler does not see the scene: {answer}")
+            return (answer.head == head and lacking in answer.reasons) or not nodes
+
+        until(is_seen, step=0.002)
 
     def _watch(self) -> None:
         try:

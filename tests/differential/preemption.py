@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from differential.scene import NAMESPACES, Object, Running, Scene, ranked
 
-__all__ = ["PRIORITIES", "Preemption", "cost", "preempting_scenes"]
+__all__ = ["PRIORITIES", "Preemption", "cost", "is_enough", "preempting_scenes"]
 
 PRIORITIES: Final[dict[str, int]] = {"judge-1": 1, "judge-2": 2, "judge-3": 3}
 """The priority classes, with their values; the last one is the preemptor's."""
@@ -88,6 +88,18 @@ def _pod(name: str, cpus: int, priority: str, labels: dict[str, str]) -> Object:
         "priorityClassName": priority,
     }
     return {"metadata": {"name": name, "namespace": _NAMESPACE, "labels": labels}, "spec": spec}
+
+
+def is_enough(scene: Scene, node: str, victims: Collection[str]) -> bool:
+    """Return whether the pending pod of a scene fits on a node without some victims."""
+    others = [each.pod for each in scene.running if each.node == node]
+    staying = [pod for pod in others if pod["metadata"]["name"] not in victims]
+    return sum(_cpus(pod) for pod in (*scene.pending, *staying)) <= _CPUS
+
+
+def _cpus(pod: Object) -> int:
+    (container,) = pod["spec"]["containers"]
+    return int(container["resources"]["requests"]["cpu"])
 
 
 def cost(scene: Scene, victims: Collection[str]) -> tuple[int, int, int, int]:

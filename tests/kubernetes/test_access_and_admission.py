@@ -18,7 +18,8 @@ from gangsched.configuration import LeaderElection, ProfileSettings, Settings
 from gangsched.kubernetes._client import connect
 from support.cluster_objects import group_json, node_json, pod_json
 from support.control_plane import Account, ApiError, Client, ControlPlane, Rule
-from support.running import on_a_loop, running, until
+from support.patience import eventually
+from support.running import on_a_loop, running
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -82,7 +83,8 @@ async def test_gang_starts_after_the_token_of_an_exec_plugin_was_revoked(
 ) -> None:
     admin = control_plane.admin
     token, calls, plugin = (tmp_path / name for name in ("token", "calls", "plugin"))
-    token.write_text(account(control_plane, f"{namespace}-old"), encoding="utf-8")
+    old = account(control_plane, f"{namespace}-old")
+    token.write_text(old, encoding="utf-8")
     expires = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     text = _PLUGIN.format(
         python=sys.executable, token=str(token), calls=str(calls), expires=expires
@@ -104,10 +106,12 @@ async def test_gang_starts_after_the_token_of_an_exec_plugin_was_revoked(
         token.write_text(account(control_plane, f"{namespace}-new"), encoding="utf-8")
         # the API server refuses the token of an account that is gone
         admin.delete(f"/api/v1/namespaces/kube-system/serviceaccounts/{namespace}-old")
-        await asyncio.sleep(11.0)  # it remembers that a token was good for 10 s
+        # it remembers for 10 s that a token was good
+        with control_plane.client(old) as holder:
+            await eventually(lambda: holder.raw("GET", "/api/v1/nodes?limit=1")[0] == 401)
         add_pod(admin, namespace, "g-1", "g")
         add_group(admin, namespace, "g", 2)
-        await until(whole(admin, namespace, 2), seconds=60.0)
+        await eventually(whole(admin, namespace, 2))
     assert len(calls.read_text().splitlines()) > before
 
 
@@ -132,9 +136,18 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
         pods = admin.items(f"/api/v1/namespaces/{namespace}/pods")
         assert [pod["spec"].get("nodeName") for pod in pods] == [None, None]
         admin.delete(f"{quotas}/q")
-        await asyncio.sleep(0.5)
-        add_pod(admin, namespace, "g-2", "g")
-        await until(whole(admin, namespace, 3), seconds=60.0)
+
+        def is_admitted() -> bool:
+            try:
+                add_pod(admin, namespace, "g-2", "g")
+            except ApiError as error:
+                if error.status != 403:
+                    raise
+                return False
+            return True
+
+        await eventually(is_admitted)  # the API server sees some time later that the quota is gone
+        await eventually(whole(admin, namespace, 3))
 
 
 @on_a_loop
@@ -151,6 +164,6 @@ async def test_gang_starts_while_a_finalizer_keeps_its_deleted_group(
         assert group["metadata"]["deletionTimestamp"]
         assert group["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
         add_pod(admin, namespace, "g-1", "g")
-        await until(whole(admin, namespace, 2), seconds=60.0)
+        await eventually(whole(admin, namespace, 2))
     # no controller runs that would do it
     admin.patch(_GROUPS.format(namespace) + "/g", {"metadata": {"finalizers": []}})

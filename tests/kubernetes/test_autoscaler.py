@@ -13,6 +13,7 @@ from attrs import evolve
 from gangsched.kubernetes._client import connect
 from support.control_plane import Account
 from support.control_plane.processes import free_ports
+from support.patience import HANG
 from support.running import on_a_loop, running
 from support.scheduled_cluster import Cluster, cluster, documented_rights, eventually
 
@@ -25,7 +26,7 @@ SAMPLE = re.compile(r'^gangsched_pending_demand\{.*like="(?P<like>[^"]+)".*\} (?
 
 def demand(port: int) -> dict[str, int]:
     """Return how many more nodes are asked for, by the node that they are like."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG) as page:
         text = page.read().decode()
     return {found["like"]: int(float(found["n"])) for found in SAMPLE.finditer(text)}
 

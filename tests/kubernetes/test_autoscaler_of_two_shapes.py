@@ -23,7 +23,8 @@ from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.control_plane.training_operator import kwok_stages
-from support.running import ALONE, on_a_patient_loop, running
+from support.patience import HANG
+from support.running import ALONE, on_a_loop, running
 from support.scheduled_cluster import GROUPS, documented_rights, eventually
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -102,7 +103,7 @@ def scaled(tmp_path: Path) -> Iterator[Scaled]:
 
 def demand(port: int) -> dict[str, int]:
     """Return how many more nodes are asked for, by what the name of the node begins with."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG) as page:
         text = page.read().decode()
     found = {each["like"]: int(float(each["n"])) for each in SAMPLE.finditer(text)}
     return {like.rpartition("-")[0]: count for like, count in found.items()}
@@ -116,7 +117,7 @@ def is_served(port: int) -> bool:
     return True
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_nodes_of_two_shapes_are_added_until_all_members_run(scaled: Scaled) -> None:
     size = sum(count for count, _request in GANGS.values())
     (port,) = free_ports(1)

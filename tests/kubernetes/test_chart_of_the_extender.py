@@ -7,7 +7,7 @@ with what they ask for, by the audit log of the API server.
 from __future__ import annotations
 
 import asyncio
-import time
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -37,6 +37,7 @@ from support.extender_release import (
 from support.extender_tls import TlsFiles
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
+from support.patience import HANG, eventually, saw, until, until_on_loop
 from support.without_watch_list import WithoutWatchList
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
@@ -77,13 +78,6 @@ def installed(plane: ControlPlane, helm: Helm, tls: TlsFiles) -> Iterator[Instal
         with suppress(ApiError):
             plane.admin.delete(path)
     plane.admin.delete(f"/api/v1/namespaces/{NAMESPACE}/pods", gracePeriodSeconds=0)
-
-
-def eventually(true: Callable[[], object], seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 # Files ------------------------------------------------------------------------------------------
@@ -172,7 +166,7 @@ def test_gangs_are_bound_by_the_chart_s_extender_and_its_second_replica_takes_ov
 ) -> None:
     """Both replicas are ready, so a Deployment is rolled out; the Service selects one of them."""
     first = start(installed, "replica-0", tmp_path)
-    eventually(lambda: leads(plane, first))
+    until(lambda: leads(plane, first))
     second = start(installed, "replica-1", tmp_path)
     assert second.is_ready
     assert not leads(plane, second)
@@ -180,14 +174,14 @@ def test_gangs_are_bound_by_the_chart_s_extender_and_its_second_replica_takes_ov
     workload = Workload(plane.admin, "taken-over")
     try:
         workload.begin()
-        eventually(lambda: bound(plane, "taken-over", "lost"))
-        assert first.process.stop(timeout=30.0) == 0
-        eventually(lambda: leads(plane, second))
+        until(lambda: bound(plane, "taken-over", "lost"))
+        assert first.process.stop(timeout=HANG) == 0
+        until(lambda: leads(plane, second))
         assert not leads(plane, first)
         scheduler.stop()  # what the Service does: it leads to the other replica from now on
         scheduler = start_scheduler(plane, second.url, tls)
         workload.add_late_node()
-        eventually(lambda: bound(plane, "taken-over", "late"))
+        until(lambda: bound(plane, "taken-over", "late"))
     finally:
         scheduler.stop()
         workload.end()
@@ -224,31 +218,34 @@ class Story:
             if each.is_forbidden or not forbidden
         }
 
-    def run(self, is_done: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Run until something is true, or for some seconds."""
-        with suppress(TimeoutError):
-            asyncio.run(self._run(is_done, seconds))
-
-    async def _run(self, is_done: Callable[[], bool], seconds: float) -> None:
+    async def run(self, is_done: Callable[[], bool]) -> None:
+        """Run until something is true."""
         with suppress(ApiError):  # a Lease that is there is not created, which needs a right
             await asyncio.to_thread(self._plane.admin.delete, LEASE)
         async with AsyncExitStack() as stack:
             port = await stack.enter_async_context(self._replica("replica-0"))
-            await asyncio.sleep(1.0)  # it leads, before the other one begins
+            await eventually(lambda: self._holder(), step=0.1)  # before the other one begins
             await stack.enter_async_context(self._replica("replica-1"))
             url = f"http://127.0.0.1:{port}"
             scheduler = await asyncio.to_thread(start_scheduler, self._plane, url, None)
             stack.push_async_callback(asyncio.to_thread, self._workload.end)
             stack.push_async_callback(asyncio.to_thread, scheduler.stop)
             await asyncio.to_thread(self._workload.begin)
-            late = time.monotonic() + 5.0
-            async with asyncio.timeout(seconds):
-                while not await asyncio.to_thread(is_done):
-                    await asyncio.sleep(0.5)
-                    await asyncio.to_thread(self._workload.replace_a_member)
-                    if late < time.monotonic():
-                        late = float("inf")
-                        await asyncio.to_thread(self._workload.add_late_node)
+            await eventually(lambda: self._workload.is_refused("late"), step=0.2)
+            await asyncio.to_thread(self._workload.add_late_node)
+
+            def is_done_or_goes_on() -> bool:
+                if is_done():
+                    return True
+                self._workload.replace_a_member()
+                return False
+
+            await eventually(is_done_or_goes_on, step=0.5)
+
+    def _holder(self) -> str:
+        status, body = self._plane.admin.raw("GET", LEASE)
+        spec: Object = json.loads(body)["spec"] if status == 200 else {}
+        return str(spec.get("holderIdentity") or "")
 
     def _faults(self) -> Callable[[str, str], Fault | None]:
         """Return faults: of one bind the answer is lost, another fails for good."""
@@ -284,9 +281,7 @@ class Story:
         )
         replica = asyncio.create_task(work)
         try:
-            async with asyncio.timeout(20.0):
-                while not ports:
-                    await asyncio.sleep(0.05)
+            await until_on_loop(lambda: ports)
             yield ports[0]
         finally:
             # not stopped: what it may not do is repeated for half a minute
@@ -311,7 +306,7 @@ def all_dialects(plane: ControlPlane) -> Iterator[None]:
         plane.admin.create(CRDS, {"metadata": meta, "spec": spec})
     for group, name in {**OTHERS, "scheduling.x-k8s.io": "v1alpha1"}.items():
         path = f"/apis/{group}/{name}"
-        eventually(partial(lambda path: plane.admin.raw("GET", path)[0] == 200, path))
+        until(partial(lambda path: plane.admin.raw("GET", path)[0] == 200, path))
     yield
     for group in OTHERS:
         plane.admin.delete(f"{CRDS}/podgroups.{group}")
@@ -326,8 +321,12 @@ def test_extender_uses_every_right_of_its_roles_and_no_other(
     installed: Installed, all_dialects: None
 ) -> None:
     story = Story(installed, "all-rights")
-    story.run(lambda: given() <= story.seen())
-    assert given() - story.seen() == set(), "no request needed these"
+
+    def are_all_needed() -> bool:
+        saw(f"no request needed {sorted(given() - story.seen())}")
+        return given() <= story.seen()
+
+    asyncio.run(story.run(are_all_needed))
     assert story.seen(forbidden=True) == set()
     assert story.seen() - given() == set()
 
@@ -363,5 +362,5 @@ def test_right_of_the_extender_that_is_taken_away_is_missed(
                     left.append({"apiGroups": groups, "resources": [resource], "verbs": verbs})
         installed.plane.admin.patch(path, {"rules": left})
     story = Story(installed, f"no-{missing.verb}-{missing.resource.replace('/', '-')}")
-    story.run(lambda: missing in story.seen(forbidden=True))
+    asyncio.run(story.run(lambda: missing in story.seen(forbidden=True)))
     assert story.seen(forbidden=True) == {missing}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from support.cluster_oracle import ClusterOracle
 from support.control_plane import Client, ControlPlane
 from support.fault_proxy import Fault, FaultProxy, Order
+from support.patience import until
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 
@@ -50,17 +51,9 @@ def bind(admin: Client, namespace: str, pod: str, node: str) -> None:
     admin.create(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    """Return once *condition* holds."""
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def sees(oracle: ClusterOracle, violation: str) -> None:
     """Check that the oracle sees a violation, and let it forget that."""
-    wait_for(lambda: oracle.violations)
+    until(lambda: oracle.violations)
     with pytest.raises(AssertionError, match=violation):
         oracle.check()
     oracle.stop()
@@ -73,7 +66,7 @@ def test_partial_gang_is_seen_once_it_is_older_than_the_bound(
     with ClusterOracle(nodes, bound=0.3) as oracle:
         create_gang(nodes, namespace, "g", 2, "none")
         bind(nodes, namespace, "g-0", "one")
-        wait_for(lambda: oracle.bound_members(f"{namespace}/g") == 1)
+        until(lambda: oracle.bound_members(f"{namespace}/g") == 1)
         assert not oracle.violations
         sees(oracle, r"gang .*/g is partial: 1 of 2 members")
 
@@ -83,9 +76,9 @@ def test_gang_that_was_whole_may_lose_members(nodes: Client, namespace: str) -> 
         create_gang(nodes, namespace, "g", 2, "none")
         for number in range(2):
             bind(nodes, namespace, f"g-{number}", "one")
-        oracle.wait_until([f"{namespace}/g"], timeout=10)
+        oracle.wait_until([f"{namespace}/g"])
         nodes.delete(f"/api/v1/namespaces/{namespace}/pods/g-0", {"gracePeriodSeconds": 0})
-        wait_for(lambda: oracle.bound_members(f"{namespace}/g") == 1)
+        until(lambda: oracle.bound_members(f"{namespace}/g") == 1)
         time.sleep(2.5)
 
 
@@ -101,9 +94,9 @@ def test_gang_that_fits_and_waits_is_named(nodes: Client, namespace: str) -> Non
     with ClusterOracle(nodes, bound=60) as oracle:
         create_gang(nodes, namespace, "fits", 4, "none")
         create_gang(nodes, namespace, "large", 5, "none")
-        wait_for(lambda: oracle.unstarted() == [f"{namespace}/fits"])
+        until(lambda: oracle.unstarted() == [f"{namespace}/fits"])
         nodes.patch("/api/v1/nodes/one", {"spec": {"unschedulable": True}})
-        wait_for(lambda: oracle.unstarted() == [])
+        until(lambda: oracle.unstarted() == [])
 
 
 def test_member_of_a_whole_gang_waits_only_as_long_as_it_does_not_fit(
@@ -114,17 +107,17 @@ def test_member_of_a_whole_gang_waits_only_as_long_as_it_does_not_fit(
         create_gang(nodes, namespace, "g", 4, "none")
         for number in range(4):
             bind(nodes, namespace, f"g-{number}", ("one", "two")[number % 2])
-        oracle.wait_until([f"{namespace}/g"], timeout=10)
+        oracle.wait_until([f"{namespace}/g"])
         again = nodes.get(f"{pods}/g-0")
         nodes.delete(f"{pods}/g-0", {"gracePeriodSeconds": 0})
         keys = ("schedulerName", "schedulingGroup", "containers")
         spec = {key: again["spec"][key] for key in keys}
         nodes.create(pods, {"metadata": {"name": "g-0"}, "spec": spec})
-        wait_for(lambda: oracle.unstarted() == [f"{namespace}/g"])
+        until(lambda: oracle.unstarted() == [f"{namespace}/g"])
         assert not oracle.is_partial(f"{namespace}/g")
         create_gang(nodes, namespace, "other", 1, "none")
         bind(nodes, namespace, "other-0", "one")
-        wait_for(lambda: oracle.unstarted() == [])
+        until(lambda: oracle.unstarted() == [])
 
 
 def test_in_tree_gang_scheduling_is_accepted_behind_a_proxy(
@@ -144,7 +137,7 @@ def test_in_tree_gang_scheduling_is_accepted_behind_a_proxy(
         )
         create_gang(nodes, namespace, "large", 5, "in-tree")
         create_gang(nodes, namespace, "g", 3, "in-tree")
-        oracle.wait_until([f"{namespace}/g"], timeout=30)
+        oracle.wait_until([f"{namespace}/g"])
         assert proxy.plan.happened[Fault.DELAY] == 2
         assert not oracle.unstarted()
         scheduler.stop()

@@ -7,8 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,11 +16,11 @@ import pytest
 
 from support.cluster_shell import SHELL_PROGRAMS
 from support.control_plane.fixtures import need_control_plane
+from support.patience import HANG, until
 from support.root import ROOT
 
 pytestmark = pytest.mark.once("the scheduler is a process with a configuration of its own")
 
-_PATIENCE: Final = 120.0
 DEFINITION: Final = "charts/gangsched/crds/podgroups.scheduling.x-k8s.io.yaml"
 """The definition that the page installs on such a cluster; see ``demonstrate-on-kubernetes.md``."""
 _PAGE: Final = (ROOT / "docs" / "tutorial" / "on-a-cluster.md").read_text(encoding="utf-8")
@@ -51,13 +50,6 @@ spec:
       containers: [{name: worker, image: "busybox:1", command: [sleep, "600"]}]
 """
 """A Job whose controller waits for the phase of a pod that is deleted."""
-
-
-def until(true: Callable[[], bool], saw: Callable[[], object]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not true():
-        assert time.monotonic() < end, saw()
-        time.sleep(0.1)
 
 
 class Shell:
@@ -117,7 +109,7 @@ class Shell:
 
     def run(self, command: str) -> str:
         ran = self.popen(command)
-        printed, _ = ran.communicate(timeout=_PATIENCE)
+        printed, _ = ran.communicate(timeout=HANG)
         return printed
 
     def processes(self) -> list[str]:
@@ -139,7 +131,7 @@ class Shell:
             yield
         finally:
             scheduler.terminate()
-            scheduler.communicate(timeout=_PATIENCE)
+            scheduler.communicate(timeout=HANG)
 
 
 def test_cluster_stays_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from support.control_plane import Account, ApiError, ControlPlane, Rule
+from support.patience import until
 
 pytestmark = pytest.mark.once("makes no scheduler")
 
@@ -52,10 +52,7 @@ def test_kube_scheduler_binds_a_pod(control_plane: ControlPlane, namespace: str)
     spec = {"schedulerName": "stock", "containers": [{"name": "c", "image": "i"}]}
     pods = f"/api/v1/namespaces/{namespace}/pods"
     admin.create(pods, {"metadata": {"name": "p"}, "spec": spec})
-    until = time.monotonic() + 30
-    while not (node := admin.get(f"{pods}/p")["spec"].get("nodeName")):
-        assert time.monotonic() < until, scheduler.log_tail()
-        time.sleep(0.05)
+    node = until(lambda: admin.get(f"{pods}/p")["spec"].get("nodeName"), scheduler.log_tail)
     assert node == "n"
     scheduler.stop()
     assert not scheduler.is_running

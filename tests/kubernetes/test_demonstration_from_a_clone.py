@@ -6,13 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from support.control_plane.fixtures import need_control_plane
+from support.patience import HANG, STEPS, until
 from support.root import ROOT
 
 pytestmark = pytest.mark.once("the gangs are those of job controllers")
@@ -82,10 +82,7 @@ class Clone:
         return found
 
     def assert_nothing_is_left(self) -> None:
-        until = time.monotonic() + 10
-        while self.processes() and time.monotonic() < until:
-            time.sleep(0.1)
-        assert self.processes() == []
+        until(lambda: not self.processes(), lambda: self.processes(), step=0.1)
         assert list(self.scratch.iterdir()) == []
         assert self.files() - self._files == set()
 
@@ -98,7 +95,7 @@ def clone(tmp_path: Path) -> Clone:
 
 def test_one_command_shows_the_job_and_leaves_nothing(clone: Clone) -> None:
     process = clone.start("job")
-    assert process.wait(400) == 0, clone.said
+    assert process.wait(STEPS) == 0, clone.said
     pending, _, running = clone.said.partition("gpu-node-2, gpu-node-3")
     assert pending.count("Pending ") == 4
     assert running.count("Running ") >= 4
@@ -108,12 +105,13 @@ def test_one_command_shows_the_job_and_leaves_nothing(clone: Clone) -> None:
 
 def test_command_that_is_interrupted_leaves_nothing(clone: Clone) -> None:
     process = clone.start("job")
-    until = time.monotonic() + 300
-    while "the scheduler runs" not in clone.said:
+
+    def is_running() -> bool:
         assert process.poll() is None, clone.said
-        assert time.monotonic() < until, clone.said
-        time.sleep(0.1)
+        return "the scheduler runs" in clone.said
+
+    until(is_running, lambda: clone.said, step=0.1)
     assert len(clone.processes()) > 4
     process.send_signal(signal.SIGINT)  # Ctrl-C
-    assert process.wait(60) == 128 + signal.SIGINT
+    assert process.wait(HANG) == 128 + signal.SIGINT
     clone.assert_nothing_is_left()

@@ -37,7 +37,7 @@ def test_two_gangs_that_exclude_each_other_do_not_share_the_nodes(cluster: Exten
         cluster.add_pod(f"b-{number}", "b")
     for name in "mn":
         cluster.add_node(name, cpu="3")
-    cluster.until("one is bound", lambda: any(None not in cluster.nodes(name) for name in "ab"))
+    cluster.until(lambda: any(None not in cluster.nodes(name) for name in "ab"))
     time.sleep(1.0)
     counts = sorted(sum(1 for node in cluster.nodes(name) if node) for name in "ab")
     assert counts == [0, 4]
@@ -55,9 +55,7 @@ def test_last_member_wakes_those_that_were_refused(cluster: Extended) -> None:
     cluster.until_refused("g-1", "incomplete")
     time.sleep(3.0)  # nothing else happens in the cluster by now
     cluster.add_pod("g-2", "g")
-    began = time.monotonic()
-    cluster.until_bound("g")
-    assert time.monotonic() - began < 30.0  # kube-scheduler alone would wake them after 5 minutes
+    cluster.until_bound("g")  # kube-scheduler alone would wake them after 5 minutes, see HANG
 
 
 def test_ordinary_pods_and_gangs_share_nodes_without_oversubscription(cluster: Extended) -> None:

@@ -21,7 +21,8 @@ from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.documents import ROOT
 from support.kubectl_program import Kubectl, Printed, plugin_folder
-from support.running import on_a_patient_loop, running
+from support.patience import saw
+from support.running import on_a_loop, running
 from support.scheduled_cluster import Cluster, cluster, documented_rights, eventually
 
 __all__ = ["cluster"]
@@ -87,15 +88,19 @@ async def as_user(kubectl: Kubectl, cluster: Cluster, *arguments: str) -> Printe
 
 async def says(kubectl: Kubectl, cluster: Cluster, text: str, *arguments: str) -> Printed:
     """Ask until the answer has a text; return it."""
-    async with asyncio.timeout(25):
-        while True:
-            printed = await as_user(kubectl, cluster, *arguments)
-            if text in printed.out:
-                return printed
-            await asyncio.sleep(0.2)
+    printed: list[Printed] = []
+
+    def has_it() -> bool:
+        answer = kubectl.run("gang", *arguments, "--namespace", cluster.namespace)
+        saw(f"{answer}")
+        printed.append(answer)
+        return text in answer.out
+
+    await eventually(has_it, step=0.2)
+    return printed[-1]
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_scheduler_at_an_address_says_why_gangs_wait(cluster: Cluster, plugins: Path) -> None:
     cluster.add_nodes(1, gpu=4)
     cluster.add_gang("large", 5)
@@ -120,7 +125,7 @@ async def test_scheduler_at_an_address_says_why_gangs_wait(cluster: Cluster, plu
     ]
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_scheduler_is_asked_through_the_api_server_with_two_rights(
     cluster: Cluster, plugins: Path
 ) -> None:

@@ -17,7 +17,8 @@ from support.cluster_objects import group_json, node_json, pod_json
 from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.kubectl_program import Kubectl, plugin_folder
-from support.running import ALONE, on_a_patient_loop, running
+from support.patience import HANG, eventually, saw
+from support.running import ALONE, on_a_loop, running
 from support.scheduled_cluster import documented_rights
 
 yaml = pytest.importorskip("yaml")
@@ -44,7 +45,7 @@ def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ku
     plugins = plugin_folder(tmp_path_factory.mktemp("tools") / "bin")
     kubectl = Kubectl(plane.kubeconfig("person"), plugins)
     kubectl("apply", "--server-side", "-f", str(CRDS))
-    kubectl("wait", "--for=condition=Established", f"crd/{OLDER}", "--timeout=30s")
+    kubectl("wait", "--for=condition=Established", f"crd/{OLDER}", f"--timeout={HANG:g}s")
     return kubectl
 
 
@@ -105,16 +106,15 @@ async def scheduling(plane: ControlPlane) -> AsyncGenerator[None, None]:
 
 async def shown(kubectl: Kubectl, true: Callable[[str], object], *arguments: str) -> str:
     """Return what a command prints, once that is so."""
-    text = ""
-    try:
-        async with asyncio.timeout(40):
-            while True:
-                text = await asyncio.to_thread(kubectl, *arguments)
-                if true(text):
-                    return text
-                await asyncio.sleep(0.2)
-    except TimeoutError:
-        raise AssertionError(f"kubectl {' '.join(arguments)} goes on to print:\n{text}") from None
+    texts: list[str] = []
+
+    def is_so() -> bool:
+        texts.append(kubectl(*arguments))
+        saw(f"kubectl {' '.join(arguments)} prints:\n{texts[-1]}")
+        return bool(true(texts[-1]))
+
+    await eventually(is_so, step=0.2)
+    return texts[-1]
 
 
 async def apply(kubectl: Kubectl, *objects: Object) -> str:
@@ -145,7 +145,7 @@ def all_of(*words: str) -> Callable[[str], bool]:
 # describe ---------------------------------------------------------------------------------------
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_describe_pod_says_in_the_words_of_kube_scheduler_why_it_waits(
     plane: ControlPlane, cluster: Kubectl
 ) -> None:
@@ -163,7 +163,7 @@ async def test_describe_pod_says_in_the_words_of_kube_scheduler_why_it_waits(
     assert condition == f"False Unschedulable {why}"
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_describe_pod_and_group_of_a_gang_that_starts(
     plane: ControlPlane, cluster: Kubectl
 ) -> None:
@@ -183,7 +183,7 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
     assert re.search(r"Status: +True\n +Type: +PodGroupInitiallyScheduled", group)
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_describe_group_says_why_a_gang_waits(plane: ControlPlane, cluster: Kubectl) -> None:
     await apply(cluster, *gang("large", 5))
     async with scheduling(plane):
@@ -201,7 +201,7 @@ async def test_describe_group_says_why_a_gang_waits(plane: ControlPlane, cluster
     assert [(row["NAME"], row["STATUS"]) for row in rows] == [("large", "Unschedulable")]
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_repeated_event_is_one_line_with_a_count(
     plane: ControlPlane, cluster: Kubectl
 ) -> None:
@@ -227,7 +227,7 @@ async def test_repeated_event_is_one_line_with_a_count(
 # get --------------------------------------------------------------------------------------------
 
 
-@on_a_patient_loop
+@on_a_loop
 async def test_get_podgroups_shows_the_columns_of_the_definition(
     plane: ControlPlane, cluster: Kubectl
 ) -> None:
@@ -287,7 +287,7 @@ def test_group_is_applied_again_without_a_conflict_after_its_status_was_written(
     plane: ControlPlane,
     cluster: Kubectl,
 ) -> None:
-    @on_a_patient_loop
+    @on_a_loop
     async def run() -> None:
         kind = OLDER if make is older_gang else NATIVE
         name = f"again-{make.__name__}-{len(how)}".replace("_", "-")

@@ -122,6 +122,6 @@ async def test_group_that_exceeds_its_quota_starts_when_the_owner_of_another_is_
         )
         assert cluster.placed()["second-0"] is None
         admin.delete(f"{maps}/job")
-        await eventually(lambda: cluster.all_bound(2), seconds=40.0)
+        await eventually(lambda: cluster.all_bound(2))
         await eventually(lambda: is_deleted(cluster, group_path(cluster, "first")))
     assert set(cluster.placed()) == {"second-0", "second-1"}

@@ -1,7 +1,8 @@
 """Credentials that are replaced while the scheduler runs, on an API server that refuses old ones.
 
-The old credential stops being valid in the middle: the certificate expires, and the token's Secret
-is deleted. The test itself sees that the API server refuses it, and only then asks for more.
+The old credential stops being valid in the middle: the API server trusts its authority no longer,
+and the token's Secret is deleted. The test sees that the API server refuses it, and then asks for
+more.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import json
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -23,28 +23,20 @@ import trustme
 from support.control_plane import Account, ControlPlane, Process
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
+from support.patience import HANG, until
 from support.scheduled_cluster import Cluster, documented_rights
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _USER = "gangsched-by-certificate"
-_LIFE = 30.0
-"""Seconds for which the first certificate is valid: the start, and one gang, take some of them."""
 
 
 @pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture(scope="module")
-def plane(
-    tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA
-) -> Iterator[ControlPlane]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     need_control_plane()
     folder = tmp_path_factory.mktemp("rotation")
-    with ControlPlane(folder, client_ca=authority.cert_pem.bytes()) as running:
+    with ControlPlane(folder, client_ca=trustme.CA().cert_pem.bytes()) as running:
         yield running
 
 
@@ -53,13 +45,6 @@ def cluster_of(plane: ControlPlane, namespace: str) -> Cluster:
     found = Cluster(plane, namespace)
     found.add_nodes(2)
     return found
-
-
-def eventually(check: Callable[[], object], *, timeout: float = 60.0) -> None:
-    until = time.monotonic() + timeout
-    while not check():
-        assert time.monotonic() < until, check
-        time.sleep(0.1)
 
 
 def start(cluster: Cluster, user: dict[str, Any]) -> Process:
@@ -96,7 +81,7 @@ def status_with(plane: ControlPlane, *, token: str = "", certificate: Path | Non
     if certificate is not None:
         context.load_cert_chain(certificate)
     parts = urlsplit(plane.url)
-    connection = HTTPSConnection(parts.hostname or "", parts.port, timeout=10, context=context)
+    connection = HTTPSConnection(parts.hostname or "", parts.port, timeout=HANG, context=context)
     try:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         connection.request("GET", "/api/v1/nodes?limit=1", headers=headers)
@@ -113,32 +98,34 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def test_client_certificate_is_replaced_while_gangs_are_placed(
-    plane: ControlPlane, authority: trustme.CA, tmp_path: Path
+    plane: ControlPlane, tmp_path: Path
 ) -> None:
+    cluster = cluster_of(plane, "by-certificate")
+    certificate, key, old = tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "old.pem"
+    authorities = trustme.CA(), trustme.CA()
+    first, later = (each.issue_cert("gangsched.test", common_name=_USER) for each in authorities)
+    old.write_bytes(first.private_key_and_cert_chain_pem.bytes())
+    replace(plane.client_ca, b"".join(each.cert_pem.bytes() for each in authorities))
+    until(lambda: status_with(plane, certificate=old) == 403)  # known, and it may do nothing yet
     role = {"metadata": {"name": _USER}, "rules": [r.as_object() for r in documented_rights()]}
     plane.admin.create(f"{_RBAC}/clusterroles", role)
     named = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _USER}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": _USER}
     binding = {"metadata": {"name": _USER}, "roleRef": named, "subjects": [subject]}
     plane.admin.create(f"{_RBAC}/clusterrolebindings", binding)
-    cluster = cluster_of(plane, "by-certificate")
-    certificate, key, old = tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "old.pem"
-    ends = datetime.now(UTC) + timedelta(seconds=_LIFE)
-    first = authority.issue_cert("gangsched.test", common_name=_USER, not_after=ends)
-    later = authority.issue_cert("gangsched.test", common_name=_USER)
     replace(key, first.private_key_pem.bytes())
     replace(certificate, first.cert_chain_pems[0].bytes())
-    old.write_bytes(first.private_key_and_cert_chain_pem.bytes())
     process = start(cluster, {"client-certificate": str(certificate), "client-key": str(key)})
     cluster.add_gang("before", 2)
-    eventually(lambda: cluster.all_bound(2))
+    until(lambda: cluster.all_bound(2))
     # between the two files the key does not match the certificate
     replace(certificate, later.cert_chain_pems[0].bytes())
     time.sleep(0.5)
     replace(key, later.private_key_pem.bytes())
-    eventually(lambda: status_with(plane, certificate=old) == 401)
+    replace(plane.client_ca, authorities[1].cert_pem.bytes())
+    until(lambda: status_with(plane, certificate=old) == 401)
     cluster.add_gang("after", 2)
-    eventually(lambda: cluster.all_bound(4))
+    until(lambda: cluster.all_bound(4))
     assert process.is_running
 
 
@@ -152,14 +139,14 @@ def test_token_file_is_replaced_after_the_old_token_was_refused(
     replace(file, old.encode())
     process = start(cluster, {"tokenFile": str(file)})
     cluster.add_gang("before", 2)
-    eventually(lambda: cluster.all_bound(2))
+    until(lambda: cluster.all_bound(2))
     plane.admin.delete("/api/v1/namespaces/kube-system/secrets/old")
-    eventually(lambda: status_with(plane, token=old) == 401)  # accepted from a cache until then
+    until(lambda: status_with(plane, token=old) == 401)  # accepted from a cache until then
     cluster.add_gang("after", 2)
     time.sleep(2.0)
     assert not cluster.all_bound(4)
     replace(file, later.encode())
-    eventually(lambda: cluster.all_bound(4))
+    until(lambda: cluster.all_bound(4))
     assert process.is_running
 
 

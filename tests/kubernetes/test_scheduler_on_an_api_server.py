@@ -171,10 +171,13 @@ async def test_nothing_is_bound_to_a_node_that_has_vanished(cluster: Cluster) ->
         api.held.clear()
         cluster.add_gang("g", 2)
         await until(lambda: sum(path.endswith("/binding") for _m, path in api.requests) == 2)
-        api.fault = binding(lambda: refused(503, retry_after="1"), times=2)
+        # refused until the scheduler has seen that the node is gone, and says so
+        api.fault = binding(lambda: refused(503, retry_after="0"), times=10_000)
         cluster.plane.admin.delete(f"/api/v1/nodes/{cluster.nodes[0]}")
         api.held.set()
-        await asyncio.sleep(1.5)
+        await eventually(lambda: cluster.condition("g-0", "PodScheduled"))
+        api.fault = lambda _method, _path: None
+        await asyncio.sleep(0.5)
         assert not any(cluster.placed().values())
         cluster.add_nodes(1)
         await eventually(lambda: cluster.all_bound(2))
@@ -201,8 +204,11 @@ async def test_gangs_are_bound_after_the_api_server_was_killed(cluster: Cluster)
 async def test_gang_is_whole_after_its_scheduler_was_stopped_half_way(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     async with scheduling(cluster, cluster.settings(drain=0.0)) as (api, stop):
+        late = ("/g-2/binding", "/g-3/binding")
+        api.fault = lambda _method, path: (
+            refused(503, retry_after="1") if path.endswith(late) else None
+        )
         cluster.add_gang("g", 4)
-        api.fault = binding(lambda: refused(503, retry_after="5"), times=2)
         await eventually(lambda: sum(map(bool, cluster.placed().values())) == 2)
         stop.set()
     assert not cluster.all_bound(4)
@@ -213,7 +219,10 @@ async def test_gang_is_whole_after_its_scheduler_was_stopped_half_way(cluster: C
 @on_a_loop
 async def test_replica_takes_over_at_once_after_a_graceful_stop(cluster: Cluster) -> None:
     cluster.add_nodes(2)
-    election = LeaderElection(resource_name=cluster.name)
+    # a Lease that is not given up keeps the next replica waiting for longer than any wait here
+    election = LeaderElection(
+        resource_name=cluster.name, lease_duration=3600.0, renew_deadline=60.0
+    )
     settings = cluster.settings(leader_election=election)
     async with scheduling(cluster, settings) as (_first, stop):
         cluster.add_gang("g", 2)
@@ -223,7 +232,7 @@ async def test_replica_takes_over_at_once_after_a_graceful_stop(cluster: Cluster
             cluster.add_gang("h", 3, grouped=False)
             stop.set()
             cluster.add_group("h", 3)
-            await eventually(lambda: cluster.all_bound(5), 10.0)
+            await eventually(lambda: cluster.all_bound(5))
             bound = [path for _m, path in second.requests if path.endswith("/binding")]
             assert len(bound) <= 3
 

@@ -26,11 +26,10 @@ from support.cluster_actors import Actors
 from support.cluster_oracle import ClusterOracle
 from support.control_plane import Account, ControlPlane, Rule
 from support.fault_proxy import FaultProxy, Rates
+from support.patience import HANG, saw, until
 from support.scheduler_replicas import Replicas
 
-BOUND: Final = 15.0
-_SETTLES: Final = 60.0
-_STARTS: Final = 20.0
+BOUND: Final = HANG
 _COUNTS: Final = {"fast": 2, "ci": 30, "deep": 1000}
 _NAME: Final = "gangsched"
 _CPUS: Final = 4
@@ -94,7 +93,7 @@ class Story:
             count = chance.choice((1, 1, 1, 2))
             replicas = Replicas(self._plane.folder, [kubeconfig] * count, _NAME)
             try:
-                replicas.wait_until_watching(proxy, _STARTS)
+                replicas.wait_until_watching(proxy)
                 gangs = self._act(proxy, actors, replicas)
                 proxy.calm()
                 proxy.heal()
@@ -134,18 +133,21 @@ class Story:
 
     def _settle(self, oracle: ClusterOracle, replicas: Replicas, gangs: dict[str, int]) -> None:
         """Wait until no gang is partial, and none waits that fits."""
-        until = time.monotonic() + _SETTLES
         quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < 1.0:
+
+        def is_quiet() -> bool:
+            nonlocal quiet_since
             oracle.check()
-            placed = {gang: oracle.bound_members(f"{self._namespace}/{gang}") for gang in gangs}
-            partial = any(oracle.is_partial(f"{self._namespace}/{gang}") for gang in gangs)
-            if partial or oracle.unstarted():
-                quiet_since = time.monotonic()
-            logs = [process.log for process in replicas.running]
-            assert time.monotonic() < until, f"{placed} of {gangs}; see {logs}"
             replicas.revive()
-            time.sleep(0.05)
+            placed = {gang: oracle.bound_members(f"{self._namespace}/{gang}") for gang in gangs}
+            partial = [gang for gang in gangs if oracle.is_partial(f"{self._namespace}/{gang}")]
+            unstarted = oracle.unstarted()
+            if partial or unstarted:
+                quiet_since = time.monotonic()
+            saw(f"on nodes: {placed} of {gangs}; partial: {partial}; fit and wait: {unstarted}")
+            return time.monotonic() - quiet_since >= 1.0
+
+        until(is_quiet, lambda: [process.log for process in replicas.running])
 
     def _member(self, gangs: dict[str, int]) -> str:
         if not gangs:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from support.control_plane import ApiError, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.programs import programs
 from support.every_object import every_object
+from support.patience import HANG, until
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("decides about no pod")
@@ -39,8 +40,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(tmp_path_factory.mktemp("uninstall")) as started:
         started.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         # the API server makes the Service of itself some seconds after its start
-        eventually(lambda: started.admin.items("/api/v1/services"))
-        eventually(lambda: started.admin.items("/api/v1/endpoints"))
+        until(lambda: started.admin.items("/api/v1/services"))
+        until(lambda: started.admin.items("/api/v1/endpoints"))
         yield started
 
 
@@ -60,14 +61,7 @@ def installed(plane: ControlPlane, helm: Helm) -> Iterator[Installed]:
     for path in (LEASE, f"{CRDS}/{OWN}"):
         with suppress(ApiError):
             plane.admin.delete(path)
-    eventually(lambda: plane.admin.raw("GET", "/apis/scheduling.x-k8s.io/v1alpha1")[0] == 404)
-
-
-def eventually(true: Callable[[], object], seconds: float = 20.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: plane.admin.raw("GET", "/apis/scheduling.x-k8s.io/v1alpha1")[0] == 404)
 
 
 def lease(plane: ControlPlane) -> dict[str, Any]:
@@ -94,12 +88,12 @@ def test_uninstalled_release_leaves_only_definitions_though_its_pods_still_run(
     helm.install()
     leader, _pages = installed.start(sys.executable, tmp_path)
     installed.start(sys.executable, tmp_path)
-    eventually(lambda: holder(plane))
+    until(lambda: holder(plane))
     helm.install(values={"replicas": 3})
     helm.uninstall()
     left = left_by(plane, before)
     time.sleep(RENEWED)  # the pods of a deleted Deployment end later, and try to renew
-    leader.stop(timeout=30.0)
+    leader.stop(timeout=HANG)
     for process in installed.started:
         process.kill()
     assert left == left_by(plane, before) == set()
@@ -111,7 +105,7 @@ def test_upgrade_keeps_the_holder_of_the_lease(
     helm.install()
     assert holder(plane) == ""
     installed.start(sys.executable, tmp_path)
-    eventually(lambda: holder(plane))
+    until(lambda: holder(plane))
     first = lease(plane)
     assert first["spec"]["leaseTransitions"] == 0
     assert first["metadata"]["labels"]["app.kubernetes.io/version"]
@@ -129,7 +123,7 @@ def test_upgrade_keeps_the_holder_of_the_lease(
     assert after["metadata"]["labels"] != first["metadata"]["labels"]
     for name in ("holderIdentity", "acquireTime", "leaseTransitions"):
         assert after["spec"][name] == first["spec"][name]
-    eventually(lambda: lease(plane)["spec"]["renewTime"] > after["spec"]["renewTime"])
+    until(lambda: lease(plane)["spec"]["renewTime"] > after["spec"]["renewTime"])
     assert holder(plane) == first["spec"]["holderIdentity"]
     assert lease(plane)["spec"]["leaseTransitions"] == 0
     assert lease(plane)["metadata"]["labels"] == after["metadata"]["labels"]
@@ -142,7 +136,7 @@ def test_lease_that_is_deleted_by_hand_is_created_anew_and_still_uninstalled(
     helm.install()
     installed.start(sys.executable, tmp_path)
     plane.admin.delete(LEASE)
-    eventually(lambda: plane.admin.raw("GET", LEASE)[0] == 200 and holder(plane))
+    until(lambda: plane.admin.raw("GET", LEASE)[0] == 200 and holder(plane))
     helm.install(values={"replicas": 3})
     assert holder(plane)
     helm.uninstall()
@@ -161,7 +155,7 @@ def test_deleted_objects_of_the_plain_manifest_leave_only_definitions(
     for each in (*objects, yaml.safe_load(definitions.read_text("utf-8"))):
         plane.admin.patch(path_of(each), each, "apply", **query)
     installed.start(sys.executable, tmp_path)
-    eventually(lambda: holder(plane))
+    until(lambda: holder(plane))
     held = holder(plane)
     for each in objects:  # as an upgrade does
         plane.admin.patch(path_of(each), each, "apply", **query)
@@ -195,7 +189,7 @@ def test_definition_shows_the_restarts_of_a_group_in_a_wide_table(
     (definitions,) = (CHART / "crds").glob("*.yaml")
     plane.admin.create(CRDS, yaml.safe_load(definitions.read_text("utf-8")))
     path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
-    eventually(lambda: plane.admin.raw("GET", path)[0] == 200)
+    until(lambda: plane.admin.raw("GET", path)[0] == 200)
     for name, notes in (("never", {}), ("restarted", {"gangsched.io/restarts": "3"})):
         metadata = {"name": name, "annotations": notes}
         plane.admin.create(path, {"metadata": metadata, "spec": {"minMember": 1}, **GROUP})

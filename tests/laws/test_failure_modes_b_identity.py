@@ -42,6 +42,7 @@ from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
+from support.patience import HANG
 from support.units import coscheduling, current
 from support.world import World
 
@@ -268,9 +269,9 @@ def test_events_from_many_threads_are_taken_in_one_by_one() -> None:
     for teller in tellers:
         teller.start()
     for teller in tellers:
-        teller.join(timeout=30)
+        teller.join(HANG)
     driver.stop()
-    loop.join(timeout=30)
+    loop.join(HANG)
     assert not loop.is_alive()
     groups = [bind.uid.split("-")[0] for bind in binds]
     assert len(binds) == 64

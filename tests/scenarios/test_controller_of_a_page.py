@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from support.documents import ROOT
+from support.patience import HANG
 
 NODES = (("node-0", 2), ("node-1", 2))
 JOBS = (("red", 3), ("blue", 3), ("green", 1), ("huge", 5))
@@ -79,7 +80,7 @@ async def _until(controller: Any, done: Callable[[], bool]) -> None:
     """Run a controller until something is true, or it is killed."""
     task = asyncio.create_task(controller.run())
     with suppress(asyncio.CancelledError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while not task.done() and not done():
                 await asyncio.sleep(0.001)
         task.cancel()

@@ -25,18 +25,19 @@ PLACES = {}
 STARTED, GO = threading.Semaphore(0), threading.Event()
 
 def meet(job, size):
-    PLACES.setdefault(job, threading.Barrier(size)).wait(timeout=30)
+    PLACES.setdefault(job, threading.Barrier(size)).wait(timeout=HANG)
     return job
 
 def start():
     STARTED.release()
-    return GO.wait(timeout=30)
+    return GO.wait(timeout=HANG)
 """
 _BEGIN = """
 import contextlib
 from distributed import Client, LocalCluster
 from gangs import Gangs, gang
 from shared import GO, STARTED, meet, start
+from support.patience import HANG
 
 def main():
     with LocalCluster(n_workers=4, threads_per_worker=1, processes=False,
@@ -112,7 +113,7 @@ def test_gang_takes_no_thread_that_an_ordinary_task_has(tmp_path: Path) -> None:
 def story(cluster, client):
     busy = [client.submit(start, key=f"busy-{n}", pure=False) for n in range(2)]
     for _each in busy:
-        assert STARTED.acquire(timeout=30)
+        assert STARTED.acquire(timeout=HANG)
     with gang("job", 3):
         tasks = [client.submit(meet, "job", 3, key=f"task-{n}", pure=False) for n in range(3)]
     print(client.run_on_scheduler(states))
@@ -126,7 +127,7 @@ def said(gangs):
 async def states(dask_scheduler):
     import asyncio
     gangs = dask_scheduler.plugins["gangs"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG):
         while "does not fit" not in said(gangs):
             await asyncio.sleep(0.01)
     return {dask_scheduler.tasks[f"task-{n}"].state for n in range(3)}
@@ -144,10 +145,10 @@ def story(cluster, client):
     with gang("job", 3):
         tasks = [client.submit(start, key=f"task-{n}", pure=False) for n in range(3)]
     for _each in tasks:
-        assert STARTED.acquire(timeout=30)
+        assert STARTED.acquire(timeout=HANG)
     lost = next(address for address, keys in client.processing().items() if keys)
     client.run_on_scheduler(remove, address=lost)
-    assert STARTED.acquire(timeout=30)
+    assert STARTED.acquire(timeout=HANG)
     GO.set()
     print(client.gather(tasks))
 
@@ -178,7 +179,7 @@ def story(cluster, client):
 async def left(dask_scheduler):
     import asyncio
     gangs = dask_scheduler.plugins["gangs"]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG):
         while gangs.keys or list(gangs.cluster.pods()):
             await asyncio.sleep(0.01)
     return "nothing left"

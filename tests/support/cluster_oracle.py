@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, Final
@@ -27,6 +27,7 @@ from typing import Any, Final
 from attrs import define
 
 from support.control_plane import ApiError, Client
+from support.patience import HANG, saw, until
 
 __all__ = ["ClusterOracle", "amount"]
 
@@ -163,7 +164,7 @@ class ClusterOracle:
         for thread in self._threads:
             thread.start()
         for synced in self._synced.values():
-            assert synced.wait(30), "the oracle cannot list the cluster"
+            assert synced.wait(HANG), "the oracle cannot list the cluster"
 
     def stop(self) -> None:
         """Watch no longer."""
@@ -205,15 +206,21 @@ class ClusterOracle:
                 if (gang.was_whole or not self._placed(name)) and self._fits(name, gang)
             ]
 
-    def wait_until(self, gangs: Iterable[str], *, timeout: float) -> None:
-        """Return once each of *gangs* has its minimum on nodes; check the rules all the while.
+    def wait_until(
+        self, gangs: Iterable[str], meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
+        """Return once each of *gangs* has its minimum on nodes, and no node is oversubscribed.
+
+        The rules are checked all the while, and *meanwhile* is called.
 
         Raises:
-            AssertionError: A rule was broken, or *timeout* seconds passed.
+            AssertionError: A rule was broken, or the gangs do not start.
         """
-        names, until = list(gangs), time.monotonic() + timeout
-        while True:
+        names = list(gangs)
+
+        def are_whole() -> bool:
             self.check()
+            meanwhile()
             with self._lock:
                 known = self._account.gangs
                 lacking = [
@@ -221,10 +228,11 @@ class ClusterOracle:
                     for name in names
                     if name not in known or self._placed(name) < known[name].minimum
                 ]
-            if not lacking:
-                return
-            assert time.monotonic() < until, f"not started in {timeout:g} s: {lacking[:10]}"
-            time.sleep(0.02)
+                over = sorted(self._over)
+            saw(f"not started: {lacking[:10]}; oversubscribed: {over}")
+            return not lacking and not over
+
+        until(are_whole, step=0.02)
 
     def _fits(self, name: str, gang: _Gang) -> bool:
         members = [pod for pod in self._account.members(name) if not _ends(pod)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from support.control_plane.client import ApiError, Client
 from support.control_plane.processes import free_ports
 from support.extended_cluster import extended_configuration, start_extender
 from support.extender_tls import TlsFiles
+from support.patience import until
 
 __all__ = ["SCHEDULER", "Extended"]
 
@@ -24,7 +24,6 @@ SCHEDULER: Final = "extended"
 _GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _COUNT: Final = r'gangsched_extender_requests_total\{code="(\d+)",verb="(\w+)"\} (\d+)'
-_PATIENCE: Final = 90.0
 
 
 @define(eq=False)
@@ -155,15 +154,11 @@ class Extended:
         found = [pod for pod in pods if pod["metadata"]["name"].startswith(prefix)]
         return [pod["spec"].get("nodeName") for pod in found]
 
-    def until(self, what: str, true: Callable[[], object]) -> None:
-        until = time.monotonic() + _PATIENCE
-        while not true():
-            if time.monotonic() > until:
-                raise AssertionError(f"{what}\n{self.extender.log_tail()}{self.nodes()}")
-            time.sleep(0.05)
+    def until(self, true: Callable[[], object]) -> None:
+        until(true, lambda: f"{self.nodes()}\n{self.extender.log_tail()}")
 
     def until_bound(self, prefix: str = "") -> None:
-        self.until(f"{prefix} is bound", lambda: self.nodes(prefix) and all(self.nodes(prefix)))
+        self.until(lambda: (nodes := self.nodes(prefix)) and all(nodes))
 
     def until_refused(self, name: str, text: str) -> None:
         def says() -> bool:
@@ -171,7 +166,7 @@ class Extended:
             found = pod["status"].get("conditions", [])
             return any(text in condition.get("message", "") for condition in found)
 
-        self.until(f"{name} says {text!r}", says)
+        self.until(says)
 
     @property
     def _pods(self) -> str:

@@ -15,6 +15,7 @@ from gangsched.kubernetes import Settings
 from gangsched.kubernetes.extender import Holding, run_extender
 from support.cluster_objects import PODS
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import ALONE, until
 
 __all__ = ["Asking", "extending"]
@@ -69,7 +70,7 @@ class Asking:
     async def decided(self, name: str, nodes: Sequence[str]) -> str:
         """Return the decided node of a pod, once there is one."""
         found: list[str] = []
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(HANG):
             while not found:
                 found = await self.filter(name, nodes)
                 await asyncio.sleep(0.005)
@@ -110,12 +111,12 @@ async def extending(
                 task.result()
             scheme = "http" if context is None else "https"
             asking = Asking(api, session, f"{scheme}://localhost:{ports[0]}")
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(HANG):
                 while (await asking.send("prioritize", {}))[0] == 503:
                     await asyncio.sleep(0.005)
             yield asking
             stop.set()
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(HANG):
                 await task
     finally:
         task.cancel()

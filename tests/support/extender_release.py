@@ -188,6 +188,15 @@ class Workload:
         """Add the node that a refused gang waits for: its members are nominated."""
         self._add_node("late")
 
+    def is_refused(self, gang: str) -> bool:
+        """Return whether each member of a gang has been reported as unschedulable."""
+        pods = self.admin.items(f"/api/v1/namespaces/{self.name}/pods")
+        found = [pod for pod in pods if pod["metadata"]["name"].startswith(f"{gang}-")]
+        conditions = [pod["status"].get("conditions", []) for pod in found]
+        return bool(found) and all(
+            any(each["reason"] == "Unschedulable" for each in some) for some in conditions
+        )
+
     def replace_a_member(self) -> None:
         """Replace a member of a gang that does not fit: the gang fails again, as before."""
         path = f"/api/v1/namespaces/{self.name}/pods/large-1"

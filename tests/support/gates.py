@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,11 +24,9 @@ from gangsched import (
     Release,
 )
 from gangsched.drivers import aio, blocking
+from support.patience import HANG, until
 
-__all__ = ["SHELLS", "Book", "Tasks", "Threads", "until"]
-
-PATIENCE = 60.0
-"""The real seconds after which a test gives up waiting."""
+__all__ = ["SHELLS", "Book", "Tasks", "Threads"]
 
 
 @define(eq=False)
@@ -136,7 +133,7 @@ class Threads:
     def finish(self) -> None:
         """Return when every thread has ended."""
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(HANG)
             assert not thread.is_alive(), "a wait does not end"
 
 
@@ -184,7 +181,7 @@ class Tasks:
 
         async def all_tasks() -> None:
             if self._tasks:
-                _done, left = await asyncio.wait(self._tasks.values(), timeout=PATIENCE)
+                _done, left = await asyncio.wait(self._tasks.values(), timeout=HANG)
                 assert not left, "a wait does not end"
 
         self.loop.run_until_complete(all_tasks())
@@ -199,11 +196,3 @@ class Tasks:
 
 
 SHELLS: tuple[type[Threads] | type[Tasks], ...] = (Threads, Tasks)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.0005)

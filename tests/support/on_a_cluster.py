@@ -29,6 +29,7 @@ from support.control_plane.training_operator import (
 from support.extended_cluster import extended_configuration
 from support.extender_release import SECRET, create_secret, start
 from support.kubectl_program import plugin_folder
+from support.patience import until
 from support.root import ROOT
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ __all__ = ["DEMONSTRATIONS", "OnACluster"]
 EXAMPLES: Final = ROOT / "examples" / "on-a-cluster"
 SCHEDULER: Final = "scheduler-plugins"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_PATIENCE: Final = 120.0
 _OF_THE_CHART: Final = (
     *("/api/v1/configmaps", "/api/v1/secrets", "/api/v1/serviceaccounts", "/api/v1/services"),
     *("/apis/apps/v1/deployments", "/apis/policy/v1/poddisruptionbudgets"),
@@ -253,14 +253,14 @@ class OnACluster:
         return sorted(pod["status"]["phase"] for pod in self.pods())
 
     def until(self, what: str, true: Callable[[], object]) -> None:
-        """Wait until something is true."""
-        until = time.monotonic() + _PATIENCE
-        while not true():
-            if time.monotonic() > until:
-                pods = json.dumps([pod["status"] for pod in self.pods()], indent=1)[-3000:]
-                logs = "\n".join(each.log_tail() for each in self.installed.started)
-                raise AssertionError(f"not within {_PATIENCE:.0f} s: {what}\n{pods}\n{logs}")
-            time.sleep(0.1)
+        """Wait until something is true; *what* says it to a person."""
+
+        def shown() -> str:
+            pods = json.dumps([pod["status"] for pod in self.pods()], indent=1)[-3000:]
+            logs = "\n".join(each.log_tail() for each in self.installed.started)
+            return f"not so: {what}\n{pods}\n{logs}"
+
+        until(true, shown)
 
     def until_reported(self, count: int) -> None:
         """Wait until so many pods are pending, each with its condition."""

@@ -11,8 +11,10 @@ from typing import Any, ParamSpec
 from gangsched.kubernetes import LeaderElection, Settings
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._run import run
+from support.patience import HANG, STEPS
+from support.patience import until_on_loop as until
 
-__all__ = ["ALONE", "on_a_loop", "on_a_patient_loop", "running", "until"]
+__all__ = ["ALONE", "on_a_loop", "running", "until"]
 
 P = ParamSpec("P")
 
@@ -21,28 +23,13 @@ ALONE = Settings(leader_election=LeaderElection(leader_elect=False))
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test on an event loop of its own, for at most 90 s."""
-    return _on_a_loop(test, 90.0)
+    """Run a test on an event loop of its own."""
 
-
-def on_a_patient_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test that starts many programs on an event loop of its own, for at most 300 s."""
-    return _on_a_loop(test, 300.0)
-
-
-def _on_a_loop(test: Callable[P, Coroutine[Any, Any, None]], seconds: float) -> Callable[P, None]:
     @functools.wraps(test)
     def run_it(*args: P.args, **named: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), seconds))
+        asyncio.run(asyncio.wait_for(test(*args, **named), STEPS))
 
     return run_it
-
-
-async def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(seconds):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -56,5 +43,5 @@ async def running(
         yield stop
     finally:
         stop.set()
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(HANG):
             await task

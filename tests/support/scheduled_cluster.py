@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from gangsched.kubernetes._client import connect
 from support.cluster_objects import claim_json, class_of, group_json, node_json, pod_json
 from support.control_plane import Account, ApiError, ControlPlane, Rule
 from support.faulty_api import FaultyApi
+from support.patience import eventually
 from support.running import running
 
 __all__ = ["GROUPS", "Cluster", "cluster", "documented_rights", "eventually", "scheduling"]
@@ -151,10 +152,3 @@ async def scheduling(
             yield api, stop
     finally:
         await api.aclose()
-
-
-async def eventually(true: Callable[[], object], seconds: float = 45.0) -> None:
-    """Wait until something is true that asks the API server, off the loop."""
-    async with asyncio.timeout(seconds):
-        while not await asyncio.to_thread(true):
-            await asyncio.sleep(0.03)

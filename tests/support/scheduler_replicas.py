@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from support.control_plane import Process
 from support.control_plane.processes import free_ports
 from support.fault_proxy import FaultProxy
+from support.patience import saw, until
 
 __all__ = ["Replicas"]
 
@@ -42,8 +42,8 @@ class Replicas:
         self._stem: Final = f"{kubeconfigs[0].stem}-{scheduler_name}"
         election = {
             "leaderElect": len(kubeconfigs) > 1,
-            "leaseDuration": "3s",
-            "renewDeadline": "2s",
+            "leaseDuration": "5s",
+            "renewDeadline": "4s",
             "retryPeriod": "300ms",
             "resourceName": scheduler_name,
         }
@@ -57,12 +57,15 @@ class Replicas:
         self._configuration.write_text(json.dumps(configuration), encoding="utf-8")
         self.running: Final = [self._start(number) for number in range(len(kubeconfigs))]
 
-    def wait_until_watching(self, proxy: FaultProxy, timeout: float) -> None:
-        """Return once one of them watches; not after long, as faults may keep it from that."""
-        until = time.monotonic() + timeout
-        while time.monotonic() < until and not proxy.plan.watched >= _WATCHED:
+    def wait_until_watching(self, proxy: FaultProxy) -> None:
+        """Return once one of them watches; faults may keep it from that for some time."""
+
+        def is_watching() -> bool:
             self.revive()
-            time.sleep(0.05)
+            saw(f"watched: {sorted(proxy.plan.watched)}")
+            return proxy.plan.watched >= _WATCHED
+
+        until(is_watching, lambda: self.running[0].log_tail())
 
     def kill(self, number: int) -> None:
         """Kill one, and start another in its place."""

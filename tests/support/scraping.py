@@ -5,13 +5,15 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 
+from support.patience import HANG
+
 __all__ = ["fetch", "sample"]
 
 
 def fetch(port: int, target: str) -> str:
     """Return the body of a page, whatever its status; empty if nothing listens yet."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=8) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=HANG) as page:
             body: bytes = page.read()
     except urllib.error.HTTPError as error:
         with error:

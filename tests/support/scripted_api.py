@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from attrs import field, frozen, mutable
 
 from gangsched.kubernetes._configuration import Access
+from support.patience import STEPS
 
 __all__ = [
     "ScriptedApi",
@@ -199,11 +200,11 @@ async def scripted_api(tls: ssl.SSLContext | None = None) -> AsyncIterator[Scrip
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def run(work: Coroutine[Any, Any, T], *, timeout: float = 20.0) -> T:
-    """Run a coroutine on a loop of its own, for a bounded time."""
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop of its own; it fails if it hangs."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(STEPS):
             return await work
 
     return asyncio.run(bounded())

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from gangsched import Bind, Effect, Event, Evict, InMemoryCluster, Scheduler, presets
 from gangsched.drivers import aio, blocking
+from support.patience import HANG
 
-__all__ = ["PATIENCE", "SHELLS", "Aio", "Blocking", "Shell", "Together"]
-
-PATIENCE: Final = 30.0
-"""How many real seconds a test waits for what has to come."""
+__all__ = ["SHELLS", "Aio", "Blocking", "Shell", "Together"]
 
 
 class Shell(ABC):
@@ -100,7 +98,7 @@ class Blocking(Shell):
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
-        thread.join(PATIENCE)
+        thread.join(HANG)
         assert not thread.is_alive(), "run does not return"
         if raised:
             raise raised[0]
@@ -120,7 +118,7 @@ class Aio(Shell):
         return awaited
 
     def run_on(self) -> None:
-        asyncio.run(asyncio.wait_for(self.driver.run(), PATIENCE))
+        asyncio.run(asyncio.wait_for(self.driver.run(), HANG))
 
 
 SHELLS: Final[tuple[type[Shell], ...]] = (Blocking, Aio)
@@ -135,7 +133,7 @@ class Together:
     """
 
     def __init__(self, shell: type[Shell], count: int) -> None:
-        self._barrier = threading.Barrier(count, timeout=PATIENCE)
+        self._barrier = threading.Barrier(count, timeout=HANG)
         self._left = count
         self._all = asyncio.Event()
         self.meet: Callable[[Bind], Any] = self._block if shell is Blocking else self._await
@@ -147,5 +145,5 @@ class Together:
         self._left -= 1
         if not self._left:
             self._all.set()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(HANG):
             await self._all.wait()

@@ -11,13 +11,19 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import Any, Final, ParamSpec, final
 
-__all__ = ["HungError", "SteppedLoop", "run_stepped"]
+import pytest
+
+__all__ = ["HungError", "SteppedLoop", "on_a_stepped_loop", "run_stepped"]
+
+P = ParamSpec("P")
 
 _LAST: Final = 20
 
@@ -121,6 +127,21 @@ def run_stepped(
     finally:
         asyncio.set_event_loop(None)
         _abandon(loop)
+
+
+def on_a_stepped_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test on a stepped loop, whose time is also that of ``time.monotonic``.
+
+    So what the test measures is exact, and takes no time.
+    """
+
+    @functools.wraps(test)
+    def run_it(*args: P.args, **named: P.kwargs) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda: asyncio.get_running_loop().time())
+            run_stepped(test(*args, **named))
+
+    return run_it
 
 
 def _abandon(loop: SteppedLoop) -> None:

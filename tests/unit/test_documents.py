@@ -237,11 +237,11 @@ def test_values_of_aliases_are_bounded(template: str) -> None:
         items = ", ".join([f"*a{level - 1}"] * 10)
         levels.append(f"a{level}: &a{level} {template.format(items)}")
 
-    started = time.perf_counter()
+    started = time.process_time()
     error = _refused("\n".join(levels))
 
     assert "unfold to more than 1,000,000 values" in error.problem
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 30
 
 
 def test_values_without_aliases_are_not_bounded() -> None:

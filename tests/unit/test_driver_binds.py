@@ -24,7 +24,8 @@ from gangsched import (
     presets,
 )
 from gangsched.testing import make_pod
-from support.shells import PATIENCE, SHELLS, Aio, Blocking, Shell, Together
+from support.patience import HANG
+from support.shells import SHELLS, Aio, Blocking, Shell, Together
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
 
@@ -144,7 +145,7 @@ def test_binds_of_a_gang_are_reported_in_order_however_they_end(shell: type[Shel
         over[follow(bind) - 1].set()
 
     def blocked(bind: Bind) -> None:
-        assert over[follow(bind)].wait(PATIENCE)
+        assert over[follow(bind)].wait(HANG)
         end(bind)
 
     async def awaited(bind: Bind) -> None:

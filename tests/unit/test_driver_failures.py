@@ -37,7 +37,8 @@ from gangsched.drivers._evictions import Evictions
 from gangsched.outcomes import SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import FakeClock, make_pod
-from support.shells import PATIENCE, SHELLS, Blocking, Shell
+from support.patience import HANG
+from support.shells import SHELLS, Blocking, Shell
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
 
@@ -283,11 +284,11 @@ def test_task_that_is_cancelled_reports_its_binds_when_it_runs_again() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert called == ["default/a-0", "default/a-1"]
-        await asyncio.wait_for(driver.run(), PATIENCE)
+        await asyncio.wait_for(driver.run(), HANG)
         assert called == ["default/a-0", "default/a-1", "default/a-2"]
         clock.advance(60.0)
         driver.stop()
-        await asyncio.wait_for(driver.run(), PATIENCE)
+        await asyncio.wait_for(driver.run(), HANG)
 
     scheduler = presets.gang(cluster)
     asyncio.run(run())

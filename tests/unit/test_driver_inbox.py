@@ -36,7 +36,8 @@ from gangsched import (
 from gangsched.drivers import aio, blocking
 from gangsched.drivers._inbox import Inbox, Marker
 from gangsched.testing import make_pod
-from support.shells import PATIENCE, SHELLS, Shell
+from support.patience import HANG
+from support.shells import SHELLS, Shell
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
 
@@ -164,10 +165,10 @@ def test_thread_that_is_ahead_of_the_driver_waits_until_it_is_ready() -> None:
     waits.start()
     running = threading.Thread(target=driver.run, daemon=True)
     running.start()
-    waits.join(PATIENCE)
+    waits.join(HANG)
     assert not waits.is_alive()
     driver.stop()
-    running.join(PATIENCE)
+    running.join(HANG)
     assert not running.is_alive()
 
 
@@ -184,7 +185,7 @@ def test_thread_in_run_does_not_wait_until_it_is_ready() -> None:
     driver.stop()
     running = threading.Thread(target=driver.run, daemon=True)
     running.start()
-    running.join(PATIENCE)
+    running.join(HANG)
     assert not running.is_alive()
 
 
@@ -206,7 +207,7 @@ def test_tasks_that_are_ahead_of_the_driver_wait_until_it_is_ready() -> None:
         tellers = [asyncio.create_task(tell(number)) for number in range(3)]
         await asyncio.sleep(0)
         running = asyncio.create_task(driver.run())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(HANG):
             await asyncio.gather(*tellers)
             driver.stop()
             await running

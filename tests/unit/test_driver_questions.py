@@ -26,7 +26,8 @@ from gangsched.drivers import aio, blocking
 from gangsched.metrics import Metrics
 from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.testing import make_pod
-from support.shells import PATIENCE, SHELLS, Shell
+from support.patience import HANG
+from support.shells import SHELLS, Shell
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
 EVENTS: list[Event] = [
@@ -72,7 +73,7 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
     asked = threading.Event()
 
     def ask() -> None:
-        answers.append(run.driver.ask(why, timeout=PATIENCE))
+        answers.append(run.driver.ask(why, timeout=HANG))
         answers.append(run.driver.ask(lambda _scheduler: threading.current_thread()))
         try:
             run.driver.ask(lambda scheduler: scheduler.why(PodUID("nowhere")))
@@ -99,7 +100,7 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
     run = shell(observers=(Asks(),))
     run.tell(*EVENTS)
     run.run_on()
-    assert asked.wait(PATIENCE)
+    assert asked.wait(HANG)
     assert "does not fit" in answers[0]
     assert answers[1] is not threads[0]
     assert answers[2] == "nowhere"
@@ -113,7 +114,7 @@ def test_many_threads_ask_questions_while_a_driver_starts_runs_and_ends() -> Non
 
     def ask() -> None:
         while not over.is_set():
-            count = driver.ask(lambda scheduler: len(scheduler.registry), timeout=PATIENCE)
+            count = driver.ask(lambda scheduler: len(scheduler.registry), timeout=HANG)
             answers.append(count)
 
     askers = [threading.Thread(target=ask, daemon=True) for _number in range(4)]
@@ -125,7 +126,7 @@ def test_many_threads_ask_questions_while_a_driver_starts_runs_and_ends() -> Non
         driver.run()
     over.set()
     for asker in askers:
-        asker.join(PATIENCE)
+        asker.join(HANG)
         assert not asker.is_alive()
     assert driver.ask(lambda scheduler: len(scheduler.registry)) == 50
     assert answers
@@ -136,7 +137,7 @@ def test_question_that_is_not_answered_in_time_is_given_up() -> None:
 
     def bind(_bind: Bind) -> None:
         begun.set()
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(HANG)
 
     driver = blocking.Driver(presets.gang(cluster), apply=cluster.apply, bind=bind, max_binds=1)
     driver.tell(EVENTS[0])
@@ -144,12 +145,12 @@ def test_question_that_is_not_answered_in_time_is_given_up() -> None:
     driver.stop()
     running = threading.Thread(target=driver.run, daemon=True)
     running.start()
-    assert begun.wait(PATIENCE)
+    assert begun.wait(HANG)
     asked: list[str] = []
     with pytest.raises(TimeoutError):
         driver.ask(lambda _scheduler: asked.append("asked"), timeout=0.01)
     go_on.set()
-    running.join(PATIENCE)
+    running.join(HANG)
     assert asked == []
 
 

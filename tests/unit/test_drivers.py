@@ -36,7 +36,7 @@ from gangsched.drivers import aio, blocking
 from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.simulation import Arrival, Simulator, Workload
 from gangsched.testing import make_pod
-from support.gates import until
+from support.patience import HANG, until
 
 EVENTS: list[Event] = [
     NodeAdded(Node(name=NodeName("n0"), allocatable={"nvidia.com/gpu": 4})),
@@ -91,7 +91,7 @@ def blocked(
     driver.stop()
     thread = threading.Thread(target=driver.run)
     thread.start()
-    thread.join(timeout=30)
+    thread.join(HANG)
     assert not thread.is_alive()
     return seen
 
@@ -118,7 +118,7 @@ def awaited(
         for event in events:
             driver.tell(event)
         driver.stop()
-        await asyncio.wait_for(driver.run(), 30)
+        await asyncio.wait_for(driver.run(), HANG)
 
     asyncio.run(run())
     return seen
@@ -266,7 +266,7 @@ def test_observers_see_the_same_under_simulator_and_both_drivers() -> None:
     running.start()
     until(lambda: "settled" in threads.seen)
     driver.stop()
-    running.join(30)
+    running.join(HANG)
     assert len(simulated.seen) > len(EVENTS)
     assert simulated.seen[-1] == "settled"
     assert tasks.seen == simulated.seen
@@ -304,7 +304,7 @@ def test_gangs_start_whole_when_a_hundred_threads_report_at_once() -> None:
     ready = threading.Barrier(100)
 
     def tell(number: int) -> None:
-        ready.wait(30)
+        ready.wait(HANG)
         gang = f"g{number % 20}"
         driver.tell(PodAdded(make_pod(f"p{number}", group=gang, min_available=5, gpu=1)))
 
@@ -312,9 +312,9 @@ def test_gangs_start_whole_when_a_hundred_threads_report_at_once() -> None:
     for teller in tellers:
         teller.start()
     for teller in tellers:
-        teller.join(30)
+        teller.join(HANG)
     driver.stop()
-    running.join(30)
+    running.join(HANG)
     assert not running.is_alive()
     releases = [effect for effect in seen if isinstance(effect, Release)]
     assert sorted(len(effect.members) for effect in releases) == [5] * 20
@@ -353,7 +353,7 @@ def test_new_driver_binds_the_others_once_after_a_cancellation() -> None:
             presets.coscheduling(cluster), apply=cluster.apply, bind=bind_now, clock=still
         )
         other.stop()
-        await asyncio.wait_for(other.run(), 30)
+        await asyncio.wait_for(other.run(), HANG)
 
     asyncio.run(run())
     assert sorted(bound) == [f"default/a-{n}" for n in range(3)]
@@ -402,16 +402,16 @@ def test_driver_decides_at_once_about_pods_that_the_cluster_holds() -> None:
     )
     thread = threading.Thread(target=driver.run)
     thread.start()
-    assert bound[0].wait(30)
+    assert bound[0].wait(HANG)
     driver.stop()
-    thread.join(timeout=30)
+    thread.join(HANG)
 
     async def bind(_bind: Bind) -> None:
         bound[1].set()
         running.stop()
 
     running = aio.Driver(presets.coscheduling(loops), apply=loops.apply, bind=bind)
-    asyncio.run(asyncio.wait_for(running.run(), 30))
+    asyncio.run(asyncio.wait_for(running.run(), HANG))
     assert bound[1].is_set()
     for cluster in (threads, loops):
         assert len([pod for pod in cluster.pods() if pod.node_name is not None]) == 6
@@ -438,8 +438,8 @@ def test_driver_wakes_up_at_the_next_deadline() -> None:
         driver.tell(event)
     thread = threading.Thread(target=driver.run)
     thread.start()
-    assert fell.wait(30)
+    assert fell.wait(HANG)
     driver.stop()
-    thread.join(timeout=30)
+    thread.join(HANG)
     assert any(isinstance(effect, PodWaiting) for effect in seen)
     assert list(cluster.pods_on(NodeName("n0"))) == []

@@ -13,6 +13,7 @@ import pytest
 
 from support.fault_proxy import Fault, FaultProxy, Order, Rates, Request
 from support.fault_proxy.faults import Plan
+from support.patience import HANG
 
 
 class Upstream(BaseHTTPRequestHandler):
@@ -74,7 +75,7 @@ def proxy(written: list[str]) -> Iterator[FaultProxy]:
 
 def ask(proxy: FaultProxy, method: str, path: str) -> tuple[int, str]:
     """Return status and body of the answer to a request."""
-    connection = http.client.HTTPConnection(proxy.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(proxy.url.removeprefix("http://"), timeout=HANG)
     try:
         connection.request(method, path, b"{}" if method == "POST" else None)
         answer = connection.getresponse()
@@ -165,7 +166,7 @@ def test_partition_holds_requests_until_it_is_healed(proxy: FaultProxy) -> None:
     asking.join(0.2)
     assert asking.is_alive()
     proxy.heal()
-    asking.join(10)
+    asking.join(HANG)
     assert answers[0][0] == 200
 
 

@@ -26,8 +26,7 @@ from gangsched import (
 )
 from gangsched.drivers.host import AsyncHost, Host
 from gangsched.protocols import ClusterState
-
-LONG = 20.0
+from support.patience import HANG
 
 
 def node(name: str, cpu: int) -> NodeAdded:
@@ -61,8 +60,8 @@ def test_job_has_started_when_all_its_pods_have() -> None:
     with Host(start=places.start) as host:
         host.tell(node("a", 1), node("b", 1))
         job = host.submit(gang("train", workers=2, cpu=1))
-        assert sorted(job.wait(LONG)) == ["train-0", "train-1"]
-        assert sorted(job.wait(LONG).values()) == ["a", "b"]
+        assert sorted(job.wait(HANG)) == ["train-0", "train-1"]
+        assert sorted(job.wait(HANG).values()) == ["a", "b"]
         assert (job.has_started, job.key) == (True, "default/train")
         assert repr(job) == "<Job default/train started>"
     assert sorted(places.on) == ["train-0", "train-1"]
@@ -73,13 +72,13 @@ def test_job_waits_for_what_another_job_holds() -> None:
     with Host(start=places.start) as host:
         host.tell(node("a", 2))
         first = host.submit(gang("first", workers=2, cpu=1))
-        first.wait(LONG)
+        first.wait(HANG)
         second = host.submit(gang("second", workers=2, cpu=1))
         with pytest.raises(TimeoutError, match=r"default/second has not started within 0\.05 s"):
             second.wait(0.05)
         assert "does not fit" in str(host.why(second))
         host.finish(first)
-        assert sorted(second.wait(LONG)) == ["second-0", "second-1"]
+        assert sorted(second.wait(HANG)) == ["second-0", "second-1"]
 
 
 def test_elastic_job_has_started_at_its_quorum_of_each_role() -> None:
@@ -87,7 +86,7 @@ def test_elastic_job_has_started_at_its_quorum_of_each_role() -> None:
 
     def start(pod: Pod, _node: NodeName) -> None:
         if pod.name == "fit-ps-0":
-            let_go.wait(LONG)
+            let_go.wait(HANG)
 
     with Host(start=start) as host:
         host.tell(node("a", 4))
@@ -95,7 +94,7 @@ def test_elastic_job_has_started_at_its_quorum_of_each_role() -> None:
         with pytest.raises(TimeoutError):
             job.wait(0.2)  # workers enough have started, and no ps
         let_go.set()
-        assert "fit-ps-0" in job.wait(LONG)
+        assert "fit-ps-0" in job.wait(HANG)
 
 
 def test_cancelled_job_ends_its_waits_and_frees_its_nodes() -> None:
@@ -103,26 +102,26 @@ def test_cancelled_job_ends_its_waits_and_frees_its_nodes() -> None:
     with Host(start=places.start) as host:
         host.tell(node("a", 1))
         running = host.submit(Pod(name="one", requests={"cpu": 1}))
-        running.wait(LONG)
+        running.wait(HANG)
         waiting = host.submit(Pod(name="two", requests={"cpu": 1}))
         assert host.cancel(waiting) == {}
         with pytest.raises(GangRejectedError, match="default/two must not start: the job was with"):
-            waiting.wait(LONG)
+            waiting.wait(HANG)
         assert host.cancel(running) == {"one": "a"}
         assert host.cancel(running) == {}
-        assert host.submit(Pod(name="three", requests={"cpu": 1})).wait(LONG) == {"three": "a"}
+        assert host.submit(Pod(name="three", requests={"cpu": 1})).wait(HANG) == {"three": "a"}
 
 
 def test_name_can_be_used_again_once_its_job_is_over() -> None:
     with Host(start=Places().start) as host:
         host.tell(node("a", 2))
         first = host.submit(gang("train", workers=2, cpu=1))
-        first.wait(LONG)
+        first.wait(HANG)
         with pytest.raises(InvalidValueError, match="key must be unused"):
             host.submit(gang("train", workers=2, cpu=1))
         host.finish(first)
         again = host.submit(gang("train", workers=2, cpu=1))
-        assert len(again.wait(LONG)) == 2
+        assert len(again.wait(HANG)) == 2
         assert host.cancel(first) == {}  # the handle of the first run does not end the second
         assert again.has_started
 
@@ -137,7 +136,7 @@ def test_pod_that_could_not_be_started_is_tried_again() -> None:
 
     with Host(start=start) as host:
         host.tell(node("a", 1))
-        assert host.submit(Pod(name="p", requests={"cpu": 1})).wait(LONG) == {"p": "a"}
+        assert host.submit(Pod(name="p", requests={"cpu": 1})).wait(HANG) == {"p": "a"}
     assert tries == ["p", "p"]
 
 
@@ -145,7 +144,7 @@ def test_closed_host_ends_the_waits_for_jobs_that_have_not_started() -> None:
     with Host(start=Places().start) as host:
         job = host.submit(gang("train", workers=2, cpu=1))
     with pytest.raises(GangRejectedError, match="the host was closed"):
-        job.wait(LONG)
+        job.wait(HANG)
 
 
 def preempting(cluster: ClusterState) -> Scheduler:
@@ -157,9 +156,9 @@ def test_evicted_pod_is_ended_and_queued_again() -> None:
     with Host(start=places.start, evict=places.end, make=preempting) as host:
         host.tell(node("a", 1))
         low = host.submit(Pod(name="low", requests={"cpu": 1}))
-        low.wait(LONG)
+        low.wait(HANG)
         high = host.submit(Pod(name="high", requests={"cpu": 1}, priority=5))
-        assert high.wait(LONG) == {"high": "a"}
+        assert high.wait(HANG) == {"high": "a"}
         assert places.ended == ["low"]
         host.finish(high)
         for _ in range(200):
@@ -202,7 +201,7 @@ def test_error_of_the_scheduler_ends_the_waits_and_is_raised_by_close() -> None:
     host.tell(node("a", 1))
     job = host.submit(Pod(name="p", requests={"cpu": 1}))
     with pytest.raises(GangRejectedError):
-        job.wait(LONG)
+        job.wait(HANG)
     with pytest.raises(PluginError, match="broken"):
         host.close()
 
@@ -214,7 +213,7 @@ def run(story: Callable[[AsyncHost, Places], Any], **options: Any) -> Places:
     places = Places()
 
     async def main() -> None:
-        async with asyncio.timeout(LONG), AsyncHost(start=places.start_async, **options) as host:
+        async with asyncio.timeout(HANG), AsyncHost(start=places.start_async, **options) as host:
             await story(host, places)
 
     asyncio.run(main())
@@ -276,4 +275,4 @@ def test_evicted_pod_is_queued_again_on_asyncio() -> None:
 def test_driver_takes_a_batch_of_events() -> None:
     with Host(start=Places().start) as host:
         host.driver.tell(node("a", 1), PodAdded(Pod(name="p", requests={"cpu": 1})))
-        host.driver.ready(timeout=LONG)
+        host.driver.ready(timeout=HANG)

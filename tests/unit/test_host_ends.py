@@ -23,8 +23,8 @@ from gangsched import (
 )
 from gangsched.drivers.host import AsyncHost, AsyncJob, Host, Job, JobState
 from gangsched.protocols import ClusterState
+from support.patience import HANG
 
-LONG = 20.0
 ENDED = "the host is being closed or has ended"
 NODE = NodeAdded(Node(name="a", allocatable={"cpu": 1}))
 GOOD, BAD = Pod(name="good", requests={"cpu": 1}), Pod(name="bad", requests={"cpu": 1})
@@ -70,14 +70,14 @@ def dead() -> tuple[Host, Job, Job]:
     host.__enter__()
     host.tell(NODE)
     started = host.submit(GOOD)
-    started.wait(LONG)
+    started.wait(HANG)
     host.finish(started)
     again = host.submit(GOOD)
-    again.wait(LONG)
+    again.wait(HANG)
     host.tell(NodeAdded(Node(name="b", allocatable={"cpu": 1})))
     waiting = host.submit(LARGE)
     host.submit(BAD)
-    host._thread.join(LONG)
+    host._thread.join(HANG)
     assert not host._thread.is_alive()
     return host, again, waiting
 
@@ -100,10 +100,10 @@ def test_call_of_a_host_that_a_plugin_ended_raises_its_error_at_once(call: str) 
 def test_wait_for_a_job_that_an_error_of_a_plugin_kept_waiting_has_it_as_the_cause() -> None:
     host, started, waiting = dead()
     with pytest.raises(GangRejectedError, match="ended with an error: plugin 'Broken'") as said:
-        waiting.wait(LONG)
+        waiting.wait(HANG)
     assert isinstance(said.value.__cause__, PluginError)
     assert (waiting.state, waiting.has_started) == (JobState.CANCELLED, False)
-    assert started.wait(LONG) == {"good": "a"}
+    assert started.wait(HANG) == {"good": "a"}
     assert (started.state, started.places) == (JobState.STARTED, {"good": "a"})
     with pytest.raises(PluginError):
         host.close()
@@ -115,14 +115,14 @@ def test_question_that_waits_for_its_job_is_answered_when_an_error_ends_the_host
     class Slow(Broken):
         def filter(self, state: object, pod: Pod, node: object) -> Success:
             entered.set()
-            assert let_go.wait(LONG)
+            assert let_go.wait(HANG)
             return super().filter(state, pod, node)
 
     host = Host(start=start, make=lambda cluster: presets.gang(cluster, plugins=[Slow()]))
     host.__enter__()
     host.tell(NODE)
     host.submit(BAD)
-    assert entered.wait(LONG)
+    assert entered.wait(HANG)
     late = host.submit(NEW)  # not taken in any more
     errors: list[BaseException] = []
 
@@ -135,7 +135,7 @@ def test_question_that_waits_for_its_job_is_answered_when_an_error_ends_the_host
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     let_go.set()
-    asking.join(LONG)
+    asking.join(HANG)
     assert [type(error) for error in errors] == [HostClosedError]
     with pytest.raises(PluginError):
         host.close()
@@ -146,7 +146,7 @@ def test_closed_host_takes_nothing_in(call: str) -> None:
     with Host(start=start) as host:
         host.tell(NODE)
         job = host.submit(NEW)
-        job.wait(LONG)
+        job.wait(HANG)
     with pytest.raises(HostClosedError, match=f"{call} was refused: {ENDED}") as said:
         CALLS[call](host, job)
     assert said.value.__cause__ is None
@@ -160,13 +160,13 @@ def test_job_is_refused_while_the_host_is_being_closed() -> None:
 
     def slow(_pod: Pod, _node: NodeName) -> None:
         begun.set()
-        assert let_go.wait(LONG)
+        assert let_go.wait(HANG)
 
     host = Host(start=slow)
     host.__enter__()
     host.tell(NODE)
     job = host.submit(NEW)
-    assert begun.wait(LONG)
+    assert begun.wait(HANG)
     closing = threading.Thread(target=host.close, daemon=True)
     closing.start()
     while not host._is_closing:
@@ -175,8 +175,8 @@ def test_job_is_refused_while_the_host_is_being_closed() -> None:
         host.submit(GOOD)
     host.tell(NODE)  # a watch that goes on meanwhile is no error
     let_go.set()
-    closing.join(LONG)
-    assert job.wait(LONG) == {"new": "a"}
+    closing.join(HANG)
+    assert job.wait(HANG) == {"new": "a"}
 
 
 def test_driver_that_was_stopped_ends_the_waits() -> None:
@@ -184,7 +184,7 @@ def test_driver_that_was_stopped_ends_the_waits() -> None:
         job = host.submit(gang("train", workers=2, cpu=1))
         host.driver.stop()
         with pytest.raises(GangRejectedError, match="the host was closed"):
-            job.wait(LONG)
+            job.wait(HANG)
         with pytest.raises(HostClosedError):
             host.submit(NEW)
 
@@ -194,7 +194,7 @@ def test_host_that_never_ran_ends_the_waits_when_it_is_closed() -> None:
     job = host.submit(NEW)
     host.close()
     with pytest.raises(GangRejectedError, match="the host was closed"):
-        job.wait(LONG)
+        job.wait(HANG)
 
 
 def test_start_that_ends_the_interpreter_is_the_cause_too() -> None:
@@ -206,7 +206,7 @@ def test_start_that_ends_the_interpreter_is_the_cause_too() -> None:
     host.tell(NODE)
     job = host.submit(NEW)
     with pytest.raises(GangRejectedError) as said:
-        job.wait(LONG)
+        job.wait(HANG)
     assert isinstance(said.value.__cause__, SystemExit)
     with pytest.raises(SystemExit):
         host.close()
@@ -258,7 +258,7 @@ def test_call_of_a_host_that_a_plugin_ended_raises_its_error_on_asyncio(call: st
             await ASYNC_CALLS[call](host, waiting)
 
     async def limited() -> None:
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(HANG):
             await main()
 
     asyncio.run(limited())
@@ -267,7 +267,7 @@ def test_call_of_a_host_that_a_plugin_ended_raises_its_error_on_asyncio(call: st
 @pytest.mark.parametrize("call", ["tell", "submit"])
 def test_closed_host_takes_nothing_in_on_asyncio(call: str) -> None:
     async def main() -> None:
-        async with asyncio.timeout(LONG), AsyncHost(start=start_async) as host:
+        async with asyncio.timeout(HANG), AsyncHost(start=start_async) as host:
             host.tell(NODE)
             job = host.submit(NEW)
             await job.started()
@@ -282,7 +282,7 @@ def test_closed_host_takes_nothing_in_on_asyncio(call: str) -> None:
 
 def run(story: Callable[[], Awaitable[object]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(HANG):
             await story()
 
     asyncio.run(main())

@@ -20,8 +20,8 @@ from gangsched import (
     gang,
 )
 from gangsched.drivers.host import AsyncHost, AsyncJob, Host, Job, JobState
+from support.patience import HANG
 
-LONG = 20.0
 POD = Pod(name="p", requests={"cpu": 1})
 
 
@@ -35,14 +35,14 @@ def test_job_that_its_own_start_finishes_has_started(max_starts: int) -> None:
     ready, answers = threading.Event(), list[Any]()
 
     def start(_pod: Pod, _node: NodeName) -> None:
-        assert ready.wait(LONG)
+        assert ready.wait(HANG)
         answers.append((host.finish(jobs[0]), jobs[0].state, jobs[0].has_started))
 
     with Host(start=start, max_starts=max_starts) as host:
         host.tell(node(1))
         jobs.append(host.submit(POD))
         ready.set()
-        assert jobs[0].wait(LONG) == {"p": "a"}
+        assert jobs[0].wait(HANG) == {"p": "a"}
         assert (jobs[0].has_started, jobs[0].places) == (True, {"p": "a"})
         assert (jobs[0].state, repr(jobs[0])) == (JobState.FINISHED, "<Job default/p finished>")
     assert answers == [({}, JobState.FINISHED, False)]
@@ -52,13 +52,13 @@ def test_gang_that_is_finished_while_all_its_pods_are_being_started_has_started(
     begun, let_go = threading.Barrier(3), threading.Event()
 
     def start(_pod: Pod, _node: NodeName) -> None:
-        begun.wait(LONG)
-        assert let_go.wait(LONG)
+        begun.wait(HANG)
+        assert let_go.wait(HANG)
 
     with Host(start=start) as host, ThreadPoolExecutor() as pool:
         host.tell(node(2))
         job = host.submit(gang("train", workers=2, cpu=1))
-        begun.wait(LONG)
+        begun.wait(HANG)
         ended = pool.submit(host.finish, job)
         while job.state is not JobState.FINISHED:
             threading.Event().wait(0.001)
@@ -66,8 +66,8 @@ def test_gang_that_is_finished_while_all_its_pods_are_being_started_has_started(
         with pytest.raises(TimeoutError):
             job.wait(0.02)
         let_go.set()
-        assert job.wait(LONG) == {"train-0": "a", "train-1": "a"}
-        assert ended.result(LONG) == {"train-0": "a", "train-1": "a"}
+        assert job.wait(HANG) == {"train-0": "a", "train-1": "a"}
+        assert ended.result(HANG) == {"train-0": "a", "train-1": "a"}
 
 
 def test_every_job_of_a_farm_whose_workers_end_at_once_has_started() -> None:
@@ -75,7 +75,7 @@ def test_every_job_of_a_farm_whose_workers_end_at_once_has_started() -> None:
         made: dict[str, Future[Job]] = {}
 
         def work(name: str) -> None:
-            host.finish(made[name].result(LONG))
+            host.finish(made[name].result(HANG))
 
         def start(pod: Pod, _node: NodeName) -> None:
             workers.submit(work, pod.name)
@@ -88,27 +88,27 @@ def test_every_job_of_a_farm_whose_workers_end_at_once_has_started() -> None:
                 made[name] = Future()
                 jobs.append(host.submit(Pod(name=name, requests={"cpu": 1})))
                 made[name].set_result(jobs[-1])
-            assert [job.wait(LONG) for job in jobs] == [{f"p-{i}": "a"} for i in range(100)]
+            assert [job.wait(HANG) for job in jobs] == [{f"p-{i}": "a"} for i in range(100)]
             assert all(job.has_started for job in jobs)
 
 
 def test_job_that_is_finished_before_a_quorum_was_started_is_rejected() -> None:
     def start(_pod: Pod, _node: NodeName) -> None:
         begun.set()
-        assert let_go.wait(LONG)
+        assert let_go.wait(HANG)
 
     begun, let_go = threading.Event(), threading.Event()
     with Host(start=start, max_starts=1) as host, ThreadPoolExecutor() as pool:
         host.tell(node(2))
         job = host.submit(gang("train", workers=2, cpu=1))
-        assert begun.wait(LONG)
+        assert begun.wait(HANG)
         ended = pool.submit(host.finish, job)
         while job.state is not JobState.FINISHED:
             threading.Event().wait(0.001)
         let_go.set()
         with pytest.raises(GangRejectedError, match="finished before it started"):
-            job.wait(LONG)
-        assert ended.result(LONG) == {"train-0": "a"}
+            job.wait(HANG)
+        assert ended.result(HANG) == {"train-0": "a"}
         assert not job.has_started
 
 
@@ -117,7 +117,7 @@ def test_start_that_fails_after_its_job_was_finished_ends_the_wait() -> None:
     ready = threading.Event()
 
     def start(_pod: Pod, _node: NodeName) -> None:
-        assert ready.wait(LONG)
+        assert ready.wait(HANG)
         host.finish(jobs[0])
         raise OSError("no such machine")
 
@@ -126,7 +126,7 @@ def test_start_that_fails_after_its_job_was_finished_ends_the_wait() -> None:
         jobs.append(host.submit(POD))
         ready.set()
         with pytest.raises(GangRejectedError, match="finished before it started"):
-            jobs[0].wait(LONG)
+            jobs[0].wait(HANG)
 
 
 def test_state_tells_finished_from_cancelled() -> None:
@@ -134,8 +134,8 @@ def test_state_tells_finished_from_cancelled() -> None:
         host.tell(node(2))
         first, second = (host.submit(Pod(name=n, requests={"cpu": 1})) for n in ("x", "y"))
         waiting = host.submit(POD)
-        first.wait(LONG)
-        second.wait(LONG)
+        first.wait(HANG)
+        second.wait(HANG)
         assert [job.state.value for job in (first, waiting)] == ["started", "pending"]
         host.finish(first)
         host.cancel(second)
@@ -151,17 +151,17 @@ def test_job_that_is_cancelled_during_its_start_has_not_started() -> None:
 
     def start(_pod: Pod, _node: NodeName) -> None:
         begun.set()
-        assert let_go.wait(LONG)
+        assert let_go.wait(HANG)
 
     with Host(start=start) as host, ThreadPoolExecutor() as pool:
         host.tell(node(1))
         job = host.submit(POD)
-        assert begun.wait(LONG)
+        assert begun.wait(HANG)
         cancelled = pool.submit(host.cancel, job)
         with pytest.raises(GangRejectedError, match="withdrawn before it started"):
-            job.wait(LONG)
+            job.wait(HANG)
         let_go.set()
-        assert cancelled.result(LONG) == {"p": "a"}
+        assert cancelled.result(HANG) == {"p": "a"}
         assert (job.state, job.has_started) == (JobState.CANCELLED, False)
         assert job.places == {"p": "a"}
 
@@ -174,12 +174,12 @@ def test_question_about_a_job_that_is_over_is_refused(remove: Any) -> None:
     with Host(start=lambda _pod, _node: None) as host:
         host.tell(node(2))
         job = host.submit(gang("train", workers=2, cpu=1))
-        job.wait(LONG)
+        job.wait(HANG)
         remove(host, job)
         with pytest.raises(UnknownPodError, match="default/train"):
             host.why(job)
         again = host.submit(gang("train", workers=2, cpu=1))
-        again.wait(LONG)
+        again.wait(HANG)
         with pytest.raises(UnknownPodError):
             host.why(job)  # not the answer about the job that has its name now
         wrong: Any = "default/train"
@@ -221,7 +221,7 @@ def test_start_that_raises_is_told_with_its_pod_and_node() -> None:
         host.tell(node(1))
         job = host.submit(POD)
         assert job.start_error is None
-        assert job.wait(LONG) == {"p": "a"}
+        assert job.wait(HANG) == {"p": "a"}
         assert isinstance(job.start_error, OSError)
     assert told == [("p", "a", "no such machine")]
 
@@ -245,7 +245,7 @@ def test_wait_in_vain_has_the_last_error_of_start_as_its_cause() -> None:
 
 def run(story: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(HANG):
             await story()
 
     asyncio.run(main())

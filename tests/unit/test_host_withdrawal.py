@@ -14,8 +14,7 @@ from gangsched import GangRejectedError, Node, NodeAdded, NodeName, Pod, Preempt
 from gangsched.drivers.host import AsyncHost, Host, Job
 from gangsched.framework import Scheduler
 from gangsched.protocols import ClusterState
-
-LONG = 20.0
+from support.patience import HANG
 
 
 def node(cpu: int) -> NodeAdded:
@@ -38,7 +37,7 @@ class Slow:
     def __call__(self, pod: Pod, _node: NodeName) -> None:
         if pod.name in self.slow:
             self.begun.set()
-            assert self.let_go.wait(LONG)
+            assert self.let_go.wait(HANG)
         self.started.append(pod.name)
 
 
@@ -49,13 +48,13 @@ def removed_during_a_start(
     with Host(start=start, max_starts=2) as host, ThreadPoolExecutor() as pool:
         host.tell(node(4))
         submitted = host.submit(job)
-        assert start.begun.wait(LONG)
+        assert start.begun.wait(HANG)
         answer = pool.submit(remove, host, submitted)
         with pytest.raises(GangRejectedError):
-            submitted.wait(LONG)
+            submitted.wait(HANG)
         assert not answer.done()
         start.let_go.set()
-        return answer.result(LONG), start.started
+        return answer.result(HANG), start.started
 
 
 def test_cancel_returns_the_pod_whose_start_is_under_way() -> None:
@@ -71,11 +70,11 @@ def test_finish_returns_only_the_pods_that_were_started_since() -> None:
     with Host(start=start, max_starts=4) as host, ThreadPoolExecutor() as pool:
         host.tell(node(4))
         job = host.submit(gang("fit", workers=4, min_available=3, cpu=1))
-        assert sorted(job.wait(LONG)) == ["fit-0", "fit-1", "fit-2"]
-        assert start.begun.wait(LONG)
+        assert sorted(job.wait(HANG)) == ["fit-0", "fit-1", "fit-2"]
+        assert start.begun.wait(HANG)
         answer = pool.submit(host.finish, job)
         start.let_go.set()
-        assert answer.result(LONG) == {"fit-3": "a"}
+        assert answer.result(HANG) == {"fit-3": "a"}
         assert host.finish(job) == {}
 
 
@@ -84,14 +83,14 @@ def test_places_of_a_job_include_pods_that_start_after_the_quorum() -> None:
     with Host(start=start) as host:
         host.tell(node(4))
         job = host.submit(gang("fit", workers=3, min_available=2, cpu=1))
-        assert sorted(job.wait(LONG)) == ["fit-0", "fit-1"] == sorted(job.places)
+        assert sorted(job.wait(HANG)) == ["fit-0", "fit-1"] == sorted(job.places)
         start.let_go.set()
         for _ in range(400):
             if len(job.places) == 3:
                 break
             threading.Event().wait(0.02)
         assert sorted(job.places) == ["fit-0", "fit-1", "fit-2"]
-        assert len(job.wait(LONG)) == 2
+        assert len(job.wait(HANG)) == 2
 
 
 def test_start_that_fails_during_a_withdrawal_leaves_no_pod() -> None:
@@ -99,16 +98,16 @@ def test_start_that_fails_during_a_withdrawal_leaves_no_pod() -> None:
 
     def start(_pod: Pod, _node: NodeName) -> None:
         begun.set()
-        assert let_go.wait(LONG)
+        assert let_go.wait(HANG)
         raise OSError("no such machine")
 
     with Host(start=start) as host, ThreadPoolExecutor() as pool:
         host.tell(node(1))
         job = host.submit(Pod(name="p", requests={"cpu": 1}))
-        assert begun.wait(LONG)
+        assert begun.wait(HANG)
         answer = pool.submit(host.cancel, job)
         let_go.set()
-        assert answer.result(LONG) == {}
+        assert answer.result(HANG) == {}
 
 
 def test_late_start_of_a_withdrawn_job_is_none_of_the_next_job_of_its_name() -> None:
@@ -117,13 +116,13 @@ def test_late_start_of_a_withdrawn_job_is_none_of_the_next_job_of_its_name() -> 
     with Host(start=start, max_starts=2) as host, ThreadPoolExecutor() as pool:
         host.tell(node(1))
         first = host.submit(gang("train", workers=1, cpu=1))
-        assert start.begun.wait(LONG)
+        assert start.begun.wait(HANG)
         answer = pool.submit(host.cancel, first)
         with pytest.raises(GangRejectedError):
-            first.wait(LONG)
+            first.wait(HANG)
         second = host.submit(gang("train", workers=1, cpu=2))  # fits nowhere
         start.let_go.set()
-        assert answer.result(LONG) == {"train-0": "a"}
+        assert answer.result(HANG) == {"train-0": "a"}
         assert (second.has_started, dict(second.places)) == (False, {})
 
 
@@ -132,7 +131,7 @@ def test_start_may_cancel_its_own_job() -> None:
     ready, answers = threading.Event(), list[Any]()
 
     def start(_pod: Pod, _node: NodeName) -> None:
-        assert ready.wait(LONG)
+        assert ready.wait(HANG)
         answers.append(host.cancel(jobs[0]))
 
     with Host(start=start) as host:
@@ -140,7 +139,7 @@ def test_start_may_cancel_its_own_job() -> None:
         jobs.append(host.submit(Pod(name="p", requests={"cpu": 1})))
         ready.set()
         with pytest.raises(GangRejectedError):
-            jobs[0].wait(LONG)
+            jobs[0].wait(HANG)
     assert answers == [{}]
 
 
@@ -154,20 +153,20 @@ def test_eviction_that_ends_after_a_withdrawal_leaves_the_next_job_alone() -> No
 
     def end(_pod: Pod, _node: NodeName) -> None:
         evicting.set()
-        assert let_go.wait(LONG)
+        assert let_go.wait(HANG)
 
     with Host(start=start, evict=end, make=preempting) as host:
         host.tell(node(1))
         low = host.submit(Pod(name="low", requests={"cpu": 1}))
-        low.wait(LONG)
+        low.wait(HANG)
         high = host.submit(Pod(name="high", requests={"cpu": 1}, priority=5))
-        assert evicting.wait(LONG)
+        assert evicting.wait(HANG)
         host.cancel(low)
         again = host.submit(Pod(name="low", requests={"cpu": 1}, priority=1))
         let_go.set()
-        assert high.wait(LONG) == {"high": "a"}
+        assert high.wait(HANG) == {"high": "a"}
         host.finish(high)
-        assert again.wait(LONG) == {"low": "a"}
+        assert again.wait(HANG) == {"low": "a"}
     assert begun == [("low", 0), ("high", 5), ("low", 1)]
 
 
@@ -184,7 +183,7 @@ def run(story: Callable[[AsyncHost, asyncio.Event, asyncio.Event], Any]) -> None
             begun.set()
             await let_go.wait()
 
-        async with asyncio.timeout(LONG), AsyncHost(start=start) as host:
+        async with asyncio.timeout(HANG), AsyncHost(start=start) as host:
             host.tell(node(2))
             await story(host, begun, let_go)
 

@@ -9,7 +9,8 @@ import pytest
 
 from gangsched.kubernetes._leases import Election
 from support.memory_api import Fault, MemoryApi, lost_before, refused
-from support.running import on_a_loop, until
+from support.running import until
+from support.stepped_loop import on_a_stepped_loop
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 
@@ -26,7 +27,8 @@ class Clock:
 
 def candidate(api: MemoryApi, name: str, **named: Any) -> Election:
     times = {"lease_duration": 0.6, "renew_deadline": 0.4, "retry_period": 0.05}
-    return Election(api, identity=name, namespace="ns", name="x", **{**times, **named})
+    given = {**times, "clock": asyncio.get_running_loop().time, **named}
+    return Election(api, identity=name, namespace="ns", name="x", **given)
 
 
 def lease(api: MemoryApi) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def lease(api: MemoryApi) -> dict[str, Any]:
     return spec
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_first_candidate_makes_the_lease_and_leads() -> None:
     api = MemoryApi()
     one = candidate(api, "one")
@@ -47,7 +49,7 @@ async def test_first_candidate_makes_the_lease_and_leads() -> None:
     assert lease(api)["leaseTransitions"] == 0
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_second_candidate_waits_while_the_first_renews() -> None:
     api = MemoryApi()
     one, two = candidate(api, "one"), candidate(api, "two")
@@ -62,7 +64,7 @@ async def test_second_candidate_waits_while_the_first_renews() -> None:
     await asyncio.gather(holding, waiting, return_exceptions=True)
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_lease_that_is_given_up_is_taken_at_once() -> None:
     api = MemoryApi()
     one, two = candidate(api, "one"), candidate(api, "two", retry_period=30.0, renew_deadline=31.0)
@@ -78,7 +80,7 @@ async def test_lease_that_is_given_up_is_taken_at_once() -> None:
     assert lease(api)["leaseTransitions"] == 1
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_lease_of_a_killed_holder_is_taken_when_it_has_expired() -> None:
     api = MemoryApi()
     one, two = candidate(api, "one"), candidate(api, "two")
@@ -90,7 +92,7 @@ async def test_lease_of_a_killed_holder_is_taken_when_it_has_expired() -> None:
     assert not one.is_leading
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_expiry_is_measured_by_the_own_clock_and_not_by_the_instants_in_the_lease() -> None:
     api = MemoryApi()
     # the holder's clock is an hour behind: its instants look expired
@@ -106,7 +108,7 @@ async def test_expiry_is_measured_by_the_own_clock_and_not_by_the_instants_in_th
     await asyncio.gather(holding, waiting, return_exceptions=True)
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_holder_that_cannot_renew_stops_before_another_may_begin() -> None:
     api = MemoryApi()
     one = candidate(api, "one")
@@ -118,7 +120,7 @@ async def test_holder_that_cannot_renew_stops_before_another_may_begin() -> None
     assert asyncio.get_running_loop().time() - began < 0.6
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_holder_goes_on_when_single_renewals_fail() -> None:
     api = MemoryApi()
     one = candidate(api, "one")
@@ -137,7 +139,7 @@ async def test_holder_goes_on_when_single_renewals_fail() -> None:
     await asyncio.gather(holding, return_exceptions=True)
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_paused_process_does_not_lead_when_it_wakes_up() -> None:
     api, clock = MemoryApi(), Clock()
     one = candidate(api, "one", clock=clock)
@@ -146,7 +148,7 @@ async def test_paused_process_does_not_lead_when_it_wakes_up() -> None:
     assert not one.is_leading
 
 
-@on_a_loop
+@on_a_stepped_loop
 @pytest.mark.parametrize("rounds", [10])
 async def test_of_many_candidates_one_leads_at_a_time(rounds: int) -> None:
     api = MemoryApi()

@@ -23,6 +23,7 @@ from gangsched.kubernetes._server import Page, Server
 from support.cluster_objects import PODS, pod_json
 from support.memory_api import MemoryApi, refused
 from support.running import on_a_loop, until
+from support.stepped_loop import on_a_stepped_loop
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 POD = Regarding("v1", "Pod", "default", "p", "p-uid")
@@ -157,7 +158,7 @@ async def test_note_is_cut_and_a_refused_event_is_dropped() -> None:
     assert events.dropped == 1
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_events_wait_while_binds_wait_and_not_for_ever() -> None:
     waiting = [1]
     give_way = GiveWay(lambda: waiting[0], longest=0.2)
@@ -170,7 +171,7 @@ async def test_events_wait_while_binds_wait_and_not_for_ever() -> None:
     assert time.monotonic() - began < 0.02
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_queue_of_events_is_written_behind_a_constant_stream_of_binds() -> None:
     api = MemoryApi()
     events = recorder(api, give_way=GiveWay(lambda: 1, longest=0.2), workers=2)

@@ -244,7 +244,7 @@ async def test_pods_with_claims_are_held_when_a_kind_cannot_be_read(status: int)
         await until(lambda: "CSIDriver" in said(api, "g-0"))
         assert not selected(api, "c0")
         api.fault = lambda _method, _path: None
-        await until(lambda: selected(api, "c0"), 20.0)
+        await until(lambda: selected(api, "c0"))
         provision(api, "c0")
         await until(lambda: all(api.pods().values()))
 

@@ -31,6 +31,7 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.testing import FakeClock, make_pod
 from support.busy import busy_scheduler
+from support.patience import HANG
 
 prometheus = pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
 
@@ -249,7 +250,7 @@ def test_scrape_from_another_thread_is_safe() -> None:
         if n % 10 == 0:
             assert b"scheduler_pending_pods" in prometheus.generate_latest(registry)
     driver.stop()
-    running.join(60)
+    running.join(HANG)
     assert not running.is_alive()
     assert value(registry, "gangsched_groups_started_total") == 60
     assert value(registry, "gangsched_groups", state="started") == 60

@@ -27,7 +27,8 @@ from gangsched import (
 )
 from gangsched.drivers import aio, blocking
 from gangsched.testing import make_pod
-from support.gates import SHELLS, Book, Tasks, Threads, until
+from support.gates import SHELLS, Book, Tasks, Threads
+from support.patience import until
 
 AnyShell = type[Threads] | type[Tasks]
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())

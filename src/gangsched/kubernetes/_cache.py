@@ -73,6 +73,8 @@ __all__ = ["Cache"]
 
 _MOST_CLAIMS: Final = 4096
 _UNREAD: Final = object()
+_GROUP_KINDS: Final = "PodGroup."
+"""The beginning of the kinds of groups, which go on with version and API group."""
 _NEEDS: Final = "needs "
 """The beginning of the reasons to hold a pod for objects that cannot be read."""
 _UNREADABLE: Final = "a PodGroup that can be read: "
@@ -426,7 +428,7 @@ class Cache:
     def _held(self, pod: Pod) -> Pod:
         """Return a pending pod with a reason to hold it, if it needs what cannot be read."""
         others = tuple(each for each in pod.unmodelled if not each.startswith(_NEEDS))
-        needs = objects_needed(pod) if self._unreadable else frozenset[str]()
+        needs = self._needs(pod) if self._unreadable else frozenset[str]()
         lacks = [f"{_NEEDS}{k} objects: {v}" for k, v in self._unreadable.items() if k in needs]
         key = self.group_of(pod) if self._unreadable_groups else None
         group = None if key is None else self.unreadable_group(key)
@@ -434,6 +436,14 @@ class Cache:
             lacks.append(f"{_NEEDS}{_UNREADABLE}{group}")
         reasons = (*others, *lacks)
         return pod if reasons == pod.unmodelled else evolve(pod, unmodelled=reasons)
+
+    def _needs(self, pod: Pod) -> frozenset[str]:
+        """Return the kinds that a pod needs; each kind of groups if it is in an unknown one."""
+        needs = objects_needed(pod)
+        group = self.group_of(pod)
+        if group is None or self.cluster.pod_group(group) is not None:
+            return needs
+        return needs.union(kind for kind in self._unreadable if kind.startswith(_GROUP_KINDS))
 
 
 def _runs_on(before: Pod, after: Pod) -> bool:

@@ -74,11 +74,12 @@ _LEAST_WATCH: Final = 300.0
 _MOST_WATCH: Final = 600.0
 _SLACK: Final = 30.0
 """Seconds that the API server may be late to end a watch."""
-_FIRST_EVENT: Final = 20.0
+_FIRST_EVENT: Final = 5.0
 """Seconds without a line after which a stream of initial events is given up."""
 _HANGS: Final = 5.0
 """Seconds after which a stream of initial events that fails was not just cut."""
-_LIST_TIMEOUT: Final = 60.0
+_LIST_TIMEOUT: Final = 20.0
+"""Seconds for one page. A request that is lost after a restart of the API server is sent again."""
 _AT_ONCE: Final = 1.0
 _GONE: Final = 410
 _NOT_FOUND: Final = 404

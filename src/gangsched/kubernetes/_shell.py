@@ -1,7 +1,9 @@
 """One term of a leader: reflectors, cache, scheduler and workers, put together.
 
 Rules:
-  R1  the scheduler is made when every listing is complete, and lists the cache in its first call;
+  R1  the scheduler is made when every listing is complete, and lists the cache in its first call.
+      A kind that is not listed in time is left out, see ``_can_be_late``: pods that need it are
+      held until it is listed, and the others are placed meanwhile;
   R2  PodGroups are watched in every API that serves them. APIs are looked for again,
       because a definition may be installed later;
   R3  at the end: no more decisions, binds under way end, then conditions and events for a moment.
@@ -67,6 +69,12 @@ _LOOK_AGAIN: Final = 1.0
 _FLUSH: Final = 3.0
 """Seconds that queued conditions and events get at the end."""
 
+_LATE: Final = 15.0
+"""Seconds after which the scheduler begins without the kinds that are not listed yet."""
+_OF_ALL_PODS: Final = frozenset({"Namespace", "Node", "Pod", "PriorityClass"})
+"""The kinds that decisions about any pod depend on."""
+_NOT_LISTED: Final = "they are not listed yet"
+
 _DENIALS: Final = 5
 """After how many refusals in a row, about 1.5 s, objects count as out of reach."""
 
@@ -117,6 +125,7 @@ class Shell:
         self._first_settled = first_settled
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._optional: dict[str, str] = {}
+        self._late: set[str] = set()
         self._decode_pod = PodDecoder(settings.ignored)
         self._all_synced = asyncio.Event()
         self.owner: Owner | None = None
@@ -179,7 +188,7 @@ class Shell:
                 return
             tasks.start(status.run())
             tasks.start(events.run())
-            if not await tasks.until(self._all_synced.wait(), stop):
+            if not await self._until_listed(tasks, owner, stop):
                 return
             await self._schedule(tasks, stop, requests, owner, status, events)
             events.flush()
@@ -205,7 +214,16 @@ class Shell:
         reflecting = self._reflect(tasks, owner, Requests(self._api).pauses())
         if not await tasks.until(reflecting, stop):
             return False
-        return await tasks.until(self._all_synced.wait(), stop)
+        return await self._until_listed(tasks, owner, stop)
+
+    async def _until_listed(self, tasks: Tasks, owner: Owner, stop: asyncio.Event) -> bool:
+        """Return whether all was listed before *stop*, but for kinds that are late."""
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(_LATE, self._begin_without_late_kinds, owner)
+        try:
+            return await tasks.until(self._all_synced.wait(), stop)
+        finally:
+            late.cancel()
 
     @asynccontextmanager
     async def watching(self, owner: Owner) -> AsyncGenerator[Callable[[], bool], None]:
@@ -347,14 +365,14 @@ class Shell:
                 _log.warning("which APIs are served is not known: %s", error)
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
-        self._watch(tasks, priority_classes, decode_priority_class, owner.priority_classes)
+        self._watch(tasks, owner, priority_classes, decode_priority_class, owner.priority_classes)
         scored = objects_scored(self._settings, plugins=self._plugins, factories=self._factories)
         for each in watched_for(scored):
             self._watch_objects(tasks, owner, each)
-        self._watch(tasks, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
+        self._watch(tasks, owner, Resource("/api/v1/nodes", "Node"), NodeDecoder(), owner.nodes)
         self._watch_groups(tasks, owner, dialects)
         pods = Resource("/api/v1/pods", "Pod")
-        self._watch(tasks, pods, self._decode_pod, owner.pods, pace=pace)
+        self._watch(tasks, owner, pods, self._decode_pod, owner.pods, pace=pace)
 
         async def changed(dialects: tuple[Dialect, ...]) -> None:
             self._watch_groups(tasks, owner, dialects)
@@ -372,7 +390,7 @@ class Shell:
                 resource = Resource(dialect.path, kind)
                 sink = owner.groups(dialect.group)
                 decode = GroupDecoder(dialect, self._settings.ignored)
-                self._watch(tasks, resource, decode, sink)
+                self._watch(tasks, owner, resource, decode, sink)
 
     def _watch_objects(self, tasks: Tasks, owner: Owner, watched: Watched) -> None:
         """Watch what constraints refer to; an optional kind may be absent or forbidden."""
@@ -398,10 +416,39 @@ class Shell:
                 self._settle()
 
         resource = Resource(watched.path, kind)
-        self._watch(tasks, resource, ObjectDecoder(watched), owner.objects(kind), look)
+        self._watch(tasks, owner, resource, ObjectDecoder(watched), owner.objects(kind), look)
+
+    def _begin_without_late_kinds(self, owner: Owner) -> None:
+        """Hold the pods that need a kind that is not listed in time, so that the others start."""
+        for kind in [kind for kind in self.waiting() if self._can_be_late(kind)]:
+            _log.warning("%s: not listed within %g s; pods that need it are held", kind, _LATE)
+            self._late.add(kind)
+            owner.unreadable(kind, _NOT_LISTED)
+        self._settle()
+
+    def _can_be_late(self, kind: str) -> bool:
+        """Return whether only pods that need a kind depend on it, and it was not refused.
+
+        Preemption depends on all budgets and groups: victims are chosen by them. A right that is
+        missing is said by ``problems``, or makes an optional kind out of reach.
+        """
+        if kind in _OF_ALL_PODS or self._reflectors[kind].denied:
+            return False
+        if kind != "PodDisruptionBudget" and kind in self._optional:
+            return True
+        return not self._plugins and "DefaultPreemption" not in self._settings.profile.args
+
+    def _is_late_no_more(self, owner: Owner, kind: str) -> None:
+        # a kind that was refused before its first listing is out of reach, see *look*
+        if kind in self._late and (self._reflectors[kind].listed or kind not in self._optional):
+            _log.info("%s: they are listed", kind)
+            self._late.discard(kind)
+            owner.unreadable(kind, self._optional.get(kind, ""))
 
     def _is_settled(self, kind: str) -> bool:
-        """Return whether the objects of a kind are listed, or are known to be out of reach."""
+        """Return whether the objects of a kind are listed, or need not be awaited."""
+        if kind in self._late:
+            return True
         reflector = self._reflectors[kind]
         if kind not in self._optional:
             return reflector.synced
@@ -415,6 +462,7 @@ class Shell:
     def _watch(
         self,
         tasks: Tasks,
+        owner: Owner,
         resource: Resource,
         decode: Callable[[bytes | memoryview], Any],
         sink: Callable[[list[Any]], None],
@@ -426,6 +474,7 @@ class Shell:
             sink(deltas)
             if deltas[-1].kind == "synced":
                 look()
+                self._is_late_no_more(owner, resource.kind)
                 self._settle()
 
         def noted(state: Any) -> None:

@@ -12,10 +12,13 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
+
+from support.patience import HANG, saw
 
 __all__ = ["ApiError", "Client"]
 
@@ -60,7 +63,7 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str = "", ca: Path | None = None, *, timeout: float = 60.0
+        self, url: str, token: str = "", ca: Path | None = None, *, timeout: float = HANG
     ) -> None:
         parts = urlsplit(url)
         self.url: Final = url
@@ -149,7 +152,9 @@ class Client:
             try:
                 connection.request(method, path, data, headers)
                 answer = connection.getresponse()
-                return answer.status, answer.read()
+                content = answer.read()
+                saw(partial(_described, f"{method} {path}: {answer.status}", content))
+                return answer.status, content
             except (http.client.HTTPException, OSError) as error:
                 connection.close()
                 was_idle = isinstance(error, _ENDED)
@@ -193,6 +198,19 @@ class Client:
         if self._context is None:
             return http.client.HTTPConnection(host, port, timeout=timeout)
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context)
+
+
+def _described(head: str, content: bytes) -> str:
+    """Return an answer as text, without what says who has written which field."""
+
+    def without(decoded: Object) -> Object:
+        decoded.pop("managedFields", None)
+        return decoded
+
+    try:
+        return f"{head} {json.dumps(json.loads(content, object_hook=without))}"
+    except ValueError:
+        return f"{head} {content.decode(errors='replace')}"
 
 
 def with_query(path: str, query: Mapping[str, object]) -> str:

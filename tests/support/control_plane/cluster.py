@@ -41,13 +41,14 @@ class ControlPlane:
         folder: An empty folder for data, logs and certificates.
         features: Feature gates of the API server beside ``GANG_FEATURES``.
         audited: Whether the API server writes what service accounts ask of it to ``audit``.
-        client_ca: The authority of client certificates, as PEM; None for none.
+        client_ca: The authorities of client certificates, as PEM; None for none.
 
     Attributes:
         folder: The folder.
         url: The address of the API server.
         ca: The file with its certificate, which is also a proxy's that listens with ``key``.
         key: The file with the key of this certificate.
+        client_ca: The file with the authorities; the API server reads it again when it changes.
         audit: The file with an audit event a line, by ``support.control_plane.audit``.
         admin: A client with all rights. The API server does not limit its requests, so figures
             are measured with an account.
@@ -74,7 +75,8 @@ class ControlPlane:
         self.key: Final = self.ca.with_suffix(".key")
         self._features: Final = {**GANG_FEATURES, **(features or {})}
         self._audited: Final = audited
-        self._client_ca: Final = client_ca
+        self.client_ca: Final = folder / "client-ca.crt"
+        self._authorities: Final = client_ca
         self._token: Final = secrets.token_hex(16)
         self._signing_key: Final = folder / "service-accounts.key"
         self._beside: Final[list[Process]] = []
@@ -292,11 +294,10 @@ class ControlPlane:
         ]
 
     def _client_ca_arguments(self) -> list[str]:
-        if self._client_ca is None:
+        if self._authorities is None:
             return []
-        path = self.folder / "client-ca.crt"
-        path.write_bytes(self._client_ca)
-        return [f"--client-ca-file={path}"]
+        self.client_ca.write_bytes(self._authorities)
+        return [f"--client-ca-file={self.client_ca}"]
 
     def _audit_arguments(self) -> list[str]:
         if not self._audited:

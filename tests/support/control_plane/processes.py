@@ -3,42 +3,77 @@
 Rules:
   R1  output goes to a file, whose end is in the error if the program fails;
   R2  a program is stopped by a signal, and killed if it does not end in time; no program outlives
-      the interpreter that started it.
+      the interpreter that started it, however that ends: see ``support.runs``;
+  R3  a port that was free is not given to another run meanwhile: see ``free_ports``.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import random
 import signal
 import socket
 import subprocess
-import time
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from support.patience import saw, until
+from support.runs import MARK, begin_run
+
 __all__ = ["Process", "ProgramFailed", "free_ports"]
 
-_STEP: Final = 0.05
 _TAIL: Final = 3000
+_PORTS: Final = (10_300, 30_000)
+"""Above those of Kubernetes' own programs, below those of outgoing connections."""
+_chance: Final = random.SystemRandom()
+_reservations: Final[list[socket.socket]] = []
 
 
 class ProgramFailed(Exception):
-    """A program ended, or did not become ready in time; the text ends with its log's end."""
+    """A program ended before it was ready; the text ends with its log's end."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface on which nothing listens, all different."""
-    with ExitStack() as held:
-        ports: list[int] = []
-        for _ in range(count):
-            listener = held.enter_context(socket.socket())
-            listener.bind(("127.0.0.1", 0))
-            ports.append(listener.getsockname()[1])
-        return ports
+    """Return ports of the loopback interface on which nothing listens, all different.
+
+    They are below those that the system gives to outgoing connections, and on Linux they are
+    reserved until this interpreter ends. So neither a connection nor another run of tests takes one
+    before it is used.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = _chance.randrange(*_PORTS)
+        if port not in ports and _reserve(port) and _is_free(port):
+            ports.append(port)
+    return ports
+
+
+def _reserve(port: int) -> bool:
+    """Reserve a port; return False if an interpreter, this one included, has reserved it."""
+    if sys.platform != "linux":
+        return True
+    # a name without a file: it is gone with the socket, also after a kill
+    reservation = socket.socket(socket.AF_UNIX)
+    try:
+        reservation.bind(f"\0gangsched-port-{port}")
+    except OSError:
+        reservation.close()
+        return False
+    _reservations.append(reservation)
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 class Process:
@@ -61,6 +96,9 @@ class Process:
     ) -> None:
         self.name: Final = program.name
         self.log: Final = log
+        begin_run()
+        if environment is not None and MARK in os.environ:
+            environment = {**environment, MARK: os.environ[MARK]}
         with log.open("ab") as output:
             self._popen: Final = subprocess.Popen(
                 [program, *arguments],
@@ -97,24 +135,24 @@ class Process:
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def wait_until(self, ready: Callable[[], bool], *, timeout: float = 60.0) -> None:
+    def wait_until(self, ready: Callable[[], bool]) -> None:
         """Return once *ready* answers True; errors of connections count as False.
 
         Raises:
-            ProgramFailed: The program ended, or *timeout* seconds passed.
+            ProgramFailed: The program ended.
+            AssertionError: The program hangs.
         """
-        until = time.monotonic() + timeout
-        while True:
+
+        def is_ready() -> bool:
             if not self.is_running:
                 raise ProgramFailed(self._report(f"ended with code {self._popen.returncode}"))
             try:
-                if ready():
-                    return
-            except OSError:
-                pass  # it does not listen yet
-            if time.monotonic() > until:
-                raise ProgramFailed(self._report(f"was not ready within {timeout:g} s"))
-            time.sleep(_STEP)
+                return ready()
+            except OSError as error:  # it does not listen yet
+                saw(repr(error))
+                return False
+
+        until(is_ready, lambda: self._report("is not ready"))
 
     def pause(self) -> None:
         """Stop the program's clock, as a machine does that is overloaded; see ``resume``."""
@@ -131,7 +169,11 @@ class Process:
         _running.discard(self)
 
     def stop(self, *, timeout: float = 5.0) -> int:
-        """Ask it to end, wait *timeout* seconds, then kill it; return its exit code."""
+        """Ask it to end, and return its exit code.
+
+        Args:
+            timeout: Seconds after which it is killed. A test that checks the code passes ``HANG``.
+        """
         if self.is_running:
             self.resume()
             self._popen.terminate()

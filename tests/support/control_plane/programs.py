@@ -7,7 +7,8 @@ Rules:
   R3  a program appears in the cache complete or not at all: it is built beside and renamed;
   R4  of two processes that need the same program, one builds it and the other waits for it.
 
-The first build takes some minutes; ``go`` keeps its own cache of compiled packages, too.
+The first build takes some minutes; ``python -m support.control_plane`` in ``tests`` does it. ``go``
+keeps its own cache of compiled packages, too.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["PROGRAMS", "NoToolchain", "cache_folder", "module_folder", "programs"]
+__all__ = ["PROGRAMS", "SOURCES", "NoToolchain", "cache_folder", "module_folder", "programs"]
 
 MODULES: Final = Path(__file__).parent / "modules"
 _KUBERNETES: Final = re.compile(
     r"^\s*(?:require )?k8s\.io/kubernetes v(\d+\.\d+\.\d+)", re.MULTILINE
 )
+_BUILD: Final = ".build-"
 _VERSION_VARIABLES: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -62,6 +64,12 @@ PROGRAMS: Final[Mapping[str, _Program]] = {
 }
 """By name, what can be built."""
 
+SOURCES: Final[Mapping[str, str]] = {
+    "kwok": "sigs.k8s.io/kwok",
+    "training-operator": "github.com/kubeflow/training-operator",
+}
+"""By module folder, the Go modules whose other files are read too: stages, definitions."""
+
 
 def cache_folder() -> Path:
     """Return where programs are kept: in ``$XDG_CACHE_HOME``, or in ``~/.cache``."""
@@ -90,13 +98,13 @@ def programs(names: Iterable[str]) -> dict[str, Path]:
     return found
 
 
-def module_folder(module: str, path: str) -> Path:
-    """Return where the sources of a Go module are, of the version in ``modules/<module>``.
+def module_folder(module: str) -> Path:
+    """Return where the sources of a module of ``SOURCES`` are, of the version that is built.
 
     Raises:
         NoToolchain: Go is absent, or cannot download the module.
     """
-    found = json.loads(_go("mod", "download", "-json", path, folder=MODULES / module))
+    found = json.loads(_go("mod", "download", "-json", SOURCES[module], folder=MODULES / module))
     return Path(found["Dir"])
 
 
@@ -150,7 +158,9 @@ def _build(module: str, folder: Path, names: list[str]) -> None:
     if not names:
         return
     packages = [PROGRAMS[name].package for name in names]
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as made:
+    for left in folder.glob(f"{_BUILD}*"):  # of a build that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_BUILD, dir=folder) as made:
         for name, package in zip(names, packages, strict=True):
             # one by one: the last part of a module path may be a version, not the program's name
             output = Path(made) / name

@@ -104,7 +104,7 @@ def existing(path: Path) -> Generator[None]:
 
 def kwok_stages(plane: ControlPlane) -> Path:
     """Write the stages by which kwok plays kubelets that start every pod at once."""
-    folder = module_folder("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
+    folder = module_folder("kwok") / "kustomize" / "stage"
     texts = [(folder / f"{name}.yaml").read_text(encoding="utf-8") for name in _STAGES]
     file = plane.folder / "stages.yaml"
     file.write_text("\n---\n".join((*texts, _ENDS)), encoding="utf-8")
@@ -121,7 +121,7 @@ def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
     import yaml
 
     (program,) = programs(["training-operator.v1"]).values()
-    module = module_folder("training-operator", "github.com/kubeflow/training-operator")
+    module = module_folder("training-operator")
     for job in _JOBS:
         file = module / "manifests" / "base" / "crds" / f"kubeflow.org_{job}jobs.yaml"
         definition = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -152,7 +152,7 @@ def start_training_operator(plane: ControlPlane, *, scheduler: str) -> Process:
         environment={**os.environ, "TMPDIR": str(own)},
     )
     plane.beside(process)
-    process.wait_until(lambda: _works(log), timeout=120.0)
+    process.wait_until(lambda: _works(log))
     return process
 
 

@@ -19,6 +19,7 @@ from gangsched.kubernetes._server import Page
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi, refused
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -35,7 +36,7 @@ def gang(api: MemoryApi, name: str, size: int, minimum: int | None = None, **pod
 
 def fetch(port: int, target: str) -> tuple[int, Document]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=8) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=HANG) as page:
             return page.status, json.load(page)
     except urllib.error.HTTPError as error:
         with error:
@@ -53,7 +54,7 @@ async def answer(
     port: int, target: str, true: Callable[[Document], bool] = lambda _document: True
 ) -> Document:
     """Return what a page answers, once that is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         while True:
             status, document = await ask(port, target)
             if status == 200 and true(document):
@@ -182,7 +183,7 @@ async def test_only_the_leader_answers_and_another_replica_says_which_one_leads(
         await until(lambda: api.objects.get(leases))
         (lease,) = api.objects[leases].values()
         said = f"{lease['spec']['holderIdentity']} leads"
-        async with running(api, elected, serve=("127.0.0.1", second)), asyncio.timeout(10):
+        async with running(api, elected, serve=("127.0.0.1", second)), asyncio.timeout(HANG):
             while (await ask(second, "/gangs")) != (503, problem(said)):
                 await asyncio.sleep(0.02)
 

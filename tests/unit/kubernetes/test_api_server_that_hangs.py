@@ -10,6 +10,7 @@ import pytest
 from gangsched.kubernetes._api import ConnectionLost
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running
 from support.scraping import fetch
 
@@ -29,7 +30,7 @@ async def test_lost_connections_of_all_kinds_are_one_sentence_without_their_path
     (port,) = free_ports(1)
     text = ""
     async with running(Hanging(), ALONE, serve=("127.0.0.1", port)):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while ": no answer: TimeoutError" not in text:
                 await asyncio.sleep(0.05)
                 text = await asyncio.to_thread(fetch, port, "/readyz")

@@ -21,6 +21,7 @@ from support.api_objects import event_line
 from support.memory_api import MemoryApi
 from support.running import on_a_loop, until
 from support.scripted_api import bookmark, scripted_api, stream
+from support.stepped_loop import on_a_stepped_loop
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 
@@ -70,7 +71,7 @@ def test_events_that_come_during_a_pause_are_told_together(transport: str) -> No
             task = asyncio.create_task(reflector.run())
             await until(lambda: paced.pauses)  # the listing ended a moment before the first event
             assert [len(batch) for batch in paced.batches] == [1]
-            await asyncio.sleep(0.3)  # all five have come
+            await asyncio.sleep(1.0)  # all five have come
             paced.go_on.set()
             await until(lambda: len(paced.batches) == 2)
             assert [len(batch) for batch in paced.batches] == [1, 4]
@@ -109,7 +110,7 @@ def test_lone_events_are_followed_by_no_pause() -> None:
 # Posts --------------------------------------------------------------------------------------
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_posts_that_waited_half_as_long_go_with_the_first() -> None:
     give_way = GiveWay(lambda: 1, longest=0.4)
     began = time.monotonic()

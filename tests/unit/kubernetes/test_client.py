@@ -19,6 +19,7 @@ from gangsched.kubernetes._configuration import Access
 from gangsched.kubernetes._counted import close_stream
 from gangsched.kubernetes._sockets import keep_alive
 from support.api_clients import TRANSPORTS, client_of
+from support.patience import HANG
 from support.scripted_api import (
     Answer,
     Request,
@@ -225,18 +226,18 @@ def test_write_waits_for_a_server_that_starts(name: str) -> None:
 def test_timeout_loses_the_answer_and_the_connection(name: str) -> None:
     async def story() -> None:
         async with scripted_api() as server, client_of(name, server.access) as client:
+            given_up = asyncio.Event()
 
             async def slowly(request: Request) -> Answer:
                 if request.path == "/slow":
-                    await asyncio.sleep(0.5)
+                    await given_up.wait()
                 return reply(200, {"path": request.path})
 
             server.handler = slowly
-            begun = time.monotonic()
             with pytest.raises(ConnectionLost) as lost:
                 await client.request("POST", "/slow", body=b"", timeout=0.1)
             assert lost.value.sent
-            assert time.monotonic() - begun < 0.4
+            given_up.set()
             # the late answer is not taken for that of the next request
             answer = await client.request("GET", "/next")
             assert answer.body == b'{"path": "/next"}'
@@ -262,7 +263,7 @@ def test_cancelled_request_leaves_no_answer_for_the_next(name: str) -> None:
             waiting.cancel()
             first.cancel()
             await asyncio.gather(first, waiting, return_exceptions=True)
-            answer = await client.request("GET", "/next", timeout=2.0)
+            answer = await client.request("GET", "/next")
             assert answer.body == b'{"path": "/next"}'
 
     run(story())
@@ -439,7 +440,7 @@ def test_watch_without_an_answer_is_lost_long_before_its_time(
                 return stream(event("ADDED", {}))
 
             server.handler = never
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(HANG):
                 with pytest.raises(ConnectionLost) as lost:
                     await collect(client.watch("/api/v1/pods?watch=true", timeout=300.0))
             assert lost.value.sent
@@ -476,7 +477,7 @@ def test_watch_waits_for_its_reader_and_loses_nothing(name: str) -> None:
                 count += len(lines)
             assert count == 16 * 125_000
 
-    run(story(), timeout=60.0)
+    run(story())
 
 
 def test_reader_that_is_behind_stops_the_server() -> None:
@@ -504,7 +505,7 @@ def test_reader_that_is_behind_stops_the_server() -> None:
             assert sent < 50  # megabytes: what sockets and the parser hold, and not all of them
             await close_stream(batches)
 
-    run(story(), timeout=60.0)
+    run(story())
 
 
 @each_transport
@@ -577,7 +578,7 @@ def test_a_full_lane_does_not_delay_another(name: str) -> None:
 
             async def slowly(request: Request) -> Answer:
                 if request.path == "/events":
-                    await asyncio.sleep(1.0)
+                    await asyncio.Event().wait()
                 return reply(201, {})
 
             server.handler = slowly
@@ -586,9 +587,7 @@ def test_a_full_lane_does_not_delay_another(name: str) -> None:
                 for _ in range(3)
             ]
             await asyncio.sleep(0.05)
-            begun = time.monotonic()
             await client.request("POST", BIND, body=b"", lane="binds")
-            assert time.monotonic() - begun < 0.8
             for each in events:
                 each.cancel()
             await asyncio.gather(*events, return_exceptions=True)

@@ -12,6 +12,7 @@ from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, 
 from support.documents import ROOT
 from support.memory_api import Fault, MemoryApi
 from support.running import on_a_loop, running, until
+from support.stepped_loop import on_a_stepped_loop
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -87,7 +88,7 @@ async def test_bound_pods_of_another_scheduler_count_and_its_pending_ones_do_not
     assert {api.pods()[f"default/large-{n}"] for n in range(3)} == {None}
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_member_that_a_kubelet_refuses_is_reported_and_its_replacement_is_placed() -> None:
     api = cluster(with_pool=False)
     put_gang(api, "g", 2, in_pool=False)

@@ -15,6 +15,7 @@ from gangsched.errors import GangschedError, InvalidValueError, ProfileError
 from gangsched.kubernetes import run
 from gangsched.kubernetes.extender import run_extender
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import on_a_loop
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
@@ -78,7 +79,7 @@ async def test_standby_with_a_wrong_argument_ends_before_it_serves_or_asks_for_t
         else run_extender(settings, api=api, listen=("127.0.0.1", 0), serve=address)
     )
     with pytest.raises(InvalidValueError) as raised:
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(HANG):
             await work
     assert str(raised.value).startswith(problem)
     assert api.requests == []

@@ -15,6 +15,7 @@ from gangsched.kubernetes._requests import Requests
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import Fault, MemoryApi
 from support.running import ALONE, on_a_loop, running, until
+from support.stepped_loop import on_a_stepped_loop
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -50,7 +51,7 @@ def record(events: EventRecorder) -> None:
     events.record(POD, "Warning", "FailedScheduling", "Scheduling", "no node")
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_group_that_falls_three_times_is_counted_three_times_at_the_end() -> None:
     api = MemoryApi()
     api.put(NODES, node_json("n"))
@@ -68,7 +69,7 @@ async def test_group_that_falls_three_times_is_counted_three_times_at_the_end() 
     assert counts(api, "BelowMinimum") == [3]
 
 
-@on_a_loop
+@on_a_stepped_loop
 async def test_count_is_written_after_a_pause_without_a_further_repeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -80,7 +81,7 @@ async def test_count_is_written_after_a_pause_without_a_further_repeat(
         record(events)
         await until(lambda: not len(events))
     assert counts(api, "FailedScheduling") == [2]
-    await until(lambda: counts(api, "FailedScheduling") == [4], 5.0)
+    await until(lambda: counts(api, "FailedScheduling") == [4])
     work.cancel()
 
 

@@ -20,6 +20,7 @@ from gangsched.memory import InMemoryCluster
 from support.api_objects import pod, raw
 from support.cluster_objects import NODES, PODS, node_json, pod_json
 from support.memory_api import MemoryApi, refused
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 
 SERVICES = "/api/v1/services"
@@ -64,7 +65,7 @@ async def placed(api: MemoryApi, settings: Settings) -> str | None:
             seen.add(path.partition("?")[0])
 
     api.fault = watched
-    async with asyncio.timeout(20), running(api, settings):
+    async with asyncio.timeout(HANG), running(api, settings):
         await until(lambda: api.pods()["default/p"])
     assert seen.issuperset(SCORED) is bool(settings.profile.args)
     assert seen.isdisjoint(SCORED) is not bool(settings.profile.args)
@@ -87,7 +88,7 @@ async def test_services_are_not_watched_without_such_a_profile() -> None:
 async def test_services_that_must_not_be_read_hold_no_pod() -> None:
     api = served()
     api.fault = lambda _method, path: refused(403) if path.startswith(SERVICES) else None
-    async with asyncio.timeout(20), running(api, configured()):
+    async with asyncio.timeout(HANG), running(api, configured()):
         await until(lambda: api.pods()["default/p"])
     assert api.pods()["default/p"] == "a"
 

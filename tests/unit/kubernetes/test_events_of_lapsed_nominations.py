@@ -13,6 +13,7 @@ pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 from gangsched.kubernetes import Settings, read_settings
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi, refused
+from support.patience import HANG
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("reads events of pods and groups")
@@ -61,7 +62,7 @@ def terminate(api: MemoryApi, name: str, seconds: float) -> None:
 @on_a_loop
 async def test_preemptor_whose_victims_stay_gets_an_event(group: str | None) -> None:
     api = cluster()
-    async with asyncio.timeout(20), running(api, settings()):
+    async with asyncio.timeout(HANG), running(api, settings()):
         if group is not None:
             api.put(GROUPS, group_json("g", 1))
         api.put(PODS, pod_json("high", priority=5, group=group))
@@ -85,7 +86,7 @@ async def test_pod_whose_nomination_has_lapsed_names_no_node() -> None:
         found: str | None = api.objects[PODS]["default/high"]["status"].get("nominatedNodeName")
         return found
 
-    async with asyncio.timeout(20), running(api, settings()):
+    async with asyncio.timeout(HANG), running(api, settings()):
         api.put(PODS, pod_json("high", priority=5))
         await until(lambda: nominated() == "n0")
         await until(lambda: nominated() is None)
@@ -96,7 +97,7 @@ async def test_pod_whose_nomination_has_lapsed_names_no_node() -> None:
 async def test_victim_that_may_still_terminate_is_counted_on_after_the_grace() -> None:
     """Its ``deletionTimestamp`` is to come: no other pod is evicted in its place."""
     api = cluster()
-    async with asyncio.timeout(20), running(api, settings()):
+    async with asyncio.timeout(HANG), running(api, settings()):
         api.put(PODS, pod_json("high", priority=5))
         await until(lambda: events(api, "Preempted"))
         (first,) = events(api, "Preempted")

@@ -19,6 +19,7 @@ from gangsched.kubernetes._requests import Requests
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.extender_client import extending
 from support.memory_api import Fault, MemoryApi, lost_before, refused
+from support.patience import HANG
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -62,8 +63,8 @@ async def test_pod_whose_bind_is_forbidden_has_its_event_while_the_bind_is_repea
     status: int,
 ) -> None:
     api = failing(refused(status, "it must not"))
-    async with asyncio.timeout(20), running(api):
-        await until(lambda: len(failures(api)) == 2, 5.0)
+    async with asyncio.timeout(HANG), running(api):
+        await until(lambda: len(failures(api)) == 2)
         assert failures(api) == {"g-0": NOTE, "g-1": NOTE}
         assert not any(api.pods().values())
         api.fault = lambda _method, _path: None  # the right is given: the bind itself goes on
@@ -74,8 +75,8 @@ async def test_pod_whose_bind_is_forbidden_has_its_event_while_the_bind_is_repea
 @on_a_loop
 async def test_pod_whose_bind_a_webhook_fails_for_a_second_has_its_event() -> None:
     api = failing(refused(500, "failed calling webhook"))
-    async with asyncio.timeout(20), running(api):
-        await until(lambda: len(failures(api)) == 2, 8.0)
+    async with asyncio.timeout(HANG), running(api):
+        await until(lambda: len(failures(api)) == 2)
         api.fault = lambda _method, _path: None
         await until(lambda: all(api.pods().values()))
     assert set(failures(api).values()) == {"binding rejected: failed calling webhook"}
@@ -132,11 +133,11 @@ async def test_bind_that_is_repeated_at_once_leaves_no_event(
 @on_a_loop
 async def test_member_that_the_extender_may_not_bind_has_its_event() -> None:
     api = failing(refused(403, "it must not"))
-    async with asyncio.timeout(20), extending(api) as asking:
+    async with asyncio.timeout(HANG), extending(api) as asking:
         names = ("g-0", "g-1")
         nodes = {name: await asking.decided(name, ["n"]) for name in names}
         binds = [asyncio.create_task(asking.bind(name, node)) for name, node in nodes.items()]
-        await until(lambda: len(failures(api)) == 2, 5.0)
+        await until(lambda: len(failures(api)) == 2)
         assert not any(each.done() for each in binds)
         api.fault = lambda _method, _path: None
         assert await asyncio.gather(*binds) == ["", ""]

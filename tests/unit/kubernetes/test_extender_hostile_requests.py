@@ -15,6 +15,7 @@ from gangsched.kubernetes.extender._messages import read_binding_args
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.extender_client import Asking, extending
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import on_a_loop
 
 NAMES = ["n0", "n1"]
@@ -137,7 +138,7 @@ async def test_request_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch)
         host, _, port = asking.url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(HANG):
             found = await reader.read()  # until the server closes the connection
         writer.close()
         await writer.wait_closed()

@@ -14,6 +14,7 @@ from gangsched.kubernetes.extender import run_extender
 from gangsched.kubernetes.extender._leader_label import LEADS, LeaderLabel
 from support.cluster_objects import PODS, pod_json
 from support.memory_api import MemoryApi, lost_before, refused
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, until
 
 KEY: Final = "default/replica"
@@ -52,7 +53,7 @@ async def replica(
         await until(lambda: ports or task.done())
         yield stop
         stop.set()
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(HANG):
             await task
     finally:
         task.cancel()

@@ -20,6 +20,7 @@ from support.api_objects import pod, raw
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.extender_client import extending
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 
 CLAIMS = "spec.resourceClaims"
@@ -34,7 +35,7 @@ async def test_pod_with_an_ignored_constraint_is_placed(ignored: tuple[str, ...]
     api.put(NODES, node_json("n"))
     api.put(PODS, pod_json("claiming", **CLAIMING))
     api.put(PODS, pod_json("plain"))
-    async with asyncio.timeout(20), running(api, evolve(ALONE, ignored=ignored)):
+    async with asyncio.timeout(HANG), running(api, evolve(ALONE, ignored=ignored)):
         await until(lambda: api.pods()["default/plain"])
         if ignored:
             await until(lambda: api.pods()["default/claiming"])
@@ -123,7 +124,7 @@ async def test_gang_with_an_ignored_constraint_is_decided_by_the_extender() -> N
     names = ["g-0", "g-1"]
     for name in names:
         api.put(PODS, pod_json(name, group="g", **CLAIMING))
-    async with asyncio.timeout(20), extending(api, evolve(ALONE, ignored=(CLAIMS,))) as asking:
+    async with asyncio.timeout(HANG), extending(api, evolve(ALONE, ignored=(CLAIMS,))) as asking:
         nodes = [await asking.decided(name, ["n"]) for name in names]
         said = await asyncio.gather(*map(asking.bind, names, nodes))
     assert said == ["", ""]

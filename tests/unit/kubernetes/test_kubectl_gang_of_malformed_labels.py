@@ -16,6 +16,7 @@ from gangsched.kubernetes import _client
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import on_a_loop, running
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -121,7 +122,7 @@ def test_unknown_group_is_answered_with_up_to_twenty_names(
 
 def fetch(port: int, target: str) -> tuple[int, dict[str, Any]]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=8) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=HANG) as page:
             return page.status, json.load(page)
     except urllib.error.HTTPError as error:
         with error:
@@ -131,7 +132,7 @@ def fetch(port: int, target: str) -> tuple[int, dict[str, Any]]:
 
 
 async def answer(port: int, target: str, true: Callable[[int, Any], bool]) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         while True:
             status, document = await asyncio.to_thread(fetch, port, target)
             if true(status, document):

@@ -15,6 +15,7 @@ from gangsched.kubernetes import _client
 from support.cluster_objects import NODES, PODS, node_json, pod_json
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import on_a_loop, running
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -164,12 +165,12 @@ async def test_running_scheduler_says_what_to_do_about_an_unknown_minimum() -> N
         nonlocal item
         try:
             url = f"http://127.0.0.1:{port}/why?group=default/g"
-            with urllib.request.urlopen(url, timeout=8) as page:
+            with urllib.request.urlopen(url, timeout=HANG) as page:
                 (item,) = json.load(page)["items"]
         except urllib.error.URLError:  # it does not listen, or has not listed the cluster
             pass
 
-    async with running(api, serve=("127.0.0.1", port)), asyncio.timeout(10):
+    async with running(api, serve=("127.0.0.1", port)), asyncio.timeout(HANG):
         while not item:
             await asyncio.sleep(0.02)
             await asyncio.to_thread(look)

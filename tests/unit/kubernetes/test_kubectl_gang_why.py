@@ -198,7 +198,7 @@ def test_why_of_a_gang_whose_binds_are_refused_says_so(
             rows = await until_asked(capsys, port, "is forbidden", "get")
             assert "pods/binding is forbidden" in rows
             api.fault = lambda _method, _path: None
-            await until(lambda: api.pods()["default/g-1"], 20.0)
+            await until(lambda: api.pods()["default/g-1"])
             said = await until_asked(capsys, port, "2 hold a node", "why", "g")
             assert "why:" not in said
 

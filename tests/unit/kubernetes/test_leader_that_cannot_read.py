@@ -15,6 +15,7 @@ from gangsched.kubernetes._requests import Requests
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi, refused
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 from support.scraping import fetch, sample
 
@@ -41,7 +42,7 @@ async def test_leader_without_the_right_on_nodes_is_not_ready_and_says_why() -> 
         return await asyncio.to_thread(fetch, port, target)
 
     async with running(api, ELECTED, serve=("127.0.0.1", port)):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             while "forbidden" not in await page("/readyz"):
                 await asyncio.sleep(0.02)
         shown = await page("/metrics")
@@ -155,6 +156,6 @@ async def test_deleted_job_is_not_counted_as_a_fall_and_a_lost_member_is() -> No
         await asyncio.sleep(1.6)
         assert await falls() == 0
         api.remove(PODS, "default/robbed-0")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG):
             while await falls() != 1:
                 await asyncio.sleep(0.05)

@@ -16,6 +16,7 @@ from gangsched.kubernetes._leases import Election
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes.extender import run_extender
 from support.memory_api import Fault, MemoryApi, lost_before, refused
+from support.patience import HANG
 from support.running import on_a_loop, until
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
@@ -157,7 +158,7 @@ async def readiness(port: int) -> str:
 
 async def readiness_with(port: int, text: str) -> str:
     """Wait until the answer of ``/readyz`` has a text; return the answer."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(HANG):
         while text not in (answer := await readiness(port)):
             assert " 200 " not in answer
             await asyncio.sleep(0.02)

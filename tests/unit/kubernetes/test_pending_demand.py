@@ -20,6 +20,7 @@ from gangsched import (
 )
 from gangsched.kubernetes._demand import Demand, DemandMeter, pending_demand
 from gangsched.testing import make_pod
+from support.patience import HANG
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -133,7 +134,7 @@ def test_meter_gives_way_before_each_question_and_shows_each_result() -> None:
             scheduler, cluster.nodes, lambda: 0.0, give_way, shown.append, interval=0.001
         )
         task = asyncio.create_task(meter.run())
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(HANG):
             while len(shown) < 2:
                 await asyncio.sleep(0.001)
         task.cancel()

@@ -18,6 +18,7 @@ from gangsched.kubernetes._decode import PodDecoder, PodFacts
 from gangsched.kubernetes._reflector import Delta, Reflector, ReflectorState, Resource
 from support.api_clients import TRANSPORTS, client_of
 from support.api_objects import pod
+from support.patience import HANG
 from support.scripted_api import (
     Answer,
     ScriptedApi,
@@ -58,7 +59,7 @@ class Watched:
         return [shown(delta) for batch in self.batches for delta in batch]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(HANG):
             while not condition():
                 await asyncio.sleep(0.005)
 
@@ -646,7 +647,7 @@ def test_query_of_the_resource_is_part_of_each_request() -> None:
                 client, resource, PodDecoder(), lambda _deltas: None
             )
             task = asyncio.ensure_future(reflector.run())
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(HANG):
                 while len(server.requests) < 2:
                     await asyncio.sleep(0.005)
             task.cancel()

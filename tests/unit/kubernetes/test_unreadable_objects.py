@@ -17,6 +17,7 @@ from gangsched.kubernetes._unreadable import UnreadableObjects
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.extender_client import extending
 from support.memory_api import MemoryApi
+from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 
 EVENTS = "/apis/events.k8s.io/v1/events"
@@ -62,7 +63,7 @@ async def test_pod_that_cannot_be_read_says_which_field_and_value(counts: Counts
     api.put(PODS, pod_json("good"))
     api.put(PODS, pod_json("bad", tolerations=MALFORMED))
     api.put(PODS, pod_json("foreign", scheduler="other", tolerations=MALFORMED))
-    async with asyncio.timeout(20), running(api):
+    async with asyncio.timeout(HANG), running(api):
         await until(lambda: condition(api, "bad"))
         await until(lambda: notes(api))
         await until(lambda: api.pods()["default/good"])
@@ -83,7 +84,7 @@ async def test_pod_that_can_be_read_again_is_placed_and_not_counted(counts: Coun
     api = MemoryApi()
     api.put(NODES, node_json("n"))
     bad = api.put(PODS, pod_json("bad", tolerations=MALFORMED))
-    async with asyncio.timeout(20), running(api):
+    async with asyncio.timeout(HANG), running(api):
         await until(lambda: condition(api, "bad"))
         await asyncio.sleep(0.2)  # the condition is a change of the pod, and no news
         patches = sum(method == "PATCH" for method, _path in api.requests)
@@ -102,7 +103,7 @@ async def test_each_kind_is_counted_from_its_listing_on(counts: Counts) -> None:
     node["spec"]["taints"] = [{"key": "k", "effect": "Perhaps"}]
     api.put(NODES, node)
     api.put(GROUPS, group_json("g", 0))
-    async with asyncio.timeout(20), running(api):
+    async with asyncio.timeout(HANG), running(api):
         await until(lambda: counts.get("Node") == 1 and counts.get("PodGroup") == 1)
         await until(lambda: "Pod" in counts)
         assert {kind for kind, count in counts.items() if count} == {"Node", "PodGroup"}
@@ -117,7 +118,7 @@ async def test_each_kind_is_counted_from_its_listing_on(counts: Counts) -> None:
 async def test_extender_records_an_event_and_writes_no_condition(counts: Counts) -> None:
     api = MemoryApi()
     api.put(NODES, node_json("n"))
-    async with asyncio.timeout(20), extending(api, ALONE):
+    async with asyncio.timeout(HANG), extending(api, ALONE):
         api.put(PODS, pod_json("bad", group="g", tolerations=MALFORMED))
         await until(lambda: notes(api))
         assert counts["Pod"] == 1
