@@ -24,6 +24,7 @@ from gangsched import (
     PodRejected,
     PodUID,
     PodUpdated,
+    Preemption,
     RejectGroup,
     SchedulingUnit,
     Success,
@@ -38,6 +39,9 @@ from gangsched.framework.preemption.victim_budget import VictimBudget
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 from support.preemption_host import EACH_UNIT, Host, blocked, pass_to_members, reason_of, runs
+
+EVICTS = Preemption(elastic_members=True)
+"""Late members evict, too."""
 
 # Possible victims -----------------------------------------------------------------------------
 
@@ -271,7 +275,7 @@ def test_entity_that_is_not_admitted_preempts_nothing() -> None:
 def test_preemption_continues_for_the_others_when_the_last_of_a_round_left(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(4, unit=unit)
+    host = Host(4, unit=unit, preemption=EVICTS)
     runs(host, "high", 0, priority=5)
     runs(host, "low", 0, cpu=2)
     large, small = (
@@ -334,7 +338,7 @@ def test_minimum_of_each_role_and_the_earliest_others_are_needed(
 @EACH_UNIT
 def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) -> None:
     """Although there is capacity in another."""
-    host = Host(2, 2, unit=unit)
+    host = Host(2, 2, unit=unit, preemption=EVICTS)
     topology = Topology(key="rack", required=True)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
     runs(host, "high", 0, priority=5, min_available=None)
@@ -348,7 +352,7 @@ def test_late_member_preempts_within_the_rack_of_its_gang(unit: SchedulingUnit) 
 @EACH_UNIT
 def test_late_member_preempts_one_gang_in_its_rack_before_two(unit: SchedulingUnit) -> None:
     """Though in another rack nothing is lacking."""
-    host = Host(5, 2, unit=unit)
+    host = Host(5, 2, unit=unit, preemption=EVICTS)
     topology = Topology(key="rack", required=True)
     host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
     runs(host, "high", 0, priority=5, min_available=None)
@@ -398,7 +402,7 @@ def test_check_of_a_plan_runs_as_in_a_scheduling_cycle(
     unit: SchedulingUnit, goes_alone: bool
 ) -> None:
     faulty = FaultyPlugin("pre_filter", "filter", "pre_score")
-    host = Host(2, unit=unit, faulty=faulty)
+    host = Host(2, unit=unit, faulty=faulty, preemption=EVICTS)
     if goes_alone:
         runs(host, "high", 0, priority=5)
     runs(host, "low", *[0] * (1 if goes_alone else 2))
@@ -440,7 +444,7 @@ def test_reserved_capacity_that_its_gang_cannot_use_is_free_at_once(unit: Schedu
 def test_nomination_of_a_late_member_lapses_when_the_specification_changes(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(2, unit=unit)
+    host = Host(2, unit=unit, preemption=EVICTS)
     spec = PodGroup(name="high", min_available=1)
     host.tell(PodGroupAdded(spec))
     runs(host, "high", 0, priority=5, min_available=None)

@@ -202,7 +202,7 @@ def test_late_member_is_tried_although_carried_term_keeps_like_one_away(
 
 @EACH_UNIT
 def test_late_member_preempts_although_eviction_helps_no_like_one(unit: SchedulingUnit) -> None:
-    host = _Host(unit, 3, preemption=Preemption())
+    host = _Host(unit, 3, preemption=Preemption(elastic_members=True))
     host.add("carrier", pod_anti_affinity=[_term()], node_name="n0", priority=9)
     host.add("low", node_name="n0")
     each: dict[str, Any] = {"pod_group": "g", "min_available": 1, "priority": 5}

@@ -59,8 +59,8 @@ def test_group_that_is_not_tried_again_has_the_reason_of_its_older_attempt() -> 
     assert found.is_older
     assert str(found) == (
         "no number of nodes up to 2 of gpu=8 would start pod group default/g5 by t=3m20s: with 2 of"
-        " them, 1 other pod group or pod starts; without them, pod default/g5-0 does not fit: 0/2"
-        " nodes are available: 2 Insufficient gpu."
+        " them, 1 other pod group or pod starts; without them, as of 19: pod default/g5-0 does"
+        " not fit: 0/2 nodes are available: 2 Insufficient gpu."
     )
 
 

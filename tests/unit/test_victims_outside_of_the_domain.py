@@ -36,7 +36,7 @@ _APART = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector({"app
 def _host(unit: SchedulingUnit) -> ImmediateHost:
     """Return two racks in one zone, of which the second is too small for the gang."""
     host = ImmediateHost()
-    options: dict[str, Any] = {"preemption": Preemption()}
+    options: dict[str, Any] = {"preemption": Preemption(elastic_members=True)}
     if unit is SchedulingUnit.GROUP:
         host.scheduler = presets.gang(host.cluster, **options)
     else:
