@@ -20,13 +20,13 @@ from gangsched._core._counters import MemberState
 from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang_tree import present
+from gangsched.core.gang_tree import SubGroup, present
 from gangsched.core.placement import late
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import demand_of, settle_all, unit_is_whole
+from gangsched.core.settle import demand_of, lacking, settle_all, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
 from gangsched.errors import GangschedError
@@ -113,7 +113,7 @@ def _try_whole(state: State, gang: Gang, demand: Demand, *, alone: bool) -> None
         return found
 
     ready, refused = _pre_filter(state, gang, cycle_of)
-    task = Task(gang, ready, state.records, cycle_of)
+    task = Task(gang, ready, state.records, cycle_of, lacking(state, gang))
     found: Diagnosis | None = None
     state.table.begin()
     try:
@@ -189,8 +189,7 @@ def _place_gang(state: State, gang: Gang, task: Task) -> bool:
 
 
 def _place_alone(state: State, gang: Gang, task: Task) -> bool:
-    assert gang.tree is not None
-    task.elastic(gang.tree)
+    task.elastic(gang.tree or SubGroup(gang.key))
     return bool(task.nodes)
 
 
@@ -400,7 +399,7 @@ def _try_one(state: State, gang: Gang, demand: Demand) -> None:
         _fail_one(state, gang, demand, record, cycle, denied.reason, None)
         return
     found: Diagnosis | None = None
-    task = Task(gang, [record], state.records, lambda _record: cycle)
+    task = Task(gang, [record], state.records, lambda _record: cycle, {})
     assert gang.tree is not None
     leaf = next(leaf for leaf in gang.tree.leaves if leaf.key == record.leaf)
     state.table.begin()
@@ -497,17 +496,30 @@ def _fail_one(
         _park_waiting(state, gang)
     elif own:
         evicts = isinstance(answer, EvictGroup)
-        # pod by pod it was in its own way, or others were: whether it fits whole is not known
-        gang.is_whole = diagnosis is not None
         backs_off = diagnosis is None or evicts
         attempt.reject(state, gang, answer.reason, evicts=evicts, backs_off=backs_off)
+        _try_whole_next(state, gang, diagnosis)
     elif gang.untried():
         return
     elif gang.waiting:
         _park_waiting(state, gang)
     else:
-        gang.is_whole = diagnosis is not None
         attempt.reject(state, gang, reason, backs_off=diagnosis is None)
+        _try_whole_next(state, gang, diagnosis)
+
+
+def _try_whole_next(state: State, gang: Gang, diagnosis: Diagnosis | None) -> None:
+    """Let the next attempt be about the whole gang, unless it is known to fail.
+
+    Pod by pod it was in its own way, or others were: whether it fits as a whole is not known.
+    """
+    if diagnosis is None or not gang.pending:
+        return
+    own = demand_of(state, gang)
+    gang.is_whole = own.could_fit()
+    if not gang.is_whole:
+        state.queue.put(gang, QueuePlace.NOWHERE, own)
+        state.queue.block(own)
 
 
 def _park_waiting(state: State, gang: Gang) -> None:

@@ -29,15 +29,16 @@ from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand, Minimum
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
-from gangsched.core.placement.task import holding_by_leaf
+from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
-from gangsched.outcomes import Unschedulable
+from gangsched.model import GroupKey
+from gangsched.outcomes import RejectGroup, Unschedulable
 
-__all__ = ["demand_of", "settle", "settle_all"]
+__all__ = ["demand_of", "lacking", "reject_one", "settle", "settle_all", "unit_is_whole"]
 
 _MANY: Final = 10_000
 """Rounds of one call: more than any sequence of settlements and wake-ups that ends needs."""
@@ -94,8 +95,6 @@ def settle(state: State, gang: Gang) -> None:
             attempt.reject(state, gang, strayed)
             return
         attempt.recheck(state, gang)
-        if gang.place is QueuePlace.ACTIVE and not gang.pending:
-            pass
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
     elif now < gang.backoff_until:
@@ -207,8 +206,6 @@ def reject_one(
     if verdict is None and info is not None:
         needed = state.points.members_needed(info)
         if needed is not None and needed > 0:
-            from gangsched.outcomes import RejectGroup
-
             verdict = RejectGroup(info.key, reason)
     if verdict is not None:
         verdicts.setdefault(verdict.group, verdict)
@@ -227,28 +224,51 @@ def demand_of(state: State, gang: Gang) -> Demand:
         assert record.pod_class is not None
         mine = counts.setdefault(record.leaf, {})
         mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
-    tree = gang.tree
-    assert tree is not None
+    tree = gang.tree or SubGroup(gang.key)
     constrained = next(tree.constrained(), None) is not None
     if gang.infos and state.goes_alone(gang):
         return _later_demand(state, gang, counts, constrained=constrained)
-    holding = holding_by_leaf(gang) if gang.infos else {}
-    if len(counts) == 1 and not holding and not tree.children:
+    needed = lacking(state, gang)
+    if len(counts) == 1 and not tree.children:
         ((leaf, mine),) = counts.items()
         if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
-            counts = {leaf: dict.fromkeys(mine, tree.least)}
+            counts = {leaf: dict.fromkeys(mine, needed.get(leaf, 0))}
     numbers = tuple(
         [
             tuple(sorted((c.number, n) for c, n in counts.get(leaf.key, {}).items()))
             for leaf in tree.leaves
         ]
     )
-    held = tuple([holding.get(leaf.key, 0) for leaf in tree.leaves]) if holding else ()
     requests = _requests(state, gang)
-    key = (tree.shape, numbers, held, requests)
-    if constrained and holding:
+    key = (tree.shape, numbers, tuple(needed.values()), requests)
+    if constrained and any(record.state in HOLDING for record in gang.members.values()):
         key = (*key, gang.seq)  # where its members run is its own
-    return state.queue.demand(key, lambda: tuple(_minima(state, tree, counts, holding)))
+    return state.queue.demand(key, lambda: tuple(_minima(state, tree, counts, needed)))
+
+
+def lacking(state: State, gang: Gang) -> dict[str, int]:
+    """Return how many more members each sub group needs for its minimum, by its key. O(tree).
+
+    The gang policy decides which members count. So a sub group that stands for a group or a role is
+    asked of it; any other is counted from the members that hold nodes.
+    """
+    found: dict[str, int] = {}
+    tree = gang.tree
+    if tree is None or not gang.infos:
+        return {"": 1} if tree is not None else {}
+    holding: dict[str, int] | None = None
+    for each in tree.sub_groups():
+        info = gang.infos.get(GroupKey(each.key))
+        if info is not None:
+            needed = state.points.roles_needed(info)
+            found[each.key] = max(needed.get("", 0), 0)
+            for leaf in each.children:
+                found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)
+        elif each.key not in found:
+            holding = holding_by_leaf(gang) if holding is None else holding
+            held = sum(holding.get(leaf.key, 0) for leaf in each.leaves)
+            found[each.key] = max(each.least - held, 0)
+    return found
 
 
 def _later_demand(
@@ -268,24 +288,24 @@ def _requests(state: State, gang: Gang) -> Any:
 
 
 def _minima(
-    state: State, tree: SubGroup, counts: dict[str, dict[PodClass, int]], holding: dict[str, int]
+    state: State, tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
 ) -> Iterable[Minimum]:
     """Yield minima that hold whatever children are chosen."""
     parts: dict[PodClass, int] = {}
     for leaf in tree.leaves:
         for pod_class, number in counts.get(leaf.key, {}).items():
             parts[pod_class] = parts.get(pod_class, 0) + number
-    lacking = tree.least - sum(holding.get(leaf.key, 0) for leaf in tree.leaves)
-    if lacking > 0 and parts:
+    number = needed.get(tree.key, 0)
+    if number > 0 and parts:
         domains: Any = lambda: (EVERYWHERE,)  # noqa: E731
         within = tree.within
         if within is not None and within.required:
             level, table = within.level, state.table
             domains = lambda: table.domains.at(level)  # noqa: E731
-        yield Minimum(tuple(parts.items()), lacking, domains)
+        yield Minimum(tuple(parts.items()), number, domains)
     if not tree.is_optional:
         for child in tree.children:
-            yield from _minima(state, child, counts, holding)
+            yield from _minima(state, child, counts, needed)
 
 
 def unit_is_whole(state: State, gang: Gang) -> bool:

@@ -209,6 +209,6 @@ def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozen
     """Yield the minimum of each chosen sub group that its members still lack, with its leaves."""
     assert task.gang.tree is not None
     for tree in task.gang.tree.sub_groups():
-        if tree.key in keys and tree.least:
+        if tree.key in keys:
             below = frozenset(leaf.key for leaf in tree.leaves if leaf.key in keys)
-            yield tree.key, tree.least - task.holding(tree), below
+            yield tree.key, task.lacking(tree), below

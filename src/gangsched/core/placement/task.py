@@ -12,7 +12,7 @@ the late plugins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from gangsched._core._counters import MemberState
@@ -41,6 +41,8 @@ class Task:
         pods: The members that are to be placed.
         records: What is known.
         cycle: Returns the cycle state of a member.
+        lacking: By the key of a sub group, how many more members its minimum needs; see
+            ``settle.lacking``.
 
     Attributes:
         pools: By the key of a leaf, its members by class.
@@ -56,6 +58,7 @@ class Task:
         pods: Iterable[PodRecord],
         records: Records,
         cycle: Callable[[PodRecord], CycleState],
+        lacking: Mapping[str, int],
     ) -> None:
         self.gang = gang
         self.records = records
@@ -72,6 +75,7 @@ class Task:
         self._used: dict[tuple[str, PodClass], int] = {}
         self._placed: dict[str, int] = {}
         self._cycle = cycle
+        self._lacking = lacking
         self._views = NodeViews(records)
         self._holding = holding_by_leaf(gang)
         # whether a member reads the others, or is read by them
@@ -111,7 +115,7 @@ class Task:
 
     def _minimum_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
         if not tree.children:
-            lacking = tree.least - self._holding.get(tree.key, 0)
+            lacking = self._lacking.get(tree.key, 0)
             return lacking <= 0 or self.put(tree, lacking, domain, slices) == lacking
         met, left = 0, len(tree.children)
         for child in sorted(tree.children, key=self._ease):
@@ -122,7 +126,7 @@ class Task:
                     break
             elif met + left < tree.wanted:
                 return False
-        return self._more(tree, tree.least - self._below(tree), domain, slices) <= 0
+        return self._more(tree, self.lacking(tree), domain, slices) <= 0
 
     def _more(self, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
         """Place more members of sub groups that met their minima; return how many still lack."""
@@ -133,10 +137,10 @@ class Task:
                 lacking = self._more(child, lacking, self.chosen[child.key], slices)
         return lacking
 
-    def _below(self, tree: SubGroup) -> int:
-        return sum(
-            self._placed.get(leaf.key, 0) + self._holding.get(leaf.key, 0) for leaf in tree.leaves
-        )
+    def lacking(self, tree: SubGroup) -> int:
+        """Return how many more members a sub group needs, after those that are placed."""
+        placed = sum(self._placed.get(leaf.key, 0) for leaf in tree.leaves)
+        return self._lacking.get(tree.key, 0) - placed
 
     def _ease(self, tree: SubGroup) -> float:
         """Return how often the minimum of a sub group fits, at the most."""
@@ -250,10 +254,10 @@ class Task:
             classes = [(c, len(recs)) for c, recs in self.pools.get(leaf.key, {}).items()]
             number = sum(n for _c, n in classes)
             if number:
-                least = 0 if optional else leaf.least - self._holding.get(leaf.key, 0)
+                least = 0 if optional else self._lacking.get(leaf.key, 0)
                 found.append((classes, least, number))
         if len(found) == 1 and tree.children and not optional:
-            found[0] = (found[0][0], max(found[0][1], tree.least - self._below(tree)), found[0][2])
+            found[0] = (found[0][0], max(found[0][1], self.lacking(tree)), found[0][2])
         return found
 
     # Members ------------------------------------------------------------------------------------
@@ -294,10 +298,6 @@ class Task:
         self.nodes += [(record, slot) for record in records]
         self._used[leaf, pod_class] = used + count
         self._placed[leaf] = self._placed.get(leaf, 0) + count
-
-    def holding(self, tree: SubGroup) -> int:
-        """Return how many members of a sub group hold nodes already."""
-        return sum(self._holding.get(leaf.key, 0) for leaf in tree.leaves)
 
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
