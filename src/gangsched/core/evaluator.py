@@ -219,9 +219,8 @@ class Evaluator:
             if not weight or (packs and _has(plugin, "scores_by_amounts")):
                 continue  # a pod that fills nodes is not spread by the default score
             if _has(plugin, "scores_by_amounts"):
-                numbers = self.table.resources
-                amounts = [(state.free, state.offered) for state in states]
-                found = plugin.scores_by_amounts(pod, numbers, amounts)
+                frees, offers = [s.free for s in states], [s.offered for s in states]
+                found = plugin.scores_by_amounts(pod, self.table.resources, frees, offers)
             else:
                 views = (StateView(self.table, state) for state in states)
                 found = [self.score(plugin, self._cycle, pod, view) for view in views]

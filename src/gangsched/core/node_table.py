@@ -56,17 +56,23 @@ class NodeState:
         free: What is free, by the number of a resource.
         offered: What they offer, by the number of a resource.
         count: How many nodes are in this state; 0 for one that no node is in any more.
+        order: Breaks ties between states. It depends on the nodes alone, and not on their history,
+            so that a scheduler that was restarted chooses as before.
     """
 
-    __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered")
+    __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered", "order")
 
-    def __init__(self, number: int, key: _Key) -> None:
+    def __init__(self, number: int, key: _Key, kind_text: str) -> None:
         self.number = number
         self.key = key
+        self.order = (key[1], key[2], kind_text)
         self.kind, self.free, self.offered = key
         self.count = 0
         # names with their slots; some of nodes that are in another state by now
         self._heap: list[tuple[NodeName, int]] = []
+
+    def __lt__(self, other: NodeState) -> bool:
+        return self.number < other.number
 
     def __repr__(self) -> str:
         return f"<NodeState {self.number} kind={self.kind} nodes={self.count}>"
@@ -82,7 +88,6 @@ class NodeTable:
         nodes: The node of each slot; None if it does not exist.
         state_of: The state of each slot.
         states: The states by key; some may be without nodes until ``trim``.
-        numbered: The same states by number.
         resources: The number of each resource that a node offers or a pod requests.
         samples: For each static kind, a node of it. Nodes of one kind get equal answers from
             plugins that read only static fields and the labels that are watched.
@@ -98,7 +103,6 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.state_of: list[NodeState] = []
         self.states: dict[_Key, NodeState] = {}
-        self.numbered: dict[int, NodeState] = {}
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
         self.domains = Domains(self.nodes)
@@ -109,6 +113,7 @@ class NodeTable:
         self._unused: list[int] = []
         self._watched: dict[str, None] = {}
         self._kinds: dict[tuple[Any, ...], int] = {}
+        self._kind_texts: list[str] = []
         self._states_made = 0
         self._needs: dict[tuple[Resources, FrozenMap[int]], Needs] = {}
         self._undo: list[tuple[int, Needs, int]] | None = None
@@ -181,6 +186,7 @@ class NodeTable:
             self._watched.update(dict.fromkeys(new))
             self._kinds.clear()
             self.samples.clear()
+            self._kind_texts.clear()
             kinds = [GONE if node is None else self._kind(node) for node in self.nodes]
             self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
@@ -334,8 +340,8 @@ class NodeTable:
         found = self.states.get(key)
         if found is None:
             self._states_made += 1
-            found = self.states[key] = NodeState(self._states_made, key)
-            self.numbered[found.number] = found
+            text = "" if key[0] == GONE else self._kind_texts[key[0]]
+            found = self.states[key] = NodeState(self._states_made, key, text)
         return found
 
     def trim(self) -> None:
@@ -346,11 +352,10 @@ class NodeTable:
             self.log_start += half
         if len(self.states) > len(self.names) + len(self.names) // 4 + _SPARE_STATES:
             self.states = {key: state for key, state in self.states.items() if state.count}
-            self.numbered = {state.number: state for state in self.states.values()}
 
     def _renew(self, key_of: Callable[[int, NodeState], _Key]) -> None:
         """Make all states anew; what was derived from the old ones is void."""
-        old, self.states, self.numbered = self.state_of, {}, {}
+        old, self.states = self.state_of, {}
         self.state_of = []
         for slot, state in enumerate(old):
             new = self._state(key_of(slot, state))
@@ -366,6 +371,8 @@ class NodeTable:
         number = self._kinds.setdefault(key, len(self.samples))
         if number == len(self.samples):
             self.samples.append(node)
+            labels = sorted(zip(self._watched, values, strict=True))
+            self._kind_texts.append(repr((labels, *key[:3])))
         return number
 
     def check(self) -> None:

@@ -18,8 +18,9 @@ Plugins whose answers are no function of a state are not part of the memo; see `
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, final
+from collections.abc import Hashable, Iterator
+from heapq import heapify, heappop
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from sortedcontainers import SortedList
 
@@ -32,16 +33,14 @@ from gangsched.outcomes import Unschedulable
 if TYPE_CHECKING:
     from gangsched.core.evaluator import Evaluator, Late
 
-__all__ = ["PodClass"]
+__all__ = ["PodClass", "Rank"]
 
 _MOST: Final = 1 << 30
 """More pods than any node takes."""
-_BITS: Final = 40
-_NUMBER: Final = (1 << _BITS) - 1
-_BEST: Final = 1 << 20
-"""Above any weighted sum of scores."""
 
-_Reasons = tuple[str, ...]
+_Reasons: TypeAlias = tuple[str, ...]
+Rank: TypeAlias = tuple[int, int, tuple[Any, ...]]
+"""The negated score, what packing adds to it, and what breaks ties."""
 
 
 @final
@@ -60,7 +59,8 @@ class PodClass:
     """
 
     __slots__ = (
-        *("_counted", "_fits", "_kinds", "_order", "_rank", "_reasons", "_seen", "_sums"),
+        *("_counted", "_fits", "_is_ordered", "_kinds", "_order", "_rank", "_reasons", "_seen"),
+        "_sums",
         *("compared", "evaluator", "labels", "needs", "number", "packs", "plugins", "sample"),
         *("signature", "table", "total", "__weakref__"),
     )
@@ -87,10 +87,11 @@ class PodClass:
         """Drop all answers."""
         self._kinds: dict[int, tuple[int, _Reasons]] = {}
         self._fits: dict[NodeState, int] = {}
-        self._rank: dict[NodeState, int] = {}
+        self._rank: dict[NodeState, Rank] = {}
         self._counted: dict[NodeState, int] = {}
         self._sums: dict[Chain, dict[Path, int]] = {}
         self._order: Any = None
+        self._is_ordered = False
         self._reasons: dict[str, int] | None = None
         self._seen = -1
         self.total = 0
@@ -105,20 +106,27 @@ class PodClass:
             return self
         self.evaluator.note_used(self)
         if self._seen < table.log_start or len(self._fits) > 2 * len(table.states) + 100:
-            self.forget()
-            changed: Iterable[NodeState] = table.states.values()
+            self._read_all()
         else:
+            fits, counted = self._fits, self._counted
             changed = dict.fromkeys(table.log[self._seen - table.log_start :])
-        new = [state for state in changed if state.count and state not in self._fits]
-        if new:
-            self._evaluate(new)
+            new = [state for state in changed if state.count and state not in fits]
+            if new:
+                self._evaluate(new)
+            for state in changed:
+                number, before = state.count, counted.get(state, 0)
+                if number != before and state in fits:
+                    self._count(state, number, before)
         self._seen = end
-        fits, counted = self._fits, self._counted
-        for state in changed:
-            number, before = state.count, counted.get(state, 0)
-            if number != before and state in fits:
-                self._count(state, number, before)
         return self
+
+    def _read_all(self) -> None:
+        self.forget()
+        states = [state for state in self.table.states.values() if state.count]
+        self._evaluate(states)
+        fits = self._fits
+        self._counted = {state: state.count for state in states}
+        self.total = sum([state.count * fits[state] for state in self._rank])
 
     def fits(self, state: NodeState) -> int:
         """Return how many pods fit on a node in a state. O(resources) for one that is not known."""
@@ -134,11 +142,8 @@ class PodClass:
             self._kinds[state.kind] = self._static(state.kind)
         return self._kinds[state.kind][0] >= 0
 
-    def rank(self, state: NodeState) -> int:
-        """Return the place of a state that takes a pod in the order; the smallest is the best.
-
-        States with equal ranks but for ``number`` are equally good.
-        """
+    def rank(self, state: NodeState) -> Rank:
+        """Return the place of a state that takes a pod in the order; the smallest is the best."""
         return self._rank[state]
 
     def within(self, domain: Domain) -> int:
@@ -157,20 +162,23 @@ class PodClass:
                 _add(sums, self._path(state, chain), number * self._fits[state])
         return sums.get(domain, 0)
 
-    def in_order(self) -> Iterator[tuple[int, NodeState]]:
+    def in_order(self) -> Iterator[tuple[Rank, NodeState]]:
         """Yield the states that take a pod, each with its rank, the best first.
 
-        Do not move pods of this class meanwhile.
+        O(log n) for each; O(n log n) the first time, O(n) in all if few are asked for.
         """
-        numbered = self.table.numbered
-        return ((rank, numbered[rank & _NUMBER]) for rank in self.ranks())
-
-    def ranks(self) -> Any:
-        """Return the ranks of the states that take a pod, in order."""
-        self.refresh()
-        if self._order is None:
-            self._order = SortedList(map(self._rank.__getitem__, self._takers()))
-        return self._order
+        order = self._order
+        if order is None:
+            if not self._is_ordered:
+                # the next gang may ask for something else: do not sort for this one
+                self._is_ordered = True
+                pairs = [(rank, state) for state, rank in self._takers()]
+                heapify(pairs)
+                return _popping(pairs)
+            order = self._order = SortedList(
+                [(rank, state) for state, rank in self._takers()]
+            )
+        return iter(order)
 
     def diagnosis(self) -> Diagnosis:
         """Return why nodes refuse a pod: the number of nodes by reason. O(reasons), later."""
@@ -182,9 +190,9 @@ class PodClass:
         found = sorted((reason, n) for reason, n in self._reasons.items() if n)
         return Diagnosis(self.table.count, tuple(found))
 
-    def _takers(self) -> Iterator[NodeState]:
-        fits = self._fits
-        return (state for state in self._counted if fits[state])
+    def _takers(self) -> Iterator[tuple[NodeState, Rank]]:
+        counted = self._counted
+        return (pair for pair in self._rank.items() if pair[0] in counted)
 
     # How answers are found ----------------------------------------------------------------------
 
@@ -210,15 +218,11 @@ class PodClass:
         if scores is not None:
             points = [p + s for p, s in zip(points, scores, strict=True)]
         if self.packs:  # the fewest nodes, among those with equal scores
-            ranks = [
-                (((_BEST - p) << _BITS) + b) << _BITS | s.number
-                for p, (s, b) in zip(points, found, strict=True)
-            ]
+            self._rank.update(
+                [(s, (-p, b, s.order)) for p, (s, b) in zip(points, found, strict=True)]
+            )
         else:
-            ranks = [
-                (_BEST - p) << _BITS | s.number for p, s in zip(points, takers, strict=True)
-            ]
-        self._rank.update(zip(takers, ranks, strict=True))
+            self._rank.update([(s, (-p, 0, s.order)) for p, s in zip(points, takers, strict=True)])
 
     def _static(self, kind: int) -> tuple[int, _Reasons]:
         """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""
@@ -242,10 +246,11 @@ class PodClass:
         for chain, sums in self._sums.items():
             _add(sums, self._path(state, chain), (number - before) * fits)
         if self._order is not None and not (number and before):
+            entry = (self._rank[state], state)
             if number:
-                self._order.add(self._rank[state])
+                self._order.add(entry)
             else:
-                self._order.remove(self._rank[state])
+                self._order.remove(entry)
 
     def _note_reasons(self, state: NodeState, change: int) -> None:
         assert self._reasons is not None
@@ -287,3 +292,8 @@ class PodClass:
 def _add(sums: dict[Path, int], path: Path | None, change: int) -> None:
     if path is not None:
         sums[path] = sums.get(path, 0) + change
+
+
+def _popping(heap: list[tuple[Rank, NodeState]]) -> Iterator[tuple[Rank, NodeState]]:
+    while heap:
+        yield heappop(heap)

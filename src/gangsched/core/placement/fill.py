@@ -8,119 +8,61 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final
 
 from gangsched.core.domains import EVERYWHERE, Domain, Path
 from gangsched.core.gang_tree import HOST, Slices
-from gangsched.core.node_table import NodeState, NodeTable
-from gangsched.core.pod_class import PodClass
-from gangsched.model import NodeName
+from gangsched.core.node_table import NodeState
+from gangsched.core.pod_class import PodClass, Rank
 
 __all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level"]
-
-_BITS: Final = 40  # the low bits of a rank are the number of its state
-
 
 def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
     """Take the best node, look at the state that it is in then, and so on.
 
-    Of equally good nodes, the one whose name is the first is taken.
+    Of the nodes in one state, the one whose name is the first is taken.
     """
     table, needs = pod_class.table, pod_class.needs
+    pod_class.refresh()
     if isinstance(domain, int):
-        found = [domain] * min(number, pod_class.refresh().within(domain))
+        found = [domain] * min(number, pod_class.within(domain))
         for slot in found:
             table.take(slot, needs)
         return found
-    if number == 1:
-        return _best_node(pod_class, domain)
     if domain != EVERYWHERE:
         return _best_in(pod_class, number, domain)
-    groups = _groups(pod_class)
-    upcoming = next(groups, None)
-    heap: list[tuple[int, NodeName, int, NodeState]] = []
+    upcoming = pod_class.in_order()
+    head = next(upcoming, None)
+    again: list[tuple[Rank, NodeState]] = []
     met: set[NodeState] = set()
     found = []
     while len(found) < number:
-        if upcoming is not None and (not heap or upcoming[0] <= heap[0][0]):
-            for state in upcoming[1]:
-                if state not in met and state.count:
-                    met.add(state)
-                    heappush(heap, _entry(pod_class, state))
-            upcoming = next(groups, None)
-            continue
-        if not heap:
-            break
-        _rank, name, slot, state = heappop(heap)
-        if table.state_of[slot] is not state:
-            if state.count:
-                heappush(heap, _entry(pod_class, state))
-            else:
+        if again and (head is None or again[0][0] <= head[0]):
+            state = again[0][1]
+            if not state.count:
+                heappop(again)
                 met.discard(state)
-            continue
-        found.append(slot)
-        after = table.take(slot, needs)
-        if state.count:
-            heappush(heap, _entry(pod_class, state))
+                continue
+        elif head is None:
+            break
         else:
-            met.discard(state)
-        if after not in met and pod_class.fits(after):
+            state = head[1]
+            if not state.count or state in met:
+                head = next(upcoming, None)
+                continue
+        slot = table.first_in(state)
+        after = table.take(slot, needs)
+        found.append(slot)
+        if len(found) < number and after not in met and pod_class.fits(after):
             met.add(after)
-            heappush(heap, _entry(pod_class, after))
+            heappush(again, (pod_class.rank(after), after))
     return found
-
-
-def _best_node(pod_class: PodClass, domain: Domain) -> list[int]:
-    """Take the best node for a single pod."""
-    table = pod_class.table
-    if domain == EVERYWHERE:
-        first = next(_groups(pod_class), None)
-        if first is None:
-            return []
-        slots = [table.first_in(state) for state in first[1]]
-    else:
-        pod_class.refresh()
-        fitting = [s for s in table.domains.slots(domain) if pod_class.fits(table.state_of[s])]
-        if not fitting:
-            return []
-        best = min(pod_class.rank(table.state_of[slot]) >> _BITS for slot in fitting)
-        slots = [s for s in fitting if pod_class.rank(table.state_of[s]) >> _BITS == best]
-    slot = min(slots, key=table.names.__getitem__)
-    table.take(slot, pod_class.needs)
-    return [slot]
-
-
-def _groups(pod_class: PodClass) -> Iterator[tuple[int, list[NodeState]]]:
-    """Yield the states that take a pod in groups of equal score, the best first.
-
-    The ranks are read before a pod is placed, so later moves do not disturb them.
-    """
-    numbered = pod_class.table.numbered
-    ranks = pod_class.ranks()
-    states: list[NodeState] = []
-    current = -1
-    for rank in list(ranks) if len(ranks) < 64 else ranks:
-        if rank >> _BITS != current and states:
-            yield current, states
-            states = []
-        current = rank >> _BITS
-        states.append(numbered[rank & ((1 << _BITS) - 1)])
-    if states:
-        yield current, states
-
-
-def _entry(pod_class: PodClass, state: NodeState) -> tuple[int, NodeName, int, NodeState]:
-    table = pod_class.table
-    slot = table.first_in(state)
-    return pod_class.rank(state) >> _BITS, table.names[slot], slot, state
 
 
 def _best_in(pod_class: PodClass, number: int, domain: Path) -> list[int]:
     """Do what ``best_nodes`` does within a domain. O(nodes there)."""
     table, needs = pod_class.table, pod_class.needs
-    pod_class.refresh()
     heap = [
-        (pod_class.rank(table.state_of[slot]) >> _BITS, table.names[slot], slot)
+        (pod_class.rank(table.state_of[slot]), table.names[slot], slot)
         for slot in table.domains.slots(domain)
         if pod_class.fits(table.state_of[slot])
     ]
@@ -131,7 +73,7 @@ def _best_in(pod_class: PodClass, number: int, domain: Path) -> list[int]:
         found.append(slot)
         after = table.take(slot, needs)
         if pod_class.fits(after):
-            heappush(heap, (pod_class.rank(after) >> _BITS, name, slot))
+            heappush(heap, (pod_class.rank(after), name, slot))
     return found
 
 
@@ -200,7 +142,7 @@ def _score_of(pod_class: PodClass, domain: Domain) -> int:
     """Return what orders a node before its capacity does; 0 for a domain of several nodes."""
     if not isinstance(domain, int):
         return 0
-    return pod_class.rank(pod_class.table.state_of[domain]) >> 2 * _BITS
+    return pod_class.rank(pod_class.table.state_of[domain])[0]
 
 
 def _fewest(
@@ -257,16 +199,15 @@ def _fewest_of_all(pod_class: PodClass, number: int) -> list[tuple[int, int]]:
 
 def _by_score(pod_class: PodClass) -> Iterator[list[tuple[int, list[int]]]]:
     """Yield the capacities of nodes with their slots, ascending, for one score after another."""
-    table, numbered = pod_class.table, pod_class.table.numbered
-    current = -1
+    table = pod_class.refresh().table
+    current: int | None = None
     sized: list[tuple[int, list[int]]] = []
-    for rank in list(pod_class.ranks()):
-        score, fits = rank >> 2 * _BITS, rank >> _BITS & ((1 << _BITS) - 1)
+    for (score, fits, _order), state in list(pod_class.in_order()):
         if score != current and sized:
             yield sized
             sized = []
         current = score
-        slots = table.slots_in(numbered[rank & ((1 << _BITS) - 1)])
+        slots = table.slots_in(state)
         if sized and sized[-1][0] == fits:
             sized[-1] = (fits, sorted(sized[-1][1] + slots, key=table.names.__getitem__))
         else:

@@ -23,8 +23,6 @@ from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 __all__ = ["accepted", "best_slot", "diagnosis", "ordered_slots"]
 
 _FILTER: Final = (Success, Skip, Unschedulable)
-_BITS: Final = 40
-_BEST: Final = 1 << 20
 
 
 def best_slot(record: PodRecord, cycle: CycleState, views: NodeViews, domain: Domain) -> int | None:
@@ -82,18 +80,11 @@ def ordered_slots(pod_class: PodClass, domain: Domain) -> Iterator[int]:
         return
     if domain != EVERYWHERE:
         slots = [s for s in table.domains.slots(domain) if pod_class.fits(table.state_of[s])]
-        yield from sorted(
-            slots, key=lambda s: (pod_class.rank(table.state_of[s]) >> _BITS, table.names[s])
-        )
+        names = table.names
+        yield from sorted(slots, key=lambda s: (pod_class.rank(table.state_of[s]), names[s]))
         return
-    group: list[int] = []
-    current = -1
-    for rank, state in list(pod_class.in_order()):
-        if rank >> _BITS != current:
-            yield from sorted(group, key=table.names.__getitem__)
-            group, current = [], rank >> _BITS
-        group += table.slots_in(state)
-    yield from sorted(group, key=table.names.__getitem__)
+    for _rank, state in list(pod_class.in_order()):
+        yield from table.slots_in(state)
 
 
 def _totals(
@@ -105,8 +96,7 @@ def _totals(
     slots: list[int],
 ) -> dict[int, int]:
     table, pod = pod_class.table, record.pod
-    shift = 2 * _BITS if pod_class.packs else _BITS
-    totals = {s: _BEST - (pod_class.rank(table.state_of[s]) >> shift) for s in slots}
+    totals = {slot: -pod_class.rank(table.state_of[slot])[0] for slot in slots}
     for each in late:
         if not each.weight:
             continue
