@@ -71,9 +71,6 @@ class NodeState:
         # names with their slots; some of nodes that are in another state by now
         self._heap: list[tuple[NodeName, int]] = []
 
-    def __lt__(self, other: NodeState) -> bool:
-        return self.number < other.number
-
     def __repr__(self) -> str:
         return f"<NodeState {self.number} kind={self.kind} nodes={self.count}>"
 

@@ -19,10 +19,9 @@ Plugins whose answers are no function of a state are not part of the memo; see `
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from sortedcontainers import SortedList
+from sortedcontainers import SortedKeyList
 
 from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
 from gangsched.core.node_table import DEFAULTED, GONE, PODS, NodeState, NodeTable
@@ -33,14 +32,15 @@ from gangsched.outcomes import Unschedulable
 if TYPE_CHECKING:
     from gangsched.core.evaluator import Evaluator, Late
 
-__all__ = ["PodClass", "Rank"]
+__all__ = ["PodClass"]
 
 _MOST: Final = 1 << 30
 """More pods than any node takes."""
 
 _Reasons: TypeAlias = tuple[str, ...]
-Rank: TypeAlias = tuple[int, int, tuple[Any, ...]]
-"""The negated score, what packing adds to it, and what breaks ties."""
+_BEST: Final = 1 << 20
+"""Above any weighted sum of scores."""
+_BITS: Final = 32
 
 
 @final
@@ -59,8 +59,7 @@ class PodClass:
     """
 
     __slots__ = (
-        *("_counted", "_fits", "_is_ordered", "_kinds", "_order", "_rank", "_reasons", "_seen"),
-        "_sums",
+        *("_buckets", "_counted", "_fits", "_kinds", "_rank", "_reasons", "_seen", "_sums"),
         *("compared", "evaluator", "labels", "needs", "number", "packs", "plugins", "sample"),
         *("signature", "table", "total", "__weakref__"),
     )
@@ -87,11 +86,10 @@ class PodClass:
         """Drop all answers."""
         self._kinds: dict[int, tuple[int, _Reasons]] = {}
         self._fits: dict[NodeState, int] = {}
-        self._rank: dict[NodeState, Rank] = {}
+        self._rank: dict[NodeState, int] = {}
         self._counted: dict[NodeState, int] = {}
         self._sums: dict[Chain, dict[Path, int]] = {}
-        self._order: Any = None
-        self._is_ordered = False
+        self._buckets: dict[int, Any] | None = None
         self._reasons: dict[str, int] | None = None
         self._seen = -1
         self.total = 0
@@ -142,9 +140,17 @@ class PodClass:
             self._kinds[state.kind] = self._static(state.kind)
         return self._kinds[state.kind][0] >= 0
 
-    def rank(self, state: NodeState) -> Rank:
-        """Return the place of a state that takes a pod in the order; the smallest is the best."""
+    def rank(self, state: NodeState) -> int:
+        """Return the rank of a state that takes a pod; the smallest is the best."""
         return self._rank[state]
+
+    def score(self, state: NodeState) -> int:
+        """Return the weighted sum of the scores of a state that takes a pod."""
+        return _BEST - (self._rank[state] >> _BITS)
+
+    def bound(self, rank: int) -> int:
+        """Return how many pods fit on a node of a rank, for a class that packs."""
+        return rank & ((1 << _BITS) - 1)
 
     def within(self, domain: Domain) -> int:
         """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time."""
@@ -162,23 +168,29 @@ class PodClass:
                 _add(sums, self._path(state, chain), number * self._fits[state])
         return sums.get(domain, 0)
 
-    def in_order(self) -> Iterator[tuple[Rank, NodeState]]:
+    def in_order(self) -> Iterator[tuple[int, NodeState]]:
         """Yield the states that take a pod, each with its rank, the best first.
 
-        O(log n) for each; O(n log n) the first time, O(n) in all if few are asked for.
+        Of equally good states the one with the smaller ``order`` comes first. O(ranks), and
+        O(n log n) for the states of a rank when they are first come to.
         """
-        order = self._order
-        if order is None:
-            if not self._is_ordered:
-                # the next gang may ask for something else: do not sort for this one
-                self._is_ordered = True
-                pairs = [(rank, state) for state, rank in self._takers()]
-                heapify(pairs)
-                return _popping(pairs)
-            order = self._order = SortedList(
-                [(rank, state) for state, rank in self._takers()]
-            )
-        return iter(order)
+        buckets = self._buckets
+        if buckets is None:
+            buckets = self._buckets = {}
+            counted = self._counted
+            for state, rank in self._rank.items():
+                if state in counted:
+                    bucket = buckets.get(rank)
+                    if bucket is None:
+                        buckets[rank] = {state: None}
+                    else:
+                        bucket[state] = None
+        for rank in sorted(buckets):
+            found = buckets[rank]
+            if isinstance(found, dict):
+                found = buckets[rank] = SortedKeyList(found, key=_order)
+            for state in found:
+                yield rank, state
 
     def diagnosis(self) -> Diagnosis:
         """Return why nodes refuse a pod: the number of nodes by reason. O(reasons), later."""
@@ -189,10 +201,6 @@ class PodClass:
                 self._note_reasons(state, number)
         found = sorted((reason, n) for reason, n in self._reasons.items() if n)
         return Diagnosis(self.table.count, tuple(found))
-
-    def _takers(self) -> Iterator[tuple[NodeState, Rank]]:
-        counted = self._counted
-        return (pair for pair in self._rank.items() if pair[0] in counted)
 
     # How answers are found ----------------------------------------------------------------------
 
@@ -218,11 +226,10 @@ class PodClass:
         if scores is not None:
             points = [p + s for p, s in zip(points, scores, strict=True)]
         if self.packs:  # the fewest nodes, among those with equal scores
-            self._rank.update(
-                [(s, (-p, b, s.order)) for p, (s, b) in zip(points, found, strict=True)]
-            )
+            ranks = [(_BEST - p) << _BITS | b for p, (_s, b) in zip(points, found, strict=True)]
         else:
-            self._rank.update([(s, (-p, 0, s.order)) for p, s in zip(points, takers, strict=True)])
+            ranks = [(_BEST - p) << _BITS for p in points]
+        self._rank.update(zip(takers, ranks, strict=True))
 
     def _static(self, kind: int) -> tuple[int, _Reasons]:
         """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""
@@ -245,12 +252,27 @@ class PodClass:
         self.total += (number - before) * fits
         for chain, sums in self._sums.items():
             _add(sums, self._path(state, chain), (number - before) * fits)
-        if self._order is not None and not (number and before):
-            entry = (self._rank[state], state)
-            if number:
-                self._order.add(entry)
+        if self._buckets is not None and not (number and before):
+            self._move_in_order(state, joins=bool(number))
+
+    def _move_in_order(self, state: NodeState, *, joins: bool) -> None:
+        """Add a state to the order, or take it out. O(log n)."""
+        assert self._buckets is not None
+        rank = self._rank[state]
+        bucket = self._buckets.get(rank)
+        if not joins:
+            if isinstance(bucket, dict):
+                del bucket[state]
             else:
-                self._order.remove(entry)
+                bucket.remove(state)
+            if not bucket:
+                del self._buckets[rank]
+        elif bucket is None:
+            self._buckets[rank] = {state: None}
+        elif isinstance(bucket, dict):
+            bucket[state] = None
+        else:
+            bucket.add(state)
 
     def _note_reasons(self, state: NodeState, change: int) -> None:
         assert self._reasons is not None
@@ -294,6 +316,5 @@ def _add(sums: dict[Path, int], path: Path | None, change: int) -> None:
         sums[path] = sums.get(path, 0) + change
 
 
-def _popping(heap: list[tuple[Rank, NodeState]]) -> Iterator[tuple[Rank, NodeState]]:
-    while heap:
-        yield heappop(heap)
+def _order(state: NodeState) -> tuple[Any, ...]:
+    return state.order

@@ -8,11 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from gangsched.core.domains import EVERYWHERE, Domain, Path
 from gangsched.core.gang_tree import HOST, Slices
 from gangsched.core.node_table import NodeState
-from gangsched.core.pod_class import PodClass, Rank
+from gangsched.core.pod_class import PodClass
 
 __all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level"]
 
@@ -32,12 +33,12 @@ def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
         return _best_in(pod_class, number, domain)
     upcoming = pod_class.in_order()
     head = next(upcoming, None)
-    again: list[tuple[Rank, NodeState]] = []
+    again: list[tuple[int, Any, int, NodeState]] = []
     met: set[NodeState] = set()
     found = []
     while len(found) < number:
-        if again and (head is None or again[0][0] <= head[0]):
-            state = again[0][1]
+        if again and (head is None or again[0][:2] <= (head[0], head[1].order)):
+            state = again[0][3]
             if not state.count:
                 heappop(again)
                 met.discard(state)
@@ -54,7 +55,7 @@ def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
         found.append(slot)
         if len(found) < number and after not in met and pod_class.fits(after):
             met.add(after)
-            heappush(again, (pod_class.rank(after), after))
+            heappush(again, (pod_class.rank(after), after.order, after.number, after))
     return found
 
 
@@ -142,7 +143,7 @@ def _score_of(pod_class: PodClass, domain: Domain) -> int:
     """Return what orders a node before its capacity does; 0 for a domain of several nodes."""
     if not isinstance(domain, int):
         return 0
-    return pod_class.rank(pod_class.table.state_of[domain])[0]
+    return -pod_class.score(pod_class.table.state_of[domain])
 
 
 def _fewest(
@@ -202,7 +203,8 @@ def _by_score(pod_class: PodClass) -> Iterator[list[tuple[int, list[int]]]]:
     table = pod_class.refresh().table
     current: int | None = None
     sized: list[tuple[int, list[int]]] = []
-    for (score, fits, _order), state in list(pod_class.in_order()):
+    for rank, state in list(pod_class.in_order()):
+        score, fits = pod_class.score(state), pod_class.bound(rank)
         if score != current and sized:
             yield sized
             sized = []

@@ -96,7 +96,7 @@ def _totals(
     slots: list[int],
 ) -> dict[int, int]:
     table, pod = pod_class.table, record.pod
-    totals = {slot: -pod_class.rank(table.state_of[slot])[0] for slot in slots}
+    totals = {slot: pod_class.score(table.state_of[slot]) for slot in slots}
     for each in late:
         if not each.weight:
             continue
