@@ -207,29 +207,39 @@ class PodClass:
     def _evaluate(self, states: list[NodeState]) -> None:
         """Find the answers for states that were not met before, one resource after another."""
         kinds, fits = self._kinds, self._fits
-        for kind in {state.kind for state in states}:
+        met = {state.kind for state in states}
+        for kind in met:
             if kind not in kinds:
                 kinds[kind] = self._static(kind)
-        fits.update(dict.fromkeys(states, 0))
-        states = [state for state in states if kinds[state.kind][0] >= 0]
-        bounds: list[int] = [_MOST] * len(states)
+        if any(kinds[kind][0] < 0 for kind in met):
+            fits.update(dict.fromkeys(states, 0))
+            states = [state for state in states if kinds[state.kind][0] >= 0]
+        frees = [state.free for state in states]
+        bounds: list[int] | None = None
         for number, amount in self.compared:
-            here = [state.free[number] // amount for state in states]
-            bounds = [b if b < h else h for b, h in zip(bounds, here, strict=True)]
-        found = [(s, b) for s, b in zip(states, bounds, strict=True) if b > 0]
-        if not found:
-            return
-        fits.update(found)
-        takers = [state for state, _bound in found]
-        points = [kinds[state.kind][0] for state in takers]
-        scores = self.evaluator.capacity_scores(self.sample, takers, packs=self.packs)
-        if scores is not None:
-            points = [p + s for p, s in zip(points, scores, strict=True)]
-        if self.packs:  # the fewest nodes, among those with equal scores
-            ranks = [(_BEST - p) << _BITS | b for p, (_s, b) in zip(points, found, strict=True)]
+            here = [free[number] // amount for free in frees]
+            bounds = here if bounds is None else list(map(min, bounds, here))
+        if bounds is None or min(bounds, default=1) <= 0:
+            bounds = bounds or [_MOST] * len(states)
+            bounds = [bound if bound > 0 else 0 for bound in bounds]
+            fits.update(zip(states, bounds, strict=True))
+            states = [state for state, bound in zip(states, bounds, strict=True) if bound]
+            bounds = [bound for bound in bounds if bound]
         else:
-            ranks = [(_BEST - p) << _BITS for p in points]
-        self._rank.update(zip(takers, ranks, strict=True))
+            fits.update(zip(states, bounds, strict=True))
+        if not states:
+            return
+        scores = self.evaluator.capacity_scores(self.sample, states, packs=self.packs)
+        static = {kinds[kind][0] for kind in met} - {-1}
+        if scores is None:
+            scores = [0] * len(states)
+        if static != {0}:
+            scores = [p + kinds[s.kind][0] for p, s in zip(scores, states, strict=True)]
+        if self.packs:  # the fewest nodes, among those with equal scores
+            ranks = [(_BEST - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
+        else:
+            ranks = [(_BEST - p) << _BITS for p in scores]
+        self._rank.update(zip(states, ranks, strict=True))
 
     def _static(self, kind: int) -> tuple[int, _Reasons]:
         """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import add
 from typing import Final, NoReturn, final
 
 from attrs import field, frozen
@@ -136,7 +137,9 @@ class NodeResources:
             frees: What each node has free, in thousandths.
             offers: What each node offers, in thousandths.
         """
-        totals, counts = [0] * len(frees), [0] * len(frees)
+        nothing = [0] * len(frees)
+        totals: list[int] = []
+        counts: list[int] = []  # resources that only some nodes offer
         even = 0  # resources that all nodes offer
         for name in _names(pod.requests):
             number = numbers.get(name)
@@ -144,19 +147,28 @@ class NodeResources:
                 continue
             need = pod.requests.amount(name)
             capacities = [offer[number] for offer in offers]
-            lefts = [free[number] - need for free in frees]
             if all(capacities):
                 even += 1
-            else:
-                counts = [n + 1 if c else n for n, c in zip(counts, capacities, strict=True)]
+                shares = [
+                    100 * (free[number] - need) // capacity
+                    for free, capacity in zip(frees, capacities, strict=True)
+                ]
+                if min(shares, default=0) < 0:
+                    shares = [share if share > 0 else 0 for share in shares]
+                totals = list(map(add, totals, shares)) if totals else shares
+                continue
+            counts = [n + 1 if c else n for n, c in zip(counts or nothing, capacities, strict=True)]
             totals = [
-                total + 100 * left // capacity if left > 0 and capacity else total
-                for total, left, capacity in zip(totals, lefts, capacities, strict=True)
+                total + max(100 * (free[number] - need) // capacity, 0) if capacity else total
+                for total, free, capacity in zip(totals or nothing, frees, capacities, strict=True)
             ]
-        shares = [
-            total // (even + count) if even + count else 0
-            for total, count in zip(totals, counts, strict=True)
-        ]
+        if counts:
+            shares = [
+                total // (even + count) if even + count else 0
+                for total, count in zip(totals, counts, strict=True)
+            ]
+        else:
+            shares = [total // even for total in totals] if even else nothing
         if self.strategy is Strategy.LEAST_ALLOCATED:
             return shares
         return [100 - share for share in shares]
