@@ -26,7 +26,7 @@ from gangsched.core.placement.search import search
 from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import demand_of, lacking, settle_all, unit_is_whole
+from gangsched.core.settle import demand_of, goes_alone, lacking, settle_all, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
 from gangsched.errors import GangschedError
@@ -76,7 +76,7 @@ def _make_others_give_way(state: State, gang: Gang) -> bool:
 
 def _try(state: State, gang: Gang) -> None:
     demand: Demand = gang.demand
-    alone = not gang.infos or state.goes_alone(gang)
+    alone = goes_alone(state, gang)
     infos = gang.infos.values()
     before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
     if not alone:

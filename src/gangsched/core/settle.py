@@ -38,7 +38,7 @@ from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.model import GroupKey
 from gangsched.outcomes import RejectGroup, Unschedulable
 
-__all__ = ["demand_of", "lacking", "reject_one", "settle", "settle_all", "unit_is_whole"]
+__all__ = ["demand_of", "goes_alone", "lacking", "reject_one", "settle", "settle_all", "unit_is_whole"]
 
 _MANY: Final = 10_000
 """Rounds of one call: more than any sequence of settlements and wake-ups that ends needs."""
@@ -226,9 +226,9 @@ def demand_of(state: State, gang: Gang) -> Demand:
         mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
     tree = gang.tree or SubGroup(gang.key)
     constrained = next(tree.constrained(), None) is not None
-    if gang.infos and state.goes_alone(gang):
-        return _later_demand(state, gang, counts, constrained=constrained)
     needed = lacking(state, gang)
+    if gang.infos and not any(needed.values()):
+        return _later_demand(state, gang, counts, constrained=constrained)
     if len(counts) == 1 and not tree.children:
         ((leaf, mine),) = counts.items()
         if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
@@ -255,7 +255,7 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
     found: dict[str, int] = {}
     tree = gang.tree
     if tree is None or not gang.infos:
-        return {"": 1} if tree is not None else {}
+        return {"": 1} if not gang.infos else {}
     holding: dict[str, int] | None = None
     for each in tree.sub_groups():
         info = gang.infos.get(GroupKey(each.key))
@@ -269,6 +269,11 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
             held = sum(holding.get(leaf.key, 0) for leaf in each.leaves)
             found[each.key] = max(each.least - held, 0)
     return found
+
+
+def goes_alone(state: State, gang: Gang) -> bool:
+    """Return whether each member of a gang may start by itself: no minimum lacks any."""
+    return not gang.infos or not any(lacking(state, gang).values())
 
 
 def _later_demand(

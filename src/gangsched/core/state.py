@@ -90,7 +90,3 @@ class State:
     def cycle(self, record: PodRecord) -> CycleState:
         """Return a fresh cycle state of a pod."""
         return CycleState(record.info, NodeViews(self.records), self.settings.cluster, self.records.counts)
-
-    def goes_alone(self, gang: Gang) -> bool:
-        """Return whether its members depend on no quorum by now: they follow one by one."""
-        return all(self.points.members_needed(info) is None for info in gang.infos.values())
