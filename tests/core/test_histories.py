@@ -1,4 +1,4 @@
-"""Histories on the core: no law is broken at any step, and at rest nothing is left that could start."""
+"""Histories on the core: no step breaks a law, and at rest nothing is left that could start."""
 
 from __future__ import annotations
 

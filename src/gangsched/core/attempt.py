@@ -77,7 +77,9 @@ def begin(state: State, gang: Gang) -> None:
             info.attempt_started_at = state.now
 
 
-def assume(state: State, record: PodRecord, slot: int, cycle: CycleState, *, is_taken: bool) -> None:
+def assume(
+    state: State, record: PodRecord, slot: int, cycle: CycleState, *, is_taken: bool
+) -> None:
     """Assume a pod on a node. The caller lets it wait on permit, releases it or undoes this."""
     record.cycle = cycle
     record.attempt = max(record.attempt, state.records.attempt_floor) + 1
@@ -291,9 +293,7 @@ def succeed(state: State, info: PodGroupInfo) -> None:
     info.last_failure_at = info.attempt_started_at = None
     info.failures, info.backoff_until, info.failure = 0, -math.inf, ""
     since = state.now if info.complete_at is None else info.complete_at
-    state.out.append(
-        GroupScheduled(info.key, info.attempts, info.scheduled, state.now - since)
-    )
+    state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, state.now - since))
 
 
 def fail(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:

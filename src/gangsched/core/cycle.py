@@ -1,7 +1,7 @@
 """One scheduling cycle: place, then commit, or say what failed and block what would fail too.
 
 A cycle is about a list of members: all that are pending (unit ``group``), or one (unit ``pod``). It
-places them in a trial, asks Reserve and Permit about those that found nodes, and releases them, lets
+places them in a trial, asks Reserve and Permit about those that got nodes, and releases them, lets
 them wait, or gives everything back.
 
 Rules:
@@ -125,7 +125,9 @@ def _try_whole(state: State, gang: Gang, demand: Demand, *, alone: bool) -> None
             state.table.rewind()
             if task.failed is None and ready:
                 task.failed = ready[0]
-                task.diagnosis = late.diagnosis(ready[0], cycle_of(ready[0]), NodeViews(state.records))
+                task.diagnosis = late.diagnosis(
+                    ready[0], cycle_of(ready[0]), NodeViews(state.records)
+                )
         found = task.diagnosis
     except BaseException:
         state.table.rewind()
@@ -179,9 +181,9 @@ def _by_group(records: Sequence[PodRecord]) -> list[list[PodRecord]]:
 def _place_gang(state: State, gang: Gang, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
     assert gang.tree is not None
-    if not task.minimum(gang.tree, EVERYWHERE):
-        if not search(task, state.settings.search_budget):
-            return False
+    budget = state.settings.search_budget
+    if not task.minimum(gang.tree, EVERYWHERE) and not search(task, budget):
+        return False
     task.failed = task.diagnosis = None
     if not state.settings.profile.minima_first:
         task.elastic(gang.tree)
@@ -459,7 +461,11 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
             kept.append(sibling)
     together = [*[sibling for sibling in siblings if sibling not in kept], record]
     if kept and not attempt.is_quorum_without(state, together, kept):
-        last = max(e.deadline for e in state.records.waiting.of(record.info.key)) if record.info else state.now
+        last = (
+            max(e.deadline for e in state.records.waiting.of(record.info.key))
+            if record.info
+            else state.now
+        )
         attempt.wait(state, record, (), last - state.now)
         return None
     prepared = attempt.prepare(state, together, kept)
@@ -487,17 +493,18 @@ def _fail_one(
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
     notices.tell(state, record, reason)
-    own = isinstance(answer, RejectGroup | HoldGroup | EvictGroup) and answer.group in gang.infos
-    if isinstance(answer, RejectGroup | HoldGroup | EvictGroup) and not own:
-        attempt.apply_verdict(state, answer)
-    if own and isinstance(answer, HoldGroup) and gang.waiting:
-        gang.giving_way = answer.reason
+    verdict = answer if isinstance(answer, RejectGroup | HoldGroup | EvictGroup) else None
+    if verdict is not None and verdict.group not in gang.infos:
+        attempt.apply_verdict(state, verdict)
+        verdict = None
+    if isinstance(verdict, HoldGroup) and gang.waiting:
+        gang.giving_way = verdict.reason
         state.giving_way += 1
         _park_waiting(state, gang)
-    elif own:
-        evicts = isinstance(answer, EvictGroup)
+    elif verdict is not None:
+        evicts = isinstance(verdict, EvictGroup)
         backs_off = diagnosis is None or evicts
-        attempt.reject(state, gang, answer.reason, evicts=evicts, backs_off=backs_off)
+        attempt.reject(state, gang, verdict.reason, evicts=evicts, backs_off=backs_off)
         _try_whole_next(state, gang, diagnosis)
     elif gang.untried():
         return

@@ -93,7 +93,7 @@ class Evaluator:
         self._cycle = CycleState(None, {})
         self._weights = {id(plugin): weight for plugin, weight in profile.weighted}
         plugins = {id(p): p for p in (*profile.filter, *profile.score)}.values()
-        self._capacity = [
+        self._capacity: list[tuple[Any, int]] = [
             (p, self._weights.get(id(p), 0)) for p in plugins if _has(p, "fitted")
         ]
         self._others = [p for p in plugins if not _has(p, "fitted")]

@@ -137,10 +137,10 @@ def present(tree: SubGroup, count: Callable[[SubGroup], int]) -> int | None:
         return number if number >= tree.least else None
     met = total = 0
     for child in tree.children:
-        number = present(child, count)
-        if number is not None:
+        below = present(child, count)
+        if below is not None:
             met += 1
-            total += number
+            total += below
     return total if met >= tree.wanted and total >= tree.least else None
 
 

@@ -50,7 +50,7 @@ from gangsched.events import (
 from gangsched.framework.runtime.calls import name_of
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
-from gangsched.outcomes import EvictGroup, RejectGroup
+from gangsched.outcomes import EvictGroup
 
 __all__ = ["listing", "take_in"]
 
@@ -157,10 +157,10 @@ def read_pod(state: State, uid: PodUID) -> None:
             _forget(state, record, "deleted")
         return
     pod = seen.pod
-    if record is not None and _is_being_bound(record):
-        if pod.node_name is None and not pod.is_finished:
-            _note_change_while_bound(state, record, pod)
-            return
+    is_shown_elsewhere = pod.node_name is not None or pod.is_finished
+    if record is not None and _is_being_bound(record) and not is_shown_elsewhere:
+        _note_change_while_bound(state, record, pod)
+        return
     if record is not None and _is_another(record, seen):
         if record.is_assumed and pod.node_name == record.node:
             _confirm(state, record)
@@ -378,9 +378,7 @@ def _confirm(state: State, record: PodRecord) -> None:
         state.out.append(Evict(record.uid, node, record.gang.reason or "evicted"))
 
 
-def _put_down(
-    state: State, record: PodRecord, why: str, cause: str, to: MemberState
-) -> None:
+def _put_down(state: State, record: PodRecord, why: str, cause: str, to: MemberState) -> None:
     """Take an assumed pod off its node after an event, and apply the verdict on its group."""
     node, was_waiting = record.node, record.state is _WAITING
     assert node is not None
@@ -602,11 +600,19 @@ def read_group(state: State, key: GroupKey) -> None:
         registry.set_spec(spec)
     else:
         return
-    named = {key, *(() if spec is None else spec.bundle), *(() if before is None else before.bundle)}
+    named = {
+        key,
+        *(() if spec is None else spec.bundle),
+        *(() if before is None else before.bundle),
+    }
     regroup(state, named)
     info = registry.get(key)
     if info is not None:
-        for record in [r for r in _members_of(state, info) if r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)]:
+        for record in [
+            r
+            for r in _members_of(state, info)
+            if r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)
+        ]:
             read_pod(state, record.uid)
     gang = records.gang_of.get(key)
     if gang is not None:

@@ -269,7 +269,7 @@ class PodClass:
         """Add a state to the order, or take it out. O(log n)."""
         assert self._buckets is not None
         rank = self._rank[state]
-        bucket = self._buckets.get(rank)
+        bucket: Any = self._buckets.get(rank)
         if not joins:
             if isinstance(bucket, dict):
                 del bucket[state]

@@ -1,6 +1,6 @@
 """Ask the plugins at the points that are about a pod or a group: who is asked, what counts.
 
-Plugins run in the order of the profile; ``unreserve`` in the reverse order. What a plugin raises, or
+Plugins run in the order of the profile; ``unreserve`` in the reverse order. What one raises, or
 returns against its contract, becomes a ``PluginError`` that names the plugin, the point and the
 value. Where a step cannot be undone any more (``queue_sort``, ``pre_enqueue``, ``unreserve``,
 ``post_bind`` and the rules of groups) the error is *deferred*: the safe answer counts, and the call
@@ -184,13 +184,11 @@ class Points:
     def post_bind(self, record: PodRecord, now: float) -> None:
         """Tell every plugin that a pod was bound."""
         for plugin in self.profile.post_bind:
-            args = (record.pod, record.node)
-            self._defer(
-                lambda plugin=plugin, args=args: calls.call(
-                    plugin, "post_bind", record.pod, type(None), *args, now=now
-                ),
-                None,
-            )
+            try:
+                args = (record.pod, record.node)
+                calls.call(plugin, "post_bind", record.pod, type(None), *args, now=now)
+            except GangschedError as error:
+                self.deferred.append(error)
 
     def _with_volumes(self, bind: Bind, pod: Pod) -> Bind:
         found: list[VolumeChoice] = []
@@ -215,9 +213,7 @@ class Points:
             return fallback
 
         def ask() -> int | None:
-            answer: int | None = calls.call(
-                rule, "members_needed", group, (int, type(None)), group
-            )
+            answer: int | None = calls.call(rule, "members_needed", group, (int, type(None)), group)
             if answer is True or answer is False:
                 raise calls.returned(rule, "members_needed", group, answer)
             return answer
@@ -239,13 +235,11 @@ class Points:
         """Return what a group needs of the cluster in total: the sum over all plugins."""
         wanted = NOTHING
         for plugin in self.profile.requests:
-            answer: Resources = self._defer(
-                lambda plugin=plugin: calls.call(
-                    plugin, "group_requests", group, Resources, group
-                ),
-                NOTHING,
-            )
-            if answer:
+            try:
+                answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
+            except GangschedError as error:
+                self.deferred.append(error)
+            else:
                 wanted = wanted + answer if wanted else answer
         return wanted
 

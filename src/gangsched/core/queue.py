@@ -76,9 +76,9 @@ class Queue:
         elif place is _PARKED:
             assert demand is not None
             demand.parked.add(gang)
-        if before is not None and before.leader is gang:
-            if place is not _ACTIVE or before is not demand:
-                self._lead(before)
+        stays = place is _ACTIVE and before is demand
+        if before is not None and before.leader is gang and not stays:
+            self._lead(before)
 
     def head(self) -> Gang | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""

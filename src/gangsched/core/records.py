@@ -21,9 +21,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._pod_counts import PodCounts
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
+from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.gang_tree import REGULAR, SubGroup
 from gangsched.core.node_table import Needs, NodeTable
-from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.pod_class import PodClass
 from gangsched.core.views import NodeView
 from gangsched.errors import InternalError

@@ -38,7 +38,15 @@ from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.model import GroupKey
 from gangsched.outcomes import RejectGroup, Unschedulable
 
-__all__ = ["demand_of", "goes_alone", "lacking", "reject_one", "settle", "settle_all", "unit_is_whole"]
+__all__ = [
+    "demand_of",
+    "goes_alone",
+    "lacking",
+    "reject_one",
+    "settle",
+    "settle_all",
+    "unit_is_whole",
+]
 
 _MANY: Final = 10_000
 """Rounds of one call: more than any sequence of settlements and wake-ups that ends needs."""
@@ -114,9 +122,7 @@ def _forget(state: State, gang: Gang) -> None:
             del state.records.gang_of[key]
 
 
-def _denied(
-    state: State, gang: Gang
-) -> tuple[PodGroupInfo | None, Unschedulable] | None:
+def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
     """Return the group that is not admitted to the queue, and why; None if the gang is."""
     records = [*gang.pending.values(), *gang.waiting.values()]
     if not gang.infos:
@@ -133,7 +139,7 @@ def _denied(
         if gang.tree is None:
             return info, Unschedulable(_disagreement(state, gang), resolvable=False)
         for leaf in gang.tree.children:
-            other = None if leaf.key not in gang.infos else gang.infos[leaf.key]
+            other = gang.infos.get(GroupKey(leaf.key))
             if other is None or not (other.was_scheduled or other.is_complete):
                 why = f"pod group {leaf.key} of its bundle is incomplete"
                 return info, Unschedulable(why, resolvable=False)
@@ -240,9 +246,10 @@ def demand_of(state: State, gang: Gang) -> Demand:
         ]
     )
     requests = _requests(state, gang)
-    key = (tree.shape, numbers, tuple(needed.values()), requests)
-    if constrained and any(record.state in HOLDING for record in gang.members.values()):
-        key = (*key, gang.seq)  # where its members run is its own
+    # where members run that are bound to a domain is the gang's own
+    is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
+    own = gang.seq if is_pinned else 0
+    key = (tree.shape, numbers, tuple(needed.values()), requests, own)
     return state.queue.demand(key, lambda: tuple(_minima(state, tree, counts, needed)))
 
 
@@ -315,6 +322,10 @@ def _minima(
 
 def unit_is_whole(state: State, gang: Gang) -> bool:
     """Return whether the members of a gang are placed in one cycle."""
-    if state.settings.unit is SchedulingUnit.GROUP or gang.is_whole or gang.key.startswith("bundle:"):
+    if (
+        state.settings.unit is SchedulingUnit.GROUP
+        or gang.is_whole
+        or gang.key.startswith("bundle:")
+    ):
         return True
     return gang.tree is not None and next(gang.tree.constrained(), None) is not None

@@ -89,4 +89,6 @@ class State:
 
     def cycle(self, record: PodRecord) -> CycleState:
         """Return a fresh cycle state of a pod."""
-        return CycleState(record.info, NodeViews(self.records), self.settings.cluster, self.records.counts)
+        return CycleState(
+            record.info, NodeViews(self.records), self.settings.cluster, self.records.counts
+        )

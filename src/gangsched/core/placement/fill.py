@@ -17,6 +17,7 @@ from gangsched.core.pod_class import PodClass
 
 __all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level"]
 
+
 def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
     """Take the best node, look at the state that it is in then, and so on.
 
@@ -128,7 +129,10 @@ def _spread_out(
         below = pod_class.table.domains.slots(domain)
     pod_class.refresh()
     table = pod_class.table
-    sized = [(capacity(pod_class, d, slices), table.names[d] if isinstance(d, int) else d, d) for d in below]
+    sized = [
+        (capacity(pod_class, d, slices), table.names[d] if isinstance(d, int) else d, d)
+        for d in below
+    ]
     groups: dict[int, list[tuple[int, object, Domain]]] = {}
     for entry in sized:
         if entry[0]:
@@ -146,9 +150,7 @@ def _score_of(pod_class: PodClass, domain: Domain) -> int:
     return -pod_class.score(pod_class.table.state_of[domain])
 
 
-def _fewest(
-    sized: list[tuple[int, object, Domain]], number: int
-) -> Iterator[tuple[Domain, int]]:
+def _fewest(sized: list[tuple[int, object, Domain]], number: int) -> Iterator[tuple[Domain, int]]:
     """Yield domains, each with a number: the largest, then the smallest that takes the rest."""
     last = len(sized) - 1
     sizes = [entry[0] for entry in sized]

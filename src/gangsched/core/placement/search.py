@@ -2,8 +2,7 @@
 
 It chooses children where a sub group wants k of n, and a domain for each sub group with a
 constraint, bounded by how many pods of each class the domain takes. What is left are numbers of
-pods and free amounts of nodes: the packing search answers that, with a placement or a proof. Members
-with late plugins are searched for one by one, with the plugins asked in the trial.
+pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ class _Problem:
         self._task = task
         self._domains = domains
         self._classes: dict[_Kind, PodClass] = {}
-        self._demands: list[Demand] = []
+        self._demands: list[Demand[Any]] = []
         self._where: dict[_Kind, int] = {}
         table = task.table
         names = {"pods": None}

@@ -80,14 +80,17 @@ class Task:
         self._holding = holding_by_leaf(gang)
         # whether a member reads the others, or is read by them
         self._shows = any(
-            not each.only_about_carried for pool in self.pools.values() for c in pool for each in c.late
+            not each.only_about_carried
+            for pool in self.pools.values()
+            for c in pool
+            for each in c.late
         )
 
     # Points to return to ------------------------------------------------------------------------
 
     def save(self) -> _Point:
         """Return a point that ``restore`` returns to."""
-        copies = map(dict, (self._used, self._placed, self.chosen))
+        copies = (dict(self._used), dict(self._placed), dict(self.chosen))
         return (self.table.mark(), len(self.nodes), self.records.planned, *copies)
 
     def restore(self, point: _Point) -> None:
@@ -152,9 +155,7 @@ class Task:
 
     # Elastic members ----------------------------------------------------------------------------
 
-    def elastic(
-        self, tree: SubGroup, under: Domain = EVERYWHERE, slices: Slices = ()
-    ) -> None:
+    def elastic(self, tree: SubGroup, under: Domain = EVERYWHERE, slices: Slices = ()) -> None:
         """Place what fits beyond the minima."""
         domain = self.chosen.get(tree.key)
         if domain is None:
@@ -180,13 +181,14 @@ class Task:
         for child in tree.children:
             if not tree.is_optional or child.key in self.chosen or self._runs(child):
                 self.elastic(child, domain, slices)
-            elif self._is_present(child):  # one more of k of n starts as a whole
-                if self.minimum(child, domain, slices):
-                    self.elastic(child, domain, slices)
+            elif self._is_present(child) and self.minimum(child, domain, slices):
+                self.elastic(child, domain, slices)  # one more of k of n starts as a whole
 
     def _is_present(self, tree: SubGroup) -> bool:
         pools = self.pools
-        return present(tree, lambda leaf: sum(map(len, pools.get(leaf.key, {}).values()))) is not None
+        return (
+            present(tree, lambda leaf: sum(map(len, pools.get(leaf.key, {}).values()))) is not None
+        )
 
     def _runs(self, tree: SubGroup) -> bool:
         return any(self._holding.get(leaf.key) for leaf in tree.leaves)
