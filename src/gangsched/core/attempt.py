@@ -47,12 +47,14 @@ __all__ = [
     "evict",
     "fail",
     "give_back",
+    "is_quorum_without",
     "lacks_members",
     "note_progress",
     "prepare",
     "recheck",
     "reject",
     "release",
+    "succeed",
     "wait",
 ]
 

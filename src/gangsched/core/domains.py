@@ -16,7 +16,7 @@ from gangsched.core.gang_tree import HOST
 from gangsched.errors import InternalError
 from gangsched.model import Node
 
-__all__ = ["EVERYWHERE", "Chain", "Domain", "Domains", "Path"]
+__all__ = ["Chain", "Domain", "Domains", "EVERYWHERE", "Path"]
 
 Chain: TypeAlias = tuple[str, ...]
 """Label keys, outermost first."""

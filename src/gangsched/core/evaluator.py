@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.domains import Chain
 from gangsched.core.node_table import NodeState, NodeTable
-from gangsched.core.pod_class import PodClass
+from gangsched.core.pod_class import Asked, Late, PodClass
 from gangsched.core.views import StateView, StaticView
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.profile import Profile
@@ -28,41 +28,10 @@ from gangsched.framework.runtime import calls
 from gangsched.model import Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable
 
-__all__ = ["Asked", "Evaluator", "Late"]
+__all__ = ["Evaluator"]
 
 _FILTER: Final = (Success, Skip, Unschedulable)
 _SIGNED: Final = "pod_signature"
-
-
-class Late(NamedTuple):
-    """A plugin that is asked about single nodes.
-
-    Attributes:
-        plugin: The plugin.
-        filters: Whether it refuses nodes.
-        weight: The weight of its score; 0 if it does not score.
-        only_about_carried: Whether it has to be asked only if a pod on a node carries a term about
-            the pod; see ``gangsched.protocols.PodsAffected``.
-    """
-
-    plugin: Any
-    filters: bool
-    weight: int
-    only_about_carried: bool = False
-
-
-class Asked(NamedTuple):
-    """The plugins that are asked about the pods of a class.
-
-    Attributes:
-        filters: Those that filter kinds of nodes.
-        scores: Those that score kinds of nodes, with their weights.
-        late: Those that are asked about single nodes.
-    """
-
-    filters: tuple[Any, ...]
-    scores: tuple[tuple[Any, int], ...]
-    late: tuple[Late, ...]
 
 
 @final

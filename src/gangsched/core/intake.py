@@ -52,7 +52,17 @@ from gangsched.membership import Membership
 from gangsched.model import GroupKey, NodeName, Pod, PodPhase, PodUID
 from gangsched.outcomes import EvictGroup
 
-__all__ = ["listing", "take_in"]
+__all__ = [
+    "Seen",
+    "check_answer",
+    "gates",
+    "listing",
+    "read_group",
+    "read_node",
+    "read_pod",
+    "regroup",
+    "take_in",
+]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING

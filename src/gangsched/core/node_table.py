@@ -29,7 +29,7 @@ from gangsched.errors import InternalError
 from gangsched.model import FrozenMap, Node, NodeName, Resources
 from gangsched.quantity import MILLI
 
-__all__ = ["DEFAULTED", "GONE", "PODS", "Needs", "NodeState", "NodeTable"]
+__all__ = ["DEFAULTED", "GONE", "Needs", "NodeState", "NodeTable", "PODS", "UNLIMITED"]
 
 PODS: Final = 0
 """The number of the resource ``pods``, of which each pod needs one."""

@@ -19,7 +19,7 @@ from gangsched.core.state import State
 from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
 
-__all__ = ["incomplete", "not_admitted", "tell", "tell_gang"]
+__all__ = ["incomplete", "not_admitted", "presence", "tell", "tell_gang"]
 
 
 def tell(state: State, record: PodRecord, reason: str) -> None:

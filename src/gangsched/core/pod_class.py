@@ -18,21 +18,19 @@ Plugins whose answers are no function of a state are not part of the memo; see `
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 
 from sortedcontainers import SortedKeyList
 
 from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
 from gangsched.core.node_table import DEFAULTED, GONE, PODS, NodeState, NodeTable
 from gangsched.explain import Diagnosis
-from gangsched.model import Pod
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.model import Node, Pod
 from gangsched.outcomes import Unschedulable
 
-if TYPE_CHECKING:
-    from gangsched.core.evaluator import Evaluator, Late
-
-__all__ = ["PodClass"]
+__all__ = ["Answers", "Asked", "Late", "PodClass"]
 
 _MOST: Final = 1 << 30
 """More pods than any node takes."""
@@ -41,6 +39,76 @@ _Reasons: TypeAlias = tuple[str, ...]
 _BEST: Final = 1 << 20
 """Above any weighted sum of scores."""
 _BITS: Final = 32
+
+
+class Late(NamedTuple):
+    """A plugin that is asked about single nodes.
+
+    Attributes:
+        plugin: The plugin.
+        filters: Whether it refuses nodes.
+        weight: The weight of its score; 0 if it does not score.
+        only_about_carried: Whether it has to be asked only if a pod on a node carries a term about
+            the pod; see ``gangsched.protocols.PodsAffected``.
+    """
+
+    plugin: Any
+    filters: bool
+    weight: int
+    only_about_carried: bool = False
+
+
+class Asked(NamedTuple):
+    """The plugins that are asked about the pods of a class.
+
+    Attributes:
+        filters: Those that filter kinds of nodes.
+        scores: Those that score kinds of nodes, with their weights.
+        late: Those that are asked about single nodes.
+    """
+
+    filters: tuple[Any, ...]
+    scores: tuple[tuple[Any, int], ...]
+    late: tuple[Late, ...]
+
+
+class Answers(Protocol):
+    """What a class asks about its pods; ``Evaluator`` answers."""
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes."""
+        ...
+
+    def packs(self, pod: Pod, /) -> bool:
+        """Return whether pods like this one fill nodes."""
+        ...
+
+    def sort(self, pod: Pod, /) -> Asked:
+        """Return which plugins are asked about pods like this one, and how."""
+        ...
+
+    def static(self, pod: Pod, asked: Asked, node: Node, /) -> int | Unschedulable:
+        """Return the static score of a kind of nodes, or why it is refused."""
+        ...
+
+    def capacity_scores(
+        self, pod: Pod, states: Sequence[NodeState], /, *, packs: bool
+    ) -> list[int] | None:
+        """Return the score of each state by its capacity; None if there is no such score."""
+        ...
+
+    def score(self, plugin: Any, cycle: CycleState, pod: Pod, node: Any, /) -> int:
+        """Return the score of one plugin for one node."""
+        ...
+
+    def watch(self, labels: Chain, /) -> None:
+        """Distinguish nodes by labels."""
+        ...
+
+    def note_used(self, used: PodClass, /) -> None:
+        """Note that the answers of a class are needed."""
+        ...
 
 
 @final
@@ -65,7 +133,7 @@ class PodClass:
     )
 
     def __init__(
-        self, number: int, signature: Hashable, sample: Pod, labels: Chain, evaluator: Evaluator
+        self, number: int, signature: Hashable, sample: Pod, labels: Chain, evaluator: Answers
     ) -> None:
         self.number = number
         self.signature = signature

@@ -42,7 +42,7 @@ from gangsched.resources import NOTHING, Resources
 if TYPE_CHECKING:
     from gangsched.core.records import PodRecord
 
-__all__ = ["Points", "Waits"]
+__all__ = ["Points", "T", "Waits"]
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 
-__all__ = ["Gang", "PodRecord", "QueuePlace", "Records"]
+__all__ = ["Gang", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, Protocol, final
 
 from gangsched.core.node_table import DEFAULTED, NodeState, NodeTable
 from gangsched.model import FrozenMap, Node, NodeName, Pod
 from gangsched.quantity import MILLI
 
-if TYPE_CHECKING:
-    from gangsched.core.records import Records
-
-__all__ = ["NodeView", "NodeViews", "StateView", "StaticView"]
+__all__ = ["NodeView", "NodeViews", "ShowsPods", "StateView", "StaticView"]
 
 _NO_AMOUNTS: Final[FrozenMap[int]] = FrozenMap()
+
+
+class ShowsPods(Protocol):
+    """What shows the nodes with the pods on them; ``Records`` does."""
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes."""
+        ...
+
+    def pods_on(self, slot: int, /) -> Collection[Pod]:
+        """Return the pods on a node."""
+        ...
 
 
 @final
@@ -109,7 +119,7 @@ class NodeView(_Amounts):
 
     __slots__ = ("_records", "_slot")
 
-    def __init__(self, records: Records, slot: int) -> None:
+    def __init__(self, records: ShowsPods, slot: int) -> None:
         super().__init__(records.table, records.table.state_of[slot])
         self._records = records
         self._slot = slot
@@ -133,7 +143,7 @@ class NodeViews(Mapping[NodeName, NodeView]):
 
     __slots__ = ("_records",)
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: ShowsPods) -> None:
         self._records = records
 
     def at(self, slot: int) -> NodeView:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.evaluator import Late
-from gangsched.core.pod_class import PodClass
+from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.records import PodRecord
 from gangsched.core.views import NodeView, NodeViews
 from gangsched.explain import Diagnosis
@@ -20,7 +19,7 @@ from gangsched.framework.runtime import calls
 from gangsched.model import NodeName
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 
-__all__ = ["accepted", "best_slot", "diagnosis", "ordered_slots"]
+__all__ = ["accepted", "asked_about", "best_slot", "diagnosis", "ordered_slots"]
 
 _FILTER: Final = (Success, Skip, Unschedulable)
 
