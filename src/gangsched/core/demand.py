@@ -1,8 +1,8 @@
 """What gangs ask of the nodes, so that a failure of one speaks for all that ask for the same.
 
-A ``Demand`` has the *minima* of a gang: classes of pods, each with the most that count, the number
-that must find a node, and the domains of which one has to take them. Each minimum is a sum over
-nodes, so it is necessary for a placement; for members of one class it is enough.
+A ``Demand`` has the *minima* of a gang. A minimum names classes of pods, each with the most that
+count. It says how many of them must find a node, and within which domains. Each minimum is a sum
+over nodes, so it is necessary for a placement; for members of one class it is enough.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 A ``SubGroup`` is a node of the tree. A leaf stands for pods: those of one group, or those of one
 role of it. A sub group states a minimum over the members below it, over its children (k of n), or
-both. Whatever is a special case elsewhere is a shape of tree here::
+both. Whatever is a special case elsewhere is a shape of tree here:
 
-    a regular pod           SubGroup("", 1)
-    min_available           SubGroup(key, m)
-    roles                   SubGroup(key, m, (SubGroup(key/ps, 1), ..., SubGroup(key/)))
-    a bundle of groups      SubGroup(key, children=(group, group, ...))
-    any 3 of 4 replicas     SubGroup(key, children=(replica,) * 4, wanted=3)
+- a regular pod: ``SubGroup("", 1)``;
+- ``min_available``: ``SubGroup(key, m)``;
+- roles: ``SubGroup(key, m, (SubGroup(key/ps, 1), ..., SubGroup(key/)))``;
+- a bundle of groups: ``SubGroup(key, children=(group, group, ...))``;
+- any 3 of 4 replicas: ``SubGroup(key, children=(replica,) * 4, wanted=3)``.
 
 Source: CompositePodGroup of KEP-6012, sub groups of KAI, ``subGroupPolicy`` of Volcano, gang groups
 of Koordinator.

@@ -1,6 +1,6 @@
 """``PodUnschedulable``: which pending pods are told why they are not placed, and when.
 
-An autoscaler adds nodes for the pods that it sees as unschedulable, so it has to see every pending
+An autoscaler adds nodes for the pods that it sees as unschedulable. So it has to see every pending
 member of a gang that failed, and not only the member that found no node.
 
 Rules:

@@ -2,9 +2,11 @@
 
 Plugins run in the order of the profile; ``unreserve`` in the reverse order. What one raises, or
 returns against its contract, becomes a ``PluginError`` that names the plugin, the point and the
-value. Where a step cannot be undone any more (``queue_sort``, ``pre_enqueue``, ``unreserve``,
-``post_bind`` and the rules of groups) the error is *deferred*: the safe answer counts, and the call
-raises the error at its end.
+value.
+
+The steps of ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind`` and the rules of groups
+cannot be undone. There the error is *deferred*: the safe answer counts, and the call raises the
+error at its end.
 """
 
 from __future__ import annotations

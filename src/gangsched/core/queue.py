@@ -3,7 +3,7 @@
 Theory of operation. When a gang fails for lack of capacity, its demand is *blocked*: the others of
 that demand would fail as well, so all of them are parked. One rule activates them: **a node that
 may take more than before wakes a blocked demand if one of its pods fits there, and enough of its
-pods fit in all.** Then the first of its gangs becomes active, as the *leader*; the next one follows
+pods fit in all**. Then the first of its gangs becomes active, as the *leader*. The next one follows
 when that has been placed. Nothing is woken by time, and nothing polls.
 
 *Steps* order failures and gains. Capacity that a gang held during its own attempt cannot help what

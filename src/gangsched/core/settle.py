@@ -2,18 +2,14 @@
 
 The first row that holds:
 
-==============================================  ==================================
-condition                                       place
-==============================================  ==================================
-it has no members                               forgotten
-PreEnqueue refuses a group of it                rejected if members wait; NOT_ADMITTED
-its waiting members have left their domain      rejected, then as below
-its waiting members may go                      released, then as below
-no member is pending                            NOWHERE
-its backoff is not over                         BACKOFF
-a gang with its demand is known to fail         PARKED
-otherwise                                       ACTIVE
-==============================================  ==================================
+- it has no members: forgotten;
+- PreEnqueue refuses a group of it: ``NOT_ADMITTED``, and rejected first if members wait;
+- its waiting members are outside of their domain: rejected, then as below;
+- its waiting members may go: released, then as below;
+- no member is pending: ``NOWHERE``;
+- its backoff is not over: ``BACKOFF``;
+- a gang with its demand is known to fail: ``PARKED``;
+- otherwise: ``ACTIVE``.
 
 A fact never asks a policy; a settlement never reads an event.
 """

@@ -1,7 +1,7 @@
 """The complete search: when placing one after the other fails, decide whether there is a placement.
 
 It chooses children where a sub group wants k of n, and a domain for each sub group with a
-constraint, bounded by how many pods of each class the domain takes. What is left are numbers of
+constraint. How many pods of each class a domain takes bounds the choice. What is left are numbers of
 pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
 """
 
