@@ -3,7 +3,8 @@
 Theory of operation. A ``PodClass`` stands for pods that get equal answers. For each state of nodes
 (see ``node_table``) it knows how many such pods fit on a node, and how good the node is. It reads
 the log of the table before it answers. So it looks only at states that it has not met, and at those
-of which the number of nodes has changed. What plugins read of labels and taints alone is asked once for each static kind of nodes.
+of which the number of nodes has changed. What plugins read of labels and taints alone is asked once
+for each static kind of nodes.
 
 From these answers follow the total, the sums by domain, the states in order, and the number of
 nodes by reason. Each is made when it is first asked for, and follows the log from then on.

@@ -1,8 +1,8 @@
 """The complete search: when placing one after the other fails, decide whether there is a placement.
 
 It chooses children where a sub group wants k of n, and a domain for each sub group with a
-constraint. How many pods of each class a domain takes bounds the choice. What is left are numbers of
-pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
+constraint. How many pods of each class a domain takes bounds the choice. What is left are numbers
+of pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
 """
 
 from __future__ import annotations
