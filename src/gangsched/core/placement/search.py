@@ -25,7 +25,7 @@ def search(task: Task, budget: int) -> bool:
     """Place the minima of a task; return False, with nothing placed, if none was found."""
     tree = task.gang.tree
     assert tree is not None
-    if budget <= 0 or any(c.late for pool in task.pools.values() for c in pool):
+    if budget <= 0 or any(task.asks_late(c) for pool in task.pools.values() for c in pool):
         return False
     if any(each.within and each.within.slices for each in tree.sub_groups()):
         return False

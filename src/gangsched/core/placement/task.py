@@ -304,13 +304,13 @@ class Task:
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
     ) -> list[int]:
-        if self._asks_late(pod_class):
+        if self.asks_late(pod_class):
             return self._fill_late(pod_class, records, domain)
         if slices or pod_class.packs:
             return fewest_nodes(pod_class, len(records), domain, slices)
         return best_nodes(pod_class, len(records), domain)
 
-    def _asks_late(self, pod_class: PodClass) -> bool:
+    def asks_late(self, pod_class: PodClass) -> bool:
         """Return whether single nodes have to be asked about, and members shown on them."""
         if not pod_class.late and not self._shows:
             return False
