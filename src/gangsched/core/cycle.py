@@ -26,7 +26,7 @@ from gangsched.core.placement.search import search
 from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import demand_of, goes_alone, lacking, settle_all, unit_is_whole
+from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
 from gangsched.errors import GangschedError
@@ -76,14 +76,19 @@ def _make_others_give_way(state: State, gang: Gang) -> bool:
 
 def _try(state: State, gang: Gang) -> None:
     demand: Demand = gang.demand
-    alone = goes_alone(state, gang)
+    alone, together = split(state, gang)
     infos = gang.infos.values()
     before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
-    if not alone:
+    if together:
         attempt.begin(state, gang)
     try:
-        if alone or unit_is_whole(state, gang):
-            _try_whole(state, gang, demand, alone=alone)
+        if not together:
+            _try_whole(state, gang, demand, alone, alone=True)
+        elif unit_is_whole(state, gang):
+            _try_whole(state, gang, demand, together, alone=False)
+            left = [record for record in alone if record.state is _UNSCHEDULED]
+            if left and gang.backoff_until <= state.now:
+                _try_whole(state, gang, demand, left, alone=True)
         else:
             _try_one(state, gang, demand)
     except GangschedError:
@@ -98,11 +103,12 @@ def _try(state: State, gang: Gang) -> None:
 # All pending members ----------------------------------------------------------------------------
 
 
-def _try_whole(state: State, gang: Gang, demand: Demand, *, alone: bool) -> None:
-    """Place all pending members: the minima together, or each by itself if they go alone."""
+def _try_whole(
+    state: State, gang: Gang, demand: Demand, pods: Sequence[PodRecord], *, alone: bool
+) -> None:
+    """Place pending members: the minima together, or each by itself if they go alone."""
     if not alone and (missing := _missing(state, gang)):
-        first = gang.in_order()[0]
-        _fail_whole(state, gang, demand, first, f"resource gap: {missing}", None)
+        _fail_whole(state, gang, demand, pods[0], f"resource gap: {missing}", None)
         return
     cycles: dict[int, CycleState] = {}
 
@@ -112,8 +118,9 @@ def _try_whole(state: State, gang: Gang, demand: Demand, *, alone: bool) -> None
             found = cycles[record.seq] = state.cycle(record)
         return found
 
-    ready, refused = _pre_filter(state, gang, cycle_of)
-    task = Task(gang, ready, state.records, cycle_of, lacking(state, gang))
+    ready, refused = _pre_filter(state, pods, cycle_of)
+    needed = {} if alone else lacking(state, gang)
+    task = Task(gang, ready, state.records, cycle_of, needed)
     found: Diagnosis | None = None
     state.table.begin()
     try:
@@ -138,24 +145,23 @@ def _try_whole(state: State, gang: Gang, demand: Demand, *, alone: bool) -> None
     if is_placed:
         _commit(state, gang, demand, task.nodes, cycle_of, alone=alone)
     if alone:
-        _fail_rest(state, gang, demand, refused, found)
+        _fail_rest(state, gang, pods, refused, found)
     elif not is_placed:
         if refused and not _enough(gang, ready):
             record, reason = next(iter(refused.items()))
             _fail_whole(state, gang, demand, record, reason, None)
         else:
-            member = task.failed or (ready or gang.in_order())[0]
+            member = task.failed or (ready or pods)[0]
             _fail_whole(state, gang, demand, member, str(found), found)
 
 
 def _pre_filter(
-    state: State, gang: Gang, cycle_of: Callable[[PodRecord], CycleState]
+    state: State, pods: Sequence[PodRecord], cycle_of: Callable[[PodRecord], CycleState]
 ) -> tuple[list[PodRecord], dict[PodRecord, str]]:
     """Return the members that pass PreFilter, and why others do not."""
     profile, points, now = state.settings.profile, state.points, state.now
-    pods = gang.in_order()
     if not profile.pre_filter:
-        return pods, {}
+        return list(pods), {}
     refused: dict[PodRecord, str] = {}
     wide, each = profile.group_wide["pre_filter"], profile.per_member["pre_filter"]
     for members in _by_group(pods):
@@ -348,7 +354,7 @@ def _fail_whole(
 def _fail_rest(
     state: State,
     gang: Gang,
-    demand: Demand,
+    pods: Sequence[PodRecord],
     refused: Mapping[PodRecord, str],
     found: Diagnosis | None,
 ) -> None:
@@ -356,7 +362,7 @@ def _fail_rest(
     for record, reason in refused.items():
         if record.state is _UNSCHEDULED:
             notices.tell(state, record, reason)
-    left = [record for record in gang.in_order() if record not in refused]
+    left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
     if left and found is not None and gang.backoff_until <= state.now:
         first = left[0]
         reason = str(found)

@@ -57,7 +57,7 @@ class Demand:
 
     Attributes:
         key: Equal for gangs that fail alike.
-        minima: What has to be met; see the module.
+        alternatives: Minima of which those of one alternative have to be met; see the module.
         blocked_at: The step at which a gang of it failed; 0 while none is known to fail.
         gangs: How many gangs ask for it; without any it is forgotten.
         parked: The gangs that wait, in queue order.
@@ -65,26 +65,35 @@ class Demand:
         reads_pods: Whether pods that come or go on any node may help.
     """
 
-    __slots__ = ("blocked_at", "gangs", "key", "leader", "minima", "parked", "reads_pods")
+    __slots__ = ("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reads_pods")
 
-    def __init__(self, key: Hashable, minima: tuple[Minimum, ...]) -> None:
+    def __init__(self, key: Hashable, alternatives: tuple[tuple[Minimum, ...], ...]) -> None:
         self.key = key
-        self.minima = minima
+        self.alternatives = alternatives
         self.blocked_at = 0
         self.gangs = 0
         self.parked: Any = SortedKeyList(key=_sort_key)
         self.leader: Gang | None = None
-        self.reads_pods = any(part.late for each in minima for part, _most in each.parts)
+        self.reads_pods = any(pod_class.late for pod_class in self._classes())
 
     def could_fit(self) -> bool:
-        """Return whether every minimum could be met by itself."""
-        return all(minimum.could_be_met() for minimum in self.minima)
+        """Return whether every minimum of an alternative could be met by itself."""
+        return any(
+            all(minimum.could_be_met() for minimum in minima) for minima in self.alternatives
+        )
 
     def is_helped_by(self, slots: Iterable[int]) -> bool:
         """Return whether a pod of this demand fits on one of some nodes."""
-        classes = dict.fromkeys(part for each in self.minima for part, _most in each.parts)
-        found = [pod_class.refresh() for pod_class in classes]
-        return any(pod_class.within(slot) for slot in slots for pod_class in found)
+        classes = [pod_class.refresh() for pod_class in self._classes()]
+        return any(pod_class.within(slot) for slot in slots for pod_class in classes)
+
+    def _classes(self) -> dict[PodClass, None]:
+        return dict.fromkeys(
+            pod_class
+            for minima in self.alternatives
+            for minimum in minima
+            for pod_class, _most in minimum.parts
+        )
 
 
 def _sort_key(gang: Gang) -> tuple[Any, ...]:

@@ -124,9 +124,11 @@ class Queue:
 
     # Demands ------------------------------------------------------------------------------------
 
-    def demand(self, key: Hashable, minima: Callable[[], tuple[Minimum, ...]]) -> Demand:
+    def demand(
+        self, key: Hashable, alternatives: Callable[[], tuple[tuple[Minimum, ...], ...]]
+    ) -> Demand:
         """Return the demand of a key; a new one if no gang asks for it."""
-        return self._demands.get(key) or Demand(key, minima())
+        return self._demands.get(key) or Demand(key, alternatives())
 
     def block(self, demand: Demand) -> None:
         """Note that a gang of this demand does not fit on the nodes as they are."""

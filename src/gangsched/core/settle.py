@@ -16,7 +16,7 @@ A fact never asks a policy; a settlement never reads an event.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
@@ -27,7 +27,7 @@ from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import Gang, QueuePlace
+from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
 from gangsched.framework.config.scheduling_unit import SchedulingUnit
@@ -36,11 +36,11 @@ from gangsched.outcomes import RejectGroup, Unschedulable
 
 __all__ = [
     "demand_of",
-    "goes_alone",
     "lacking",
     "reject_one",
     "settle",
     "settle_all",
+    "split",
     "unit_is_whole",
 ]
 
@@ -130,15 +130,21 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
         refusal = state.points.pre_enqueue(record.pod, info, state.now)
         if refusal is not None:
             return info, refusal
-    if gang.key.startswith("bundle:") and not gang.is_started:
-        info = next(iter(gang.infos.values()))
-        if gang.tree is None:
-            return info, Unschedulable(_disagreement(state, gang), resolvable=False)
-        for leaf in gang.tree.children:
-            other = gang.infos.get(GroupKey(leaf.key))
-            if other is None or not (other.was_scheduled or other.is_complete):
-                why = f"pod group {leaf.key} of its bundle is incomplete"
-                return info, Unschedulable(why, resolvable=False)
+    return None if split(state, gang) != ([], []) else _bundle_problem(state, gang)
+
+
+def _bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
+    """Return why the groups of a bundle cannot start together yet; None if they can."""
+    if not gang.key.startswith("bundle:"):
+        return None
+    info = next(iter(gang.infos.values()))
+    if gang.tree is None:
+        return info, Unschedulable(_disagreement(state, gang), resolvable=False)
+    for tree in gang.tree.children:
+        other = gang.infos.get(GroupKey(tree.key))
+        if other is None or not (other.was_scheduled or other.is_complete):
+            why = f"pod group {tree.key} of its bundle is incomplete"
+            return info, Unschedulable(why, resolvable=False)
     return None
 
 
@@ -221,16 +227,18 @@ def reject_one(
 
 def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
+    tree = gang.tree or SubGroup(gang.key)
+    constrained = next(tree.constrained(), None) is not None
+    alone, together = split(state, gang)
+    if not together:
+        key, minima = _later(gang, alone, constrained=constrained)
+        return state.queue.demand(key, lambda: (minima,))
     counts: dict[str, dict[PodClass, int]] = {}
-    for record in gang.pending.values():
+    for record in together:
         assert record.pod_class is not None
         mine = counts.setdefault(record.leaf, {})
         mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
-    tree = gang.tree or SubGroup(gang.key)
-    constrained = next(tree.constrained(), None) is not None
     needed = lacking(state, gang)
-    if gang.infos and not any(needed.values()):
-        return _later_demand(state, gang, counts, constrained=constrained)
     if len(counts) == 1 and not tree.children:
         ((leaf, mine),) = counts.items()
         if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
@@ -241,12 +249,50 @@ def demand_of(state: State, gang: Gang) -> Demand:
             for leaf in tree.leaves
         ]
     )
-    requests = _requests(state, gang)
     # where members run that are bound to a domain is the gang's own
     is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
     own = gang.seq if is_pinned else 0
-    key = (tree.shape, numbers, tuple(needed.values()), requests, own)
-    return state.queue.demand(key, lambda: tuple(_minima(state, tree, counts, needed)))
+    key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
+    gang_minima = lambda: tuple(_minima(state, tree, counts, needed))  # noqa: E731
+    if not alone:
+        return state.queue.demand(key, lambda: (gang_minima(),))
+    later_key, later = _later(gang, alone, constrained=constrained)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), later))
+
+
+def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
+    """Return the pending members that may start by themselves, and those that may together.
+
+    A member goes alone once its group lacks no member. Of a bundle, some groups may have started
+    and others not; those are left out while they cannot start together.
+    """
+    alone_groups = {
+        key
+        for key, info in gang.infos.items()
+        if max(state.points.roles_needed(info).values(), default=0) <= 0
+    }
+    pending = gang.in_order()
+    if len(alone_groups) == len(gang.infos):
+        return pending, []
+    if _bundle_problem(state, gang) is not None:
+        return [r for r in pending if r.info is None or r.info.key in alone_groups], []
+    if not alone_groups:
+        return [], pending
+    alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
+    return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
+
+
+def _later(
+    gang: Gang, records: Iterable[PodRecord], *, constrained: bool
+) -> tuple[Hashable, tuple[Minimum, ...]]:
+    """Return what members that go alone ask for: any one of them is placed by itself."""
+    classes: dict[PodClass, int] = {}
+    for record in records:
+        assert record.pod_class is not None
+        classes[record.pod_class] = 1
+    names = tuple(sorted(pod_class.number for pod_class in classes))
+    minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
+    return ("later", names, gang.seq if constrained else 0), (minimum,)
 
 
 def lacking(state: State, gang: Gang) -> dict[str, int]:
@@ -272,22 +318,6 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
             held = sum(holding.get(leaf.key, 0) for leaf in each.leaves)
             found[each.key] = max(each.least - held, 0)
     return found
-
-
-def goes_alone(state: State, gang: Gang) -> bool:
-    """Return whether each member of a gang may start by itself: no minimum lacks any."""
-    return not gang.infos or not any(lacking(state, gang).values())
-
-
-def _later_demand(
-    state: State, gang: Gang, counts: dict[str, dict[PodClass, int]], *, constrained: bool
-) -> Demand:
-    """Return the demand of a gang that has started: any one of its members helps."""
-    classes = {c: 1 for mine in counts.values() for c in mine}
-    names = tuple(sorted(c.number for c in classes))
-    own = gang.seq if constrained else 0
-    minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
-    return state.queue.demand(("later", names, own), lambda: (minimum,))
 
 
 def _requests(state: State, gang: Gang) -> Any:
