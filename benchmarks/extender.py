@@ -1,8 +1,8 @@
 """What does a gang cost through an extender, beside a second scheduler and the in-tree plugin?
 
-Three ways to whole gangs on one real API server, in turn: kube-scheduler 1.36 with
-`GangScheduling`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act if
-the extender leaves a gang that fits waiting for 2 s, or places less than a tenth of the pods a
+Three ways to whole gangs on one real API server, in turn: kube-scheduler 1.37 with
+`GenericWorkload`; `gangsched run`; a stock kube-scheduler with `gangsched extender`. We would act
+if the extender leaves a gang that fits waiting for 2 s, or places less than a tenth of the pods a
 second of the second scheduler.
 
     python benchmarks/extender.py [--write] [--plain-http] [--rounds 3] [--runs 5] [--minutes 4.5]
@@ -47,12 +47,12 @@ from support.extender_tls import TlsFiles
 
 EXTENDER: Final = "extender"
 WAYS: Final = (*CONTESTANTS, EXTENDER)
-_GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+_GROUPS: Final = "scheduling.k8s.io/v1beta1"
 _REFUSED: Final = 3.0
 """Seconds after which every way has refused the gangs that wait."""
 _numbers: Final = itertools.count()
 _WORDS: Final = {
-    CONTESTANTS[0]: "kube-scheduler with `GangScheduling`",
+    CONTESTANTS[0]: "kube-scheduler with `GenericWorkload`",
     CONTESTANTS[1]: "`gangsched run`",
     EXTENDER: "kube-scheduler with `gangsched extender`",
 }

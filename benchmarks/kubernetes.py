@@ -1,6 +1,6 @@
 """How does `gangsched run` compare with kube-scheduler's own gang scheduling on one API server?
 
-kube-scheduler 1.36 with `GangScheduling`, and gangsched, on a real API server with simulated nodes.
+kube-scheduler 1.37 with `GenericWorkload`, and gangsched, on a real API server and simulated nodes.
 Each section below measures both in turn. Beside gangs, a bare client shows how many binds a second
 the API server takes from a client that only binds. The file with the figures keeps those of earlier
 sections and shapes, so the table can be measured in parts. We would act below 4 times the pods a

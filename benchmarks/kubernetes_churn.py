@@ -29,7 +29,7 @@ _PRESENT: Final = 100
 """How many gangs are there at a time."""
 _NAMESPACE: Final = "churn"
 _PODS: Final = f"/api/v1/namespaces/{_NAMESPACE}/pods"
-_GROUPS: Final = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{_NAMESPACE}/podgroups"
+_GROUPS: Final = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{_NAMESPACE}/podgroups"
 
 
 def churn(

@@ -24,7 +24,7 @@ from support.control_plane import ApiError, ControlPlane
 
 __all__ = ["WakeUp", "add_gang", "listing", "send", "starts", "wake_up", "wake_ups"]
 
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 _PATIENCE: Final = 120.0
 _numbers: Final = itertools.count()

@@ -40,7 +40,7 @@ OURS: Final = "gangsched"
 CONTESTANTS: Final = (IN_TREE, OURS)
 BARE: Final = "bare"
 """The client that only binds; see ``kubernetes_bare``."""
-_GROUPS: Final = "scheduling.k8s.io/v1alpha2"
+_GROUPS: Final = "scheduling.k8s.io/v1beta1"
 _THREADS: Final = 8
 _PATIENCE: Final = 300.0
 _EVERYTHING: Final = Rule(["*"], ["*"], "*")

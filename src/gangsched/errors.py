@@ -247,20 +247,36 @@ class TraceError(GangschedError, ValueError):
         line: The number of the line in the file, from 1; the header is line 1.
         column: The name of the column; empty for the line as a whole.
         problem: What is wrong, with the value.
+        others: The further faults of the file that are known, in the order of their lines.
+        more: How many faults there are beyond those.
     """
 
-    def __init__(self, file: str, line: int, column: str, problem: str) -> None:
-        super().__init__(file, line, column, problem)
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        column: str,
+        problem: str,
+        others: tuple[TraceError, ...] = (),
+        more: int = 0,
+    ) -> None:
+        super().__init__(file, line, column, problem, others, more)
         self.file = file
         self.line = line
         self.column = column
         self.problem = problem
+        self.others = others
+        self.more = more
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return one sentence for each fault, and one about those that are not shown."""
+        column = f"{self.column}: " if self.column else ""
+        own = f"{self.file}: line {self.line}: {column}{self.problem}"
+        more = (f"{self.file}: and {self.more} more faults",) if self.more else ()
+        return (own, *(line for other in self.others for line in other.sentences()), *more)
 
     def __str__(self) -> str:
-        where = f"{self.file}: line {self.line}"
-        return (
-            f"{where}: {self.column}: {self.problem}" if self.column else f"{where}: {self.problem}"
-        )
+        return "\n".join(self.sentences())
 
 
 class DecisionLogError(GangschedError, ValueError):

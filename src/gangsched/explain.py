@@ -85,6 +85,8 @@ class Shortage:
         within: For a gang with a required topology, the label and the value where most members
             fit, such as ``rack=r1``; otherwise empty.
         group: In a bundle, the group whose minimum cannot be met; None for a single group.
+        beside_others: Whether *fits* counts what fits while the other roles or groups have their
+            minima. Otherwise no more would fit without them.
     """
 
     needed: int
@@ -95,6 +97,7 @@ class Shortage:
     in_pieces: bool = False
     within: str = ""
     group: GroupKey | None = None
+    beside_others: bool = False
 
     def __str__(self) -> str:
         """``at most 5 of 8 members fit: nvidia.com/gpu is short``
@@ -104,6 +107,11 @@ class Shortage:
         whose = f" of role {self.role}" if self.role else ""
         whose += f" of pod group {self.group}" if self.group else ""
         where = f" within {self.within}" if self.within else ""
+        if self.beside_others:
+            others = (
+                "other groups" if self.group else "other roles" if self.role else "roles' minima"
+            )
+            where += f" beside the {others}"
         bound = f"at most {self.fits}"
         if not self.exact:
             bound = "not all" if self.fits == self.needed - 1 else f"{self.fits} or fewer"
@@ -323,7 +331,8 @@ class OnPermit:
         return self._said(format_instant)
 
     def _said(self, instant: _Instant) -> str:
-        blame = "" if self.unschedulable_member is None else f"; {self.unschedulable_member}"
+        member = self.unschedulable_member
+        blame = "" if member is None else f"; last attempt: {member}"
         pending = f", not allowed yet by {', '.join(self.plugins)}" if self.plugins else ""
         return (
             f"waiting on permit since {instant(self.since)}, needs {self.needed} more,"
@@ -341,8 +350,10 @@ class BackingOff:
         attempts: The number of consecutive failed attempts.
         reason: Why the last one failed.
         unschedulable_member: The member that did not fit; None if it failed for another reason.
-        tried_at: When the last one failed; None if there was none. Answers that differ in this
-            alone are equal.
+        tried_at: As of when the reason is; None if there was no attempt. Answers that differ in
+            this alone are equal.
+        is_of_last_attempt: Whether the reason is that of the last attempt, and something may have
+            changed since. Then the sentence says as of when it is.
     """
 
     until: float
@@ -350,6 +361,7 @@ class BackingOff:
     reason: str
     unschedulable_member: UnschedulableMember | None = None
     tried_at: float | None = field(default=None, eq=False)
+    is_of_last_attempt: bool = field(default=False, eq=False)
 
     def __str__(self) -> str:
         return self._said(format_instant)
@@ -357,7 +369,8 @@ class BackingOff:
     def _said(self, instant: _Instant) -> str:
         times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         why = self.unschedulable_member or self.reason
-        return f"backing off until {instant(self.until)} after {times}: {why}"
+        of = _as_of(self, instant)
+        return f"backing off until {instant(self.until)} after {times}: {of}{why}"
 
 
 @final
@@ -369,17 +382,23 @@ class NoNodeFits:
         attempts: The number of consecutive failed attempts.
         reason: Why the last one failed.
         unschedulable_member: The member that did not fit; None if it failed for another reason.
-        tried_at: When the last one failed: the reason is of then, and what is not of use to it has
-            happened since. None if there was none. Answers that differ in this alone are equal.
+        tried_at: As of when the reason is; None if there was no attempt. Answers that differ in
+            this alone are equal.
+        is_of_last_attempt: Whether the reason is that of the last attempt, and something may have
+            changed since, though nothing that helps. Then the sentence says as of when it is.
     """
 
     attempts: int
     reason: str
     unschedulable_member: UnschedulableMember | None = None
     tried_at: float | None = field(default=None, eq=False)
+    is_of_last_attempt: bool = field(default=False, eq=False)
 
     def __str__(self) -> str:
-        return f"{self.unschedulable_member or self.reason}"
+        return self._said(format_instant)
+
+    def _said(self, instant: _Instant) -> str:
+        return f"{_as_of(self, instant)}{self.unschedulable_member or self.reason}"
 
 
 @final
@@ -526,6 +545,12 @@ def in_utc(why: Why) -> str:
 
 
 def _said(why: Why, instant: _Instant) -> str:
-    if isinstance(why, NotEnoughMembers | OnPermit | BackingOff | PartlyRunning):
+    if isinstance(why, NotEnoughMembers | OnPermit | BackingOff | NoNodeFits | PartlyRunning):
         return why._said(instant)
     return str(why)
+
+
+def _as_of(why: BackingOff | NoNodeFits, instant: _Instant) -> str:
+    """Return ``as of 10: `` if the reason is that of an earlier attempt."""
+    is_old = why.is_of_last_attempt and why.tried_at is not None
+    return f"as of {instant(why.tried_at or 0.0)}: " if is_old else ""

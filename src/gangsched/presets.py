@@ -161,7 +161,7 @@ def kube_default(
     backoff: Backoff | None = None,
     preemption: Preemption | None = None,
 ) -> Scheduler:
-    """Return a scheduler that places each pod where kube-scheduler would.
+    """Return a scheduler that places each pod where kube-scheduler would, members of gangs too.
 
     Args:
         cluster: The cluster state.
@@ -177,7 +177,14 @@ def kube_default(
         return Scheduler(
             cluster, profile, membership=ungrouped, backoff=backoff, preemption=preemption
         )
-    return Scheduler(cluster, profile, unit=unit, backoff=backoff, preemption=preemption)
+    return Scheduler(
+        cluster,
+        profile,
+        unit=unit,
+        placement=PlacementStrategy.SCORE,
+        backoff=backoff,
+        preemption=preemption,
+    )
 
 
 def coscheduling_profile(
@@ -324,7 +331,7 @@ def gang(
 
     Args:
         cluster: The cluster state.
-        placement: Which of the feasible nodes the members of a gang are placed on.
+        placement: Which of the feasible nodes gangs and single pods are placed on.
         order: Which of the two published queue orders; both put a higher priority first. Among
             equals, one that failed goes behind the others by default; with ``Order.CREATION`` the
             oldest goes first.

@@ -92,8 +92,8 @@ MOST: dict[SchedulingUnit, dict[str, tuple[int, int, int]]] = {
         "PodAdded": (7, 13, 24),
         "schedule_one": (9, 56, 37),
         "Bound": (7, 18, 23),
-        "schedule_one of a pod": (9, 23, 22),
-        "schedule_one that fails": (9, 17, 21),
+        "schedule_one of a pod": (9, 28, 23),
+        "schedule_one that fails": (9, 20, 23),
         "NodeAdded that requeues": (7, 19, 24),
     },
 }

@@ -22,7 +22,7 @@ from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _PLUGIN = """#!{python}
 import json, pathlib
 token = pathlib.Path({token!r}).read_text()

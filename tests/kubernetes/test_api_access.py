@@ -236,7 +236,7 @@ def test_reflector_follows_creation_binding_and_deletion(
 def test_readers_agree_with_the_slow_reader_on_what_the_api_server_sends(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+    groups = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups"
     control_plane.admin.create(
         groups,
         {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}},

@@ -32,6 +32,7 @@ from support.cluster_objects import (
     CLASSES,
     VOLUMES,
     claim_json,
+    class_of,
     group_json,
     node_json,
     pod_json,
@@ -44,12 +45,13 @@ from support.control_plane.audit import Request, requests_of
 from support.control_plane.fixtures import need_control_plane
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
+from support.priority_class import urgent_class
 from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES_OF_A_STORY = ("lost", "failed", "full", "small")
 LABELS = {
@@ -57,7 +59,7 @@ LABELS = {
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
 }
 RESTARTED = {
-    "scheduling.k8s.io": "v1alpha2",
+    "scheduling.k8s.io": "v1beta1",
     "scheduling.x-k8s.io": "v1alpha1",
     "scheduling.sigs.k8s.io": "v1alpha1",
     "scheduling.volcano.sh": "v1beta1",
@@ -282,7 +284,7 @@ class Story:
             self._pod(f"victim-{n}", "full", **on, terminationGracePeriodSeconds=0)
         self._gang("lost", "lost")
         self._gang("failed", "failed", terminationGracePeriodSeconds=0)
-        self._gang("strong", "full", priorityClassName="system-cluster-critical")
+        self._gang("strong", "full", priorityClassName=urgent_class(self.admin))
         self._gang("large", "small", cpu=30)
         for group in LABELS:
             self._foreign_gang(group)
@@ -309,7 +311,7 @@ class Story:
         for n in range(2):
             self._pod(f"{group}-{n}", node, group=group, **pod)
         path = f"{GROUPS}/namespaces/{self.name}/podgroups"
-        self.admin.create(path, group_json(group, 2, namespace=self.name))
+        self.admin.create(path, group_json(group, 2, namespace=self.name, **class_of(pod)))
 
     def _foreign_gang(self, group: str) -> None:
         """Create a gang of another API, if it is served: its status is written."""

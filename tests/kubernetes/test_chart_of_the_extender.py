@@ -1,4 +1,4 @@
-"""The chart with ``mode: extender`` on a real API server, asked by kube-scheduler 1.36 over TLS.
+"""The chart with ``mode: extender`` on a real API server, asked by kube-scheduler 1.37 over TLS.
 
 The replicas run under the ServiceAccount of the chart, with RBAC on. What they may do is compared
 with what they ask for, by the audit log of the API server.

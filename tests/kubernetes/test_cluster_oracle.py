@@ -12,7 +12,7 @@ from support.cluster_oracle import ClusterOracle
 from support.control_plane import Client, ControlPlane
 from support.fault_proxy import Fault, FaultProxy, Order
 
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 
 
 @pytest.fixture

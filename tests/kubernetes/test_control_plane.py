@@ -13,13 +13,13 @@ pytestmark = pytest.mark.once("makes no scheduler")
 
 
 def test_api_server_serves_native_pod_groups(control_plane: ControlPlane, namespace: str) -> None:
-    path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+    path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups"
     body: dict[str, Any] = {"metadata": {"name": "g"}}
     body["spec"] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     stored = control_plane.admin.create(path, body)["spec"]
     assert stored["schedulingPolicy"] == body["spec"]["schedulingPolicy"]
     version = control_plane.admin.get("/version")
-    assert (version["major"], version["minor"]) == ("1", "36")
+    assert (version["major"], version["minor"]) == ("1", "37")
 
 
 def test_account_may_do_what_its_rules_name_and_nothing_else(control_plane: ControlPlane) -> None:

@@ -1,4 +1,4 @@
-"""kube-scheduler 1.36 asks the extender over TLS; both sides verify the other one's certificate.
+"""kube-scheduler 1.37 asks the extender over TLS; both sides verify the other one's certificate.
 
 The certificate of the extender is for the name of a Service, and kube-scheduler connects to an
 address, as one does that runs on the network of its node and cannot resolve that name.

@@ -1,4 +1,4 @@
-"""Preemption with kube-scheduler 1.36 and the extender: its verb ``preempt`` is really asked.
+"""Preemption with kube-scheduler 1.37 and the extender: its verb ``preempt`` is really asked.
 
 kube-scheduler looks for victims of one pod. For a member of a gang that would be in vain, unless
 victims are found for all of them, so the extender leaves it no node; it preempts for whole gangs by
@@ -100,7 +100,7 @@ def test_gang_without_its_last_member_evicts_nothing(cluster: Extended) -> None:
     cluster.start_extender(plugins=PREEMPTION)
     cluster.start_scheduler()
     full(cluster, 2)
-    cluster.add_group("g", 2)
+    cluster.add_group("g", 2, priorityClassName="high")
     cluster.add_pod("g-0", "g", priorityClassName="high")
     until_asked(cluster, 1)
     time.sleep(1.0)

@@ -1,4 +1,4 @@
-"""kube-scheduler 1.36 that gives up a bind long before the gang has arrived."""
+"""kube-scheduler 1.37 that gives up a bind long before the gang has arrived."""
 
 from __future__ import annotations
 

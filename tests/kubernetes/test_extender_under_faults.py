@@ -1,4 +1,4 @@
-"""kube-scheduler 1.36 and the extender, one of which pauses, gives up, is killed or is there twice.
+"""kube-scheduler 1.37 and the extender, one of which pauses, gives up, is killed or is there twice.
 
 A gang that is bound while a program is paused may be partial for that time; afterwards each is
 whole.

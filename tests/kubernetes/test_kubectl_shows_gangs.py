@@ -170,7 +170,7 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
     await apply(cluster, *gang("fits", 2))
     async with scheduling(plane):
         pod = await shown(cluster, all_of("Successfully assigned"), "describe", "pod", "fits-0")
-        seen = all_of("members are assigned", "PodGroupScheduled")
+        seen = all_of("members are assigned", "PodGroupInitiallyScheduled")
         group = await shown(cluster, seen, "describe", NATIVE, "fits")
     (event,) = events_of(pod)
     assert re.fullmatch(
@@ -180,7 +180,7 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
     assert [line.split(" gangsched ")[1] for line in events_of(group)] == [
         "2 members are assigned to nodes"
     ]
-    assert re.search(r"Status: +True\n +Type: +PodGroupScheduled", group)
+    assert re.search(r"Status: +True\n +Type: +PodGroupInitiallyScheduled", group)
 
 
 @on_a_patient_loop
@@ -188,7 +188,11 @@ async def test_describe_group_says_why_a_gang_waits(plane: ControlPlane, cluster
     await apply(cluster, *gang("large", 5))
     async with scheduling(plane):
         group = await shown(
-            cluster, all_of("FailedScheduling", "PodGroupScheduled"), "describe", NATIVE, "large"
+            cluster,
+            all_of("FailedScheduling", "PodGroupInitiallyScheduled"),
+            "describe",
+            NATIVE,
+            "large",
         )
         rows = table(await asyncio.to_thread(cluster, "get", NATIVE, "large"))
     why = "at most 4 of 5 members fit: nvidia.com/gpu is short"

@@ -10,6 +10,7 @@ import pytest
 
 from gangsched.kubernetes import LeaderElection
 from support.memory_api import Fault, lost_after, lost_before, refused
+from support.priority_class import urgent_class
 from support.running import on_a_loop, until
 from support.scheduled_cluster import GROUPS, Cluster, cluster, eventually, scheduling
 
@@ -43,7 +44,7 @@ async def test_gang_is_bound_with_events_and_conditions(cluster: Cluster) -> Non
         await eventually(lambda: cluster.reasons("g") == ["Scheduled"])
     group = cluster.plane.admin.get(f"{GROUPS}/namespaces/{cluster.namespace}/podgroups/g")
     found = {each["type"]: each["status"] for each in group["status"]["conditions"]}
-    assert found == {"PodGroupScheduled": "True"}
+    assert found == {"PodGroupInitiallyScheduled": "True"}
 
 
 @on_a_loop
@@ -92,6 +93,7 @@ async def test_pod_with_a_constraint_that_is_not_modelled_is_held(cluster: Clust
     cluster.add_pod("held", volumes=[claim])
     async with scheduling(cluster):
         await eventually(lambda: cluster.reasons("held"))
+        await eventually(lambda: cluster.condition("held", "PodScheduled"))
         found = cluster.condition("held", "PodScheduled")
     assert cluster.placed() == {"held": None}
     assert found is not None
@@ -234,7 +236,7 @@ async def test_victims_get_a_condition_and_preemptors_a_nominated_node(cluster: 
     cluster.add_nodes(1, gpu=2)
     for n in range(2):
         cluster.add_pod(f"low-{n}", scheduler="other", nodeName=cluster.nodes[0])
-    cluster.add_gang("g", 2, priorityClassName="system-cluster-critical")
+    cluster.add_gang("g", 2, priorityClassName=urgent_class(cluster.plane.admin))
     settings = cluster.settings(profile={"args": {"DefaultPreemption": {}}})
     async with scheduling(cluster, settings):
         await eventually(

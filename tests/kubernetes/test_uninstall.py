@@ -218,7 +218,7 @@ def kubectl(plane: ControlPlane, *arguments: str) -> str:
 
 
 def test_two_releases_have_no_object_in_common(helm: Helm) -> None:
-    values = ("--namespace", NAMESPACE, "--kube-version", "1.36.3", "--set", "schedulerName=ml")
+    values = ("--namespace", NAMESPACE, "--kube-version", "1.37.2", "--set", "schedulerName=ml")
     other = yaml.safe_load_all(helm("template", "ml", str(CHART), *values))
     theirs = {path_of(each) for each in other if each}
     ours = {path_of(each) for each in helm.template()}

@@ -16,6 +16,7 @@ from support.cluster_objects import CLASSES, VOLUMES, storage_class_json, uses_c
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.memory_api import refused
+from support.priority_class import urgent_class
 from support.running import on_a_loop
 from support.scheduled_cluster import Cluster, cluster, eventually, scheduling
 
@@ -251,7 +252,7 @@ async def test_victims_are_those_that_no_budget_protects(cluster: Cluster) -> No
     budgets = f"/apis/policy/v1/namespaces/{cluster.namespace}/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"n": "0"}}}
     admin.create(budgets, {"metadata": {"name": "b"}, "spec": spec})
-    cluster.add_gang("g", 2, priorityClassName="system-cluster-critical")
+    cluster.add_gang("g", 2, priorityClassName=urgent_class(admin))
     settings = cluster.settings(profile={"args": {"DefaultPreemption": {}}})
     async with scheduling(cluster, settings):
         await eventually(lambda: cluster.condition("low-1", "DisruptionTarget"))

@@ -34,10 +34,9 @@ NODE = NodeName("n")
 
 
 def patient(cluster: ClusterState) -> Scheduler:
-    """Return a scheduler with preemption, under which members wait for missing siblings."""
-    return coscheduling(
-        cluster, preemption=Preemption(grace=60.0), when_blocked=WhenBlocked.UNTIL_TIMEOUT
-    )
+    """Return a scheduler where members wait for missing siblings, and late ones preempt."""
+    preemption = Preemption(grace=60.0, elastic_members=True)
+    return coscheduling(cluster, preemption=preemption, when_blocked=WhenBlocked.UNTIL_TIMEOUT)
 
 
 def driver_of(cpu: int) -> Driver:

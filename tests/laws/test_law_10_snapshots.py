@@ -28,7 +28,7 @@ from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, all_policies, histories
 from support.history_steps import HistoryStep
-from support.restored import Passing, Twins, posted, state_of
+from support.restored import Passing, Twins, posted, restored, state_of
 from support.units import current
 from support.world import World
 
@@ -132,8 +132,7 @@ def test_waiting_gang_goes_on_after_a_restart() -> None:
     driver.add(*(make_pod(f"g-{n}", group="g", min_available=3, cpu=1) for n in range(3)))
     driver.step()
     data = posted(driver.scheduler.snapshot())
-    driver.scheduler = driver.make(driver.cluster)
-    driver.scheduler.restore(data)
+    driver.scheduler = restored(driver.make(driver.cluster), data)
     driver.drain()
     binds = [e for told in driver.log for e in told.effects if isinstance(e, Bind)]
     assert sorted(bind.uid for bind in binds) == [f"default/g-{n}" for n in range(3)]

@@ -48,18 +48,19 @@ def gangs(draw: st.DrawFn, number: int, fails: bool) -> list[Arrival]:
     """Return a gang that fits the cluster; some state their resources, some are restarted."""
     name, size, cpu = f"g{number}", draw(st.integers(1, 4)), draw(st.integers(1, 2))
     namespace = draw(st.sampled_from(["east", "west"]))
+    least = draw(st.integers(1, size))
     stated = draw(st.sampled_from([None, size * cpu, size * cpu + 1]))
     policy = RestartPolicy(max_restarts=1, backoff=5.0) if draw(st.booleans()) else None
     group = PodGroup(
         name=name,
         namespace=namespace,
-        min_available=size,
+        min_available=least,
         min_resources={} if stated is None else {"cpu": min(stated, CPUS)},
         restart=policy,
         priority=draw(st.integers(0, 1)),
     )
     at = draw(st.sampled_from([0.0, 0.0, 2.0, 9.0]))
-    arrivals = [Arrival(at, PodGroupAdded(group))]
+    arrivals = [Arrival(at + draw(st.sampled_from([0.0, 1.0])), PodGroupAdded(group))]
     for n in range(size):
         notes = {RUN_SECONDS: draw(_seconds)}
         if fails and policy is not None and draw(st.integers(0, 4)) == 0:
@@ -137,9 +138,10 @@ def test_every_complete_gang_that_fits_its_quotas_runs_in_the_end(
         pods: Any = [simulator.cluster.pod(uid) for uid in info.members]
         if not info.is_complete or not pods:
             continue
-        needed = info.min_resources or sum((pod.requests for pod in pods), Resources())
+        least = (info.min_available or 0) * pods[0].requests.amount("cpu")
+        needed = max(info.min_resources.amount("cpu"), least)
         fits = all(
-            needed.amount("cpu") <= quota.hard.amount("cpu")
+            needed <= quota.hard.amount("cpu")
             for quota in limits
             if info.namespace in quota.namespaces
         )

@@ -17,6 +17,7 @@ from gangsched import (
     NodeName,
     NodeUpdated,
     PlacementStrategy,
+    PodDeleted,
     PodGroupAdded,
     PodGroupUpdated,
     PodRejected,
@@ -258,15 +259,21 @@ def test_gang_whose_node_is_relabelled_grows_where_its_members_are_now() -> None
     assert len(where(driver)) == 3
 
 
-def test_late_member_goes_anywhere_when_no_member_is_on_a_labelled_node() -> None:
-    """It runs on a node that has lost the label, or never had it."""
+def test_late_member_is_held_when_no_member_is_on_a_labelled_node() -> None:
+    """It runs on a node that has lost the label, or never had it: no node is in one domain with it.
+
+    Once it has ended, the late members go within one value.
+    """
     driver = rack_driver((1, None), (1, None), (1, "r1"))
     driver.tell(PodGroupAdded(specify("g", 1, RACK)))
     (runs,) = members("g", 1, cpu=1)
     driver.add(evolve(runs, node_name=NodeName("n0")))
     driver.add(*members("g", 2, 1, prefix="late-", cpu=1))
     driver.settle()
-    assert set(where(driver).values()) == {"n0", "n1", "n2"}
+    assert set(where(driver).values()) == {"n0"}
+    driver.tell(PodDeleted(runs.uid))
+    driver.settle()
+    assert set(where(driver).values()) == {"n2"}
 
 
 def test_gang_within_one_label_starts_whole_in_the_other_unit() -> None:

@@ -66,20 +66,20 @@ def test_job_with_a_failing_member_is_restarted_up_to_its_limit() -> None:
     _simulator, law = run(job(ONCE_OR_TWICE, seconds="500", fails_after="100"))
     restarts = law.of(GroupRestarted)
     assert [(at, each.restarts, each.until) for at, each in restarts] == [
-        (100.0, 1, 110.0),
-        (210.0, 2, 230.0),
+        (101.0, 1, 111.0),
+        (212.0, 2, 232.0),
     ]
-    assert [at for at, _each in law.of(Evict)] == [100.0] * 3 + [210.0] * 3
+    assert [at for at, _each in law.of(Evict)] == [101.0] * 3 + [212.0] * 3
     assert [(at, each.bound) for at, each in law.of(GroupBound)][:3] == [
-        *((0.0, 4), (110.0, 4), (230.0, 4))
+        *((0.0, 4), (111.0, 4), (232.0, 4))
     ]
-    assert law.of(RestartLimitReached)[0] == (330.0, RestartLimitReached(KEY, 2))
+    assert law.of(RestartLimitReached)[0] == (333.0, RestartLimitReached(KEY, 2))
 
 
 def test_run_of_a_job_that_always_fails_ends_at_the_limit_of_its_restarts() -> None:
     """Its controller created a new pod for each that failed, for ever."""
     simulator, law = run(job(ONCE_OR_TWICE, seconds="500", fails_after="100"), until=2000.0)
-    assert law.of(RestartLimitReached) == [(330.0, RestartLimitReached(KEY, 2))]
+    assert law.of(RestartLimitReached) == [(333.0, RestartLimitReached(KEY, 2))]
     assert len([pod for pod in simulator.cluster.pods() if pod.phase is PodPhase.FAILED]) == 1
 
 
@@ -87,7 +87,7 @@ def test_job_that_lost_a_node_starts_again_on_the_others() -> None:
     arrivals = job(ONCE_OR_TWICE, seconds="300")
     simulator, law = run([*arrivals, Arrival(50.0, NodeDeleted(NodeName("n0")))])
     assert [each.restarts for _at, each in law.of(GroupRestarted)] == [1]
-    assert law.of(GroupBound)[-1][0] == 60.0
+    assert law.of(GroupBound)[-1][0] == 61.0
     pods = list(simulator.cluster.pods())
     assert [pod.phase for pod in pods] == [PodPhase.SUCCEEDED] * 4
     assert {pod.node_name for pod in pods} == {"n1", "n2"}

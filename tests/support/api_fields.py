@@ -1,16 +1,16 @@
 """The fields of Kubernetes' API that a scheduler may read, as data.
 
-Source: the Go types of k8s.io/api v0.36.3, core/v1 (``PodSpec``, ``NodeSpec``, ``NodeStatus``) and
-scheduling/v1alpha2 (``PodGroupSpec``), with ``preemptionPolicy`` of v1alpha3 in v0.37.0; for the
-other dialects of groups, their custom resources. ``tests/kubernetes/test_api_fields.py`` compares
-the native types with what an API server publishes.
+Source: the Go types of k8s.io/api v0.37.2, core/v1 (``PodSpec``, ``NodeSpec``, ``NodeStatus``) and
+scheduling/v1beta1 (``PodGroupSpec``, ``WorkloadSpec``), with what only v1alpha2 of v0.36.3 has; for
+the other dialects of groups, their custom resources. ``tests/kubernetes/test_api_fields.py``
+compares the native types with what an API server publishes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["GROUP_SPECS", "NODE", "POD_SPEC"]
+__all__ = ["GONE_FROM_GROUPS", "GROUP_SPECS", "NODE", "POD_SPEC", "WORKLOAD_SPEC"]
 
 POD_SPEC: Final = (
     *("volumes", "initContainers", "containers", "ephemeralContainers", "restartPolicy"),
@@ -22,23 +22,32 @@ POD_SPEC: Final = (
     *("runtimeClassName", "enableServiceLinks", "preemptionPolicy", "overhead"),
     *("topologySpreadConstraints", "setHostnameAsFQDN", "os", "hostUsers", "schedulingGates"),
     *("resourceClaims", "resources", "hostnameOverride", "schedulingGroup"),
+    *("evictionResponders",),
 )
-"""``PodSpec`` of Kubernetes 1.36."""
+"""``PodSpec`` of Kubernetes 1.37."""
 
 NODE: Final = (
     *("spec.podCIDR", "spec.podCIDRs", "spec.providerID", "spec.unschedulable", "spec.taints"),
-    *("spec.configSource", "spec.externalID"),
+    *("spec.configSource", "spec.externalID", "spec.podPreemptionPolicy"),
     *("status.capacity", "status.allocatable", "status.phase", "status.conditions"),
     *("status.addresses", "status.daemonEndpoints", "status.nodeInfo", "status.images"),
     *("status.volumesInUse", "status.volumesAttached", "status.config"),
     *("status.runtimeHandlers", "status.features", "status.declaredFeatures"),
 )
-"""``NodeSpec`` and ``NodeStatus`` of Kubernetes 1.36."""
+"""``NodeSpec`` and ``NodeStatus`` of Kubernetes 1.37."""
+
+GONE_FROM_GROUPS: Final = ("podGroupTemplateRef",)
+"""What ``PodGroupSpec`` of Kubernetes 1.36 had, and that of 1.37 has not."""
+
+WORKLOAD_SPEC: Final = ("controllerRef", "podGroupTemplates", "compositePodGroupTemplates")
+"""``WorkloadSpec`` of Kubernetes 1.37."""
 
 GROUP_SPECS: Final = {
     "scheduling.k8s.io": (
-        *("podGroupTemplateRef", "schedulingPolicy", "schedulingConstraints", "resourceClaims"),
-        *("disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
+        *GONE_FROM_GROUPS,
+        *("parentCompositePodGroupName", "workloadRef", "schedulingPolicy"),
+        *("schedulingConstraints", "resourceClaims", "disruptionMode", "priorityClassName"),
+        *("priority", "preemptionPolicy"),
     ),
     "scheduling.x-k8s.io": ("minMember", "minResources", "scheduleTimeoutSeconds"),
     "scheduling.volcano.sh": (

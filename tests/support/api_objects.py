@@ -76,7 +76,7 @@ def node(name: str = "n1", *, version: str = "7", **status: Any) -> Document:
 def pod_group(name: str = "train", *, version: str = "7", **spec: Any) -> Document:
     """Return a PodGroup of ``scheduling.k8s.io``."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {
             "name": name,

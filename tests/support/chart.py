@@ -132,7 +132,7 @@ class Helm:
     def text(self, *more: str, values: Mapping[str, Any] | None = None) -> str:
         """Return the objects of the chart as YAML."""
         # built without the flags of a release, Helm takes every cluster for 1.20
-        return self(*self._of_release("template", ("--kube-version", "1.36.3", *more), values))
+        return self(*self._of_release("template", ("--kube-version", "1.37.2", *more), values))
 
     def install(self, *more: str, values: Mapping[str, Any] | None = None) -> None:
         """Install the chart, or upgrade it, into ``NAMESPACE``."""

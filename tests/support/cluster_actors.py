@@ -27,7 +27,7 @@ _NOW: Final = {"gracePeriodSeconds": 0}
 
 def native_group_path(namespace: str) -> str:
     """Return the path of the native pod groups of a namespace."""
-    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+    return f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups"
 
 
 class Actors:

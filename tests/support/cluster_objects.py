@@ -12,6 +12,7 @@ __all__ = [
     "PODS",
     "VOLUMES",
     "claim_json",
+    "class_of",
     "group_json",
     "node_json",
     "pod_json",
@@ -25,7 +26,7 @@ PODS = "/api/v1/pods"
 CLAIMS = "/api/v1/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 
 
 def node_json(name: str, *, cpu: int = 32, gpu: int = 8, **spec: Any) -> dict[str, Any]:
@@ -40,12 +41,20 @@ def node_json(name: str, *, cpu: int = 32, gpu: int = 8, **spec: Any) -> dict[st
     }
 
 
+def class_of(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the priority class of a pod's specification, as that of its group.
+
+    The API server fills the priority of the default class into a group that names none.
+    """
+    return {name: spec[name] for name in ("priorityClassName",) if name in spec}
+
+
 def group_json(
     name: str, minimum: int, *, namespace: str = "default", **spec: Any
 ) -> dict[str, Any]:
     """Return a native PodGroup."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}, **spec},

@@ -32,7 +32,7 @@ __all__ = ["ClusterOracle", "amount"]
 
 Object = dict[str, Any]
 
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
 _FINISHED: Final = ("Succeeded", "Failed")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 from attrs import define, field
 
+from support.cluster_objects import class_of
 from support.control_plane import ControlPlane, Process
 from support.control_plane.client import ApiError, Client
 from support.control_plane.processes import free_ports
@@ -20,7 +21,7 @@ from support.extender_tls import TlsFiles
 __all__ = ["SCHEDULER", "Extended"]
 
 SCHEDULER: Final = "extended"
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _COUNT: Final = r'gangsched_extender_requests_total\{code="(\d+)",verb="(\w+)"\} (\d+)'
 _PATIENCE: Final = 90.0
@@ -131,9 +132,9 @@ class Extended:
         body = {"metadata": {"name": name, "labels": labels}, "status": status}
         self.plane.admin.create("/api/v1/nodes", body)
 
-    def add_group(self, name: str, size: int) -> None:
-        spec = {"schedulingPolicy": {"gang": {"minCount": size}}}
-        body = {"metadata": {"name": name}, "spec": spec}
+    def add_group(self, name: str, size: int, **spec: Any) -> None:
+        whole = {"schedulingPolicy": {"gang": {"minCount": size}}, **spec}
+        body = {"metadata": {"name": name}, "spec": whole}
         self.plane.admin.create(_GROUPS.format(self.namespace), body)
 
     def add_pod(self, name: str, group: str | None = None, cpu: str = "1", **more: Any) -> None:
@@ -144,7 +145,7 @@ class Extended:
         self.plane.admin.create(self._pods, {"metadata": {"name": name}, "spec": spec})
 
     def add_gang(self, name: str, size: int, **more: Any) -> None:
-        self.add_group(name, size)
+        self.add_group(name, size, **class_of(more))
         for number in range(size):
             self.add_pod(f"{name}-{number}", name, **more)
 

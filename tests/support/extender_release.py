@@ -20,10 +20,11 @@ from attrs import define, field
 
 from gangsched.objects.restarts import RESTARTING_UNTIL, RESTARTS
 from support.chart import NAMESPACE, Installed
-from support.cluster_objects import group_json, node_json, pod_json
+from support.cluster_objects import class_of, group_json, node_json, pod_json
 from support.control_plane import ApiError, Process
 from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
+from support.priority_class import urgent_class
 
 if TYPE_CHECKING:
     from support.extender_tls import TlsFiles
@@ -39,7 +40,7 @@ VALUES: Final[Mapping[str, Any]] = {
 }
 """The values of the chart."""
 
-_GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2"
+_GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1"
 _LABELS: Final = {
     "scheduling.x-k8s.io": "scheduling.x-k8s.io/pod-group",
     "scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io",
@@ -173,7 +174,7 @@ class Workload:
             self._add_pod(f"victim-{number}", "full", **full, terminationGracePeriodSeconds=0)
         self._add_gang("lost", "lost")
         self._add_gang("failed", "failed", terminationGracePeriodSeconds=0)
-        self._add_gang("strong", "full", priorityClassName="system-cluster-critical")
+        self._add_gang("strong", "full", priorityClassName=urgent_class(self.admin))
         self._add_gang("late", "late")
         self._add_gang("large", "small", cpu=30)
         for group in _LABELS:
@@ -210,7 +211,7 @@ class Workload:
         for number in range(2):
             self._add_pod(f"{group}-{number}", node, group=group, **pod)
         path = f"{_GROUPS}/namespaces/{self.name}/podgroups"
-        self.admin.create(path, group_json(group, 2, namespace=self.name))
+        self.admin.create(path, group_json(group, 2, namespace=self.name, **class_of(pod)))
 
     def _add_restarted_native(self) -> None:
         body = group_json("again", 1, namespace=self.name)

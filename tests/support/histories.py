@@ -132,9 +132,12 @@ policies = st.builds(
 )
 
 preempting_policies = st.builds(
-    lambda policy, grace: evolve(policy, preemption=Preemption(grace=grace)),
+    lambda policy, grace, elastic_members: evolve(
+        policy, preemption=Preemption(grace=grace, elastic_members=elastic_members)
+    ),
     policies,
     st.sampled_from([60.0, 60.0, 5.0, 0.0]),
+    st.booleans(),
 )
 """Policies by which lower priorities are displaced."""
 

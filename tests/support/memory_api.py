@@ -76,7 +76,7 @@ class MemoryApi:
     objects: dict[str, dict[str, Object]] = field(factory=dict)
     log: list[tuple[int, str, str, str]] = field(factory=list)
     watchers: dict[str, list[asyncio.Event]] = field(factory=dict)
-    served: set[str] = field(factory=lambda: {"scheduling.k8s.io/v1alpha2"})
+    served: set[str] = field(factory=lambda: {"scheduling.k8s.io/v1beta1"})
 
     # By hand --------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ _OF_THE_CHART: Final = (
 )
 _OF_THE_JOBS: Final = (
     *("/apis/batch/v1", "/apis/kubeflow.org/v1", "/apis/kubeflow.org/v2beta1"),
-    *("/apis/scheduling.k8s.io/v1alpha2", "/apis/scheduling.x-k8s.io/v1alpha1"),
+    *("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.x-k8s.io/v1alpha1"),
     "/apis/scheduling.volcano.sh/v1beta1",
 )
 _JOBS: Final = ("pods", "podgroups", "jobs", "tfjobs", "pytorchjobs", "mpijobs")

@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 
 from gangsched.kubernetes import LeaderElection, ProfileSettings, Settings
 from gangsched.kubernetes._client import connect
-from support.cluster_objects import claim_json, group_json, node_json, pod_json
+from support.cluster_objects import claim_json, class_of, group_json, node_json, pod_json
 from support.control_plane import Account, ApiError, ControlPlane, Rule
 from support.faulty_api import FaultyApi
 from support.running import running
@@ -22,7 +22,7 @@ from support.running import running
 __all__ = ["GROUPS", "Cluster", "cluster", "documented_rights", "eventually", "scheduling"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-on-kubernetes.md"
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 
 
 def documented_rights() -> Iterator[Rule]:
@@ -62,8 +62,8 @@ class Cluster:
             self.plane.admin.create("/api/v1/nodes", spec)
             del n
 
-    def add_group(self, name: str, size: int) -> None:
-        body = group_json(name, size, namespace=self.namespace)
+    def add_group(self, name: str, size: int, **spec: Any) -> None:
+        body = group_json(name, size, namespace=self.namespace, **spec)
         self.plane.admin.create(f"{GROUPS}/namespaces/{self.namespace}/podgroups", body)
 
     def add_pod(self, name: str, **pod: Any) -> None:
@@ -77,7 +77,7 @@ class Cluster:
         for n in range(size):
             self.add_pod(f"{name}-{n}", group=name, **pod)
         if grouped:
-            self.add_group(name, size)
+            self.add_group(name, size, **class_of(pod))
 
     def path(self, name: str = "") -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods" + (f"/{name}" if name else "")

@@ -29,10 +29,14 @@ from gangsched import (
     Effect,
     Event,
     Evict,
+    GroupBound,
+    GroupKey,
+    GroupRestarted,
     InMemoryCluster,
     Pod,
     PodAdded,
     PodDeleted,
+    PodGroupUpdated,
     PodUID,
     PodUpdated,
     Scheduler,
@@ -68,6 +72,7 @@ class Story:
         holds_binds: Whether binds stay under way until ``finish_binds`` or ``fail_bind``.
         holds_evictions: Whether an evicted pod stays until the story deletes it; it is marked as
             terminating at once.
+        recreates: Whether an evicted pod that is gone is created again, as by a Job.
         binds: The binds under way.
         effects: All effects, in order.
     """
@@ -76,6 +81,7 @@ class Story:
     way: Way = Way.LIVE
     holds_binds: bool = False
     holds_evictions: bool = False
+    recreates: bool = False
     now: float = 0.0
     cluster: InMemoryCluster = field(factory=InMemoryCluster)
     binds: list[Bind] = field(factory=list)
@@ -111,6 +117,10 @@ class Story:
 
     # Time and decisions -----------------------------------------------------------------------
 
+    def cycle(self) -> None:
+        """Run one scheduling cycle, if an entity is active."""
+        self._perform(self.scheduler.schedule_one(now=self.now) or ())
+
     def decide(self) -> None:
         """Make all decisions at this instant."""
         for _ in range(_MANY):
@@ -136,9 +146,14 @@ class Story:
         self.decide()
 
     def interrupt(self) -> None:
-        """Replace the scheduler, or not, as ``way`` says."""
+        """Replace the scheduler, or not, as ``way`` says.
+
+        A rebuilt scheduler does not know of binds under way: they are lost with the one before.
+        """
         if self.way is Way.LIVE:
             return
+        if self.way is Way.REBUILT:
+            self.binds.clear()
         before, self.scheduler = self.scheduler, self.make(self.cluster)
         if self.way is Way.RESTORED:
             self.scheduler.restore(json.loads(json.dumps(before.snapshot())))
@@ -149,7 +164,12 @@ class Story:
     def finish_binds(self) -> None:
         """Let all binds under way succeed."""
         while self.binds:
-            self._bind(self.binds.pop(0))
+            self.finish_bind(self.binds[0])
+
+    def finish_bind(self, bind: Bind) -> None:
+        """Let one bind under way succeed."""
+        self.binds.remove(bind)
+        self._bind(bind)
 
     def fail_bind(self, name: str, reason: str = "disk full") -> None:
         """Let the bind of a pod fail."""
@@ -164,6 +184,10 @@ class Story:
                 self.binds.append(effect)
             elif isinstance(effect, Evict):
                 self._evict(effect)
+            elif isinstance(effect, GroupRestarted):
+                self._keep(effect.group, restarts=effect.restarts, restarting_until=effect.until)
+            elif isinstance(effect, GroupBound):
+                self._keep(effect.group, restarting_until=None)
         if not self.holds_binds:
             self.finish_binds()
 
@@ -180,8 +204,18 @@ class Story:
             return
         if not self.holds_evictions:
             self.tell(PodDeleted(pod.uid))
+            if self.recreates:
+                uid = PodUID(f"{pod.uid}'")
+                self.add(evolve(pod, uid=uid, node_name=None, created_at=self.now))
         elif pod.deleted_at is None:
             self.tell(PodUpdated(evolve(pod, deleted_at=self.now)))
+
+    def _keep(self, key: GroupKey, **status: Any) -> None:
+        """Write the restarts of a group where a rebuilt scheduler finds them."""
+        group = self.cluster.pod_group(key)
+        changed = None if group is None else evolve(group, **status)
+        if changed is not None and changed != group:
+            self.tell(PodGroupUpdated(changed))
 
     # What is there --------------------------------------------------------------------------
 

@@ -34,7 +34,6 @@ CALLS: dict[str, Callable[[Scheduler], object]] = {
     "restore": lambda s: s.restore({}),
     "why": lambda s: s.why(make_pod("p")),
     "what_if": lambda s: s.what_if(),
-    "why_anew": lambda s: s.why_anew(group_key("default", "g")),
     "smallest_change": lambda s: s.smallest_change(group_key("default", "g"), make_node("n")),
 }
 

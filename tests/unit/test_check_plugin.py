@@ -63,6 +63,11 @@ class Devices:
     def unreserve(self, state: Any, pod: Pod, node: NodeName, *, cause: str, now: float) -> Any:
         self.taken.get(node, set()).discard(pod.uid)
 
+    def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
+        had_one = pod.uid in self.taken.get(node, ())
+        self.taken.get(node, set()).discard(pod.uid)
+        return had_one
+
 
 def test_plugin_that_keeps_what_it_reserved_passes() -> None:
     check_plugin(Devices(), pods=[make_pod("own")], nodes=[make_node("own", cpu=9)])

@@ -97,9 +97,10 @@ def test_compare_prints_one_table_with_a_column_for_each_policy(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = printed(capsys, "compare", *WORKLOAD).splitlines()
-    assert lines[0].split() == ["pod_by_pod", "coscheduling", "gang", "gang,backfill"]
+    policies = ["fifo", "sjf", "pod_by_pod", "coscheduling", "gang", "gang,backfill"]
+    assert lines[0].split() == policies
     rows = {line.split("   ")[0].strip(): line.split("   ")[1:] for line in lines[1:]}
-    assert [cell.strip() for cell in rows["gangs started"] if cell.strip()] == ["2 of 3"] * 4
+    assert [cell.strip() for cell in rows["gangs started"] if cell.strip()] == ["2 of 3"] * 6
     assert "nothing" in " ".join(rows["nvidia.com/gpu wasted"])
     assert "1 job since t=2m40s" in " ".join(rows["deadlock"])
 

@@ -118,7 +118,7 @@ def queue_of_gangs(files: Path) -> None:
 def test_what_if_prints_the_groups_that_change_and_the_asked_one_first(files: Path) -> None:
     queue_of_gangs(files)
     lines = what_if("g6", "queue.csv", 50, "--add", "4x4")
-    assert lines[0].startswith("  then default/g6: pod default/g6-0 does not fit: ")
+    assert lines[0].startswith("  then default/g6: as of 6: pod default/g6-0 does not fit: ")
     assert lines[1:] == [
         "  then default/g2: 2 members hold nodes",
         "  then default/g3: 2 members hold nodes",

@@ -46,7 +46,7 @@ def test_trace_of_a_pipe_runs_as_that_of_a_file(pipe: Path, folder: Path) -> Non
 def test_each_policy_of_compare_gets_the_trace_of_a_pipe(pipe: Path) -> None:
     code, text = run_command("compare", "--trace", str(pipe), "--nodes", "1x4")
     assert code == 0
-    assert text.count("2 of 2") == 4
+    assert text.count("2 of 2") == 6
 
 
 def test_each_policy_of_compare_gets_the_faults_of_standard_input(
@@ -61,7 +61,7 @@ def test_each_policy_of_compare_gets_the_faults_of_standard_input(
     assert code == 0
     assert from_stdin == run_command(*words, "faults.json")[1]
     runs = json.loads(from_stdin)["runs"]
-    assert [run["settings"]["faults"] for run in runs] == 4 * [json.loads(plan)]
+    assert [run["settings"]["faults"] for run in runs] == 6 * [json.loads(plan)]
 
 
 def test_nodes_of_a_pipe_are_read(folder: Path) -> None:

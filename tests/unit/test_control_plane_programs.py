@@ -67,8 +67,8 @@ def test_only_missing_programs_of_a_module_are_built(toolchain: Path) -> None:
 def test_programs_of_kubernetes_are_linked_with_their_version(toolchain: Path) -> None:
     programs(["kube-apiserver"])
     built = toolchain.read_text(encoding="utf-8")
-    assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in built
-    assert "-X k8s.io/component-base/version.gitMinor=36" in built
+    assert "-X k8s.io/component-base/version.gitVersion=v1.37.2" in built
+    assert "-X k8s.io/component-base/version.gitMinor=37" in built
 
 
 def test_failed_build_leaves_nothing_in_the_cache(

@@ -30,7 +30,7 @@ class Host:
             pass
 
     def why(self) -> NoNodeFits | BackingOff:
-        why = self.scheduler.why("default/big")
+        why = self.scheduler.why("default/big", budget=0)
         assert isinstance(why, NoNodeFits | BackingOff)
         return why
 

@@ -41,7 +41,7 @@ from gangsched.kubernetes._facts import (
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._reflector import Delta
 
-NATIVE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
+NATIVE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")
 OTHER = Dialect("scheduling.x-k8s.io", "v1alpha1", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
 
 
@@ -211,15 +211,12 @@ def test_heartbeat_of_a_node_is_no_event() -> None:
 
 def test_group_of_the_first_dialect_counts() -> None:
     cache = new()
-    assert cache.group(group(2, OTHER), OTHER.group) == PodGroupAdded(
-        PodGroup(name="g", min_available=2)
-    )
-    assert cache.group(group(3), NATIVE.group) == PodGroupUpdated(
-        PodGroup(name="g", min_available=3)
-    )
+    two, three = PodGroup(name="g", min_available=2), PodGroup(name="g", min_available=3)
+    assert cache.group(group(2, OTHER), OTHER.group) == [PodGroupAdded(two)]
+    assert cache.group(group(3), NATIVE.group) == [PodGroupUpdated(three)]
     absent: Delta[GroupFacts] = Delta("deleted", Identity("default/g", "g-uid", "2"))
-    assert cache.group(absent, NATIVE.group) == PodGroupUpdated(PodGroup(name="g", min_available=2))
-    assert cache.group(absent, OTHER.group) == PodGroupDeleted("default/g")
+    assert cache.group(absent, NATIVE.group) == [PodGroupUpdated(two)]
+    assert cache.group(absent, OTHER.group) == [PodGroupDeleted(two.key)]
 
 
 def test_group_gets_the_priority_of_a_class_that_comes_later() -> None:

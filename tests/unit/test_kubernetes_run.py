@@ -64,7 +64,7 @@ async def test_gang_is_bound_when_its_group_comes_after_its_pods() -> None:
         assert not any(api.pods().values())
         api.put(GROUPS, group_json("g", 3))
         await until(lambda: all_bound(api))
-    done = condition(api, GROUPS, "default/g", "PodGroupScheduled")
+    done = condition(api, GROUPS, "default/g", "PodGroupInitiallyScheduled")
     assert done is not None
     assert (done["status"], done["reason"]) == ("True", "Scheduled")
     assert reasons(api, "g-0") == ["Scheduled"]
@@ -120,7 +120,7 @@ async def test_every_pending_member_gets_the_condition_when_its_gang_does_not_fi
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "Unschedulable")
     assert "nvidia.com/gpu" in found["message"]
-    group = condition(api, GROUPS, "default/g", "PodGroupScheduled")
+    group = condition(api, GROUPS, "default/g", "PodGroupInitiallyScheduled")
     assert group is not None
     assert (group["status"], group["reason"]) == ("False", "Unschedulable")
     assert "FailedScheduling" in reasons(api, "g")
@@ -291,7 +291,7 @@ QUICK = Settings(leader_election=ALONE.leader_election, partial_bound=0.2)
 def half_bound(api: MemoryApi, *, status: str) -> None:
     """Add a gang of 3 with 1 member on n0, of which the others do not fit."""
     group = group_json("g", 3)
-    group["status"] = {"conditions": [{"type": "PodGroupScheduled", "status": status}]}
+    group["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": status}]}
     api.put(GROUPS, group)
     api.put(PODS, pod_json("g-0", group="g", gpu=2, nodeName="n0"))
     for n in (1, 2):
@@ -361,9 +361,9 @@ async def test_gang_is_called_scheduled_when_its_last_bind_is_done() -> None:
     async with running(api):
         await until(lambda: sum(map(bool, api.pods().values())) == 2)
         await asyncio.sleep(0.1)
-        assert condition(api, GROUPS, "default/g", "PodGroupScheduled") is None
+        assert condition(api, GROUPS, "default/g", "PodGroupInitiallyScheduled") is None
         held.set()
-        await until(lambda: condition(api, GROUPS, "default/g", "PodGroupScheduled"))
+        await until(lambda: condition(api, GROUPS, "default/g", "PodGroupInitiallyScheduled"))
     assert all_bound(api)
 
 
@@ -424,7 +424,7 @@ async def test_groups_of_an_api_that_is_installed_later_are_watched() -> None:
     async with running(api):
         await asyncio.sleep(0.05)
         assert not any(api.pods().values())
-    api.served.add("scheduling.k8s.io/v1alpha2")
+    api.served.add("scheduling.k8s.io/v1beta1")
     async with running(api):
         await until(lambda: all_bound(api))
 

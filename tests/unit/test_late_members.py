@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from gangsched import GroupKey, NodeUpdated, Nominated, Pod, SchedulingUnit, Success, Unschedulable
+from gangsched import (
+    GroupKey,
+    NodeUpdated,
+    Nominated,
+    Pod,
+    Preemption,
+    SchedulingUnit,
+    Success,
+    Unschedulable,
+)
 from gangsched.testing import make_node, make_pod
 from support.faulty_plugin import FaultyPlugin
 from support.preemption_host import EACH_UNIT, Host
+
+EVICTS = Preemption(elastic_members=True)
 
 
 def late(name: str, *, cpu: int = 1, gpu: int = 0) -> Pod:
@@ -20,7 +31,7 @@ def late(name: str, *, cpu: int = 1, gpu: int = 0) -> Pod:
 
 def started(*, unit: SchedulingUnit, faulty: FaultyPlugin | None = None, victims: int = 1) -> Host:
     """Return a host where a gang has started, and pods of priority 0 hold all other capacity."""
-    host = Host(1 + victims, unit=unit, faulty=faulty)
+    host = Host(1 + victims, unit=unit, faulty=faulty, preemption=EVICTS)
     host.pods(late("high-0"))
     for number in range(victims):
         host.pods(make_pod(f"low-{number}", cpu=1))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from gangsched import GroupKey, NodeAdded, NodeName, Pod, PodAdded, PreemptionPolicy, SchedulingUnit
+from gangsched import (
+    GroupKey,
+    NodeAdded,
+    NodeName,
+    Pod,
+    PodAdded,
+    Preemption,
+    PreemptionPolicy,
+    SchedulingUnit,
+)
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.testing import make_node, make_pod
 from support.preemption_host import EACH_UNIT, Host
@@ -20,7 +29,7 @@ def late(name: str, policy: str = "PreemptLowerPriority") -> Pod:
 def test_parked_gang_may_evict_no_pod_once_a_late_member_never_preempts(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(1, unit=unit)
+    host = Host(1, unit=unit, preemption=Preemption(elastic_members=True))
     host.pods(make_pod("g-0", group="g", cpu=1, priority=5, min_available=1))
     host.pods(late("g-1"))
     entity = host.scheduler._state.pods.entities[GroupKey("default/g")]

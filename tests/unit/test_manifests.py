@@ -761,7 +761,6 @@ _MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     *(
         (_document("PodGroup", "scheduling.x-k8s.io/v1alpha1", spec=spec), path, problem)
         for spec, path, problem in [
-            ({}, "spec.minMember", "an int >= 1, got nothing"),
             ({"minMember": 0}, "spec.minMember", "got 0"),
             ({"minMember": 1.5}, "spec.minMember", "got 1.5"),
             ({"minMember": 2**31}, "spec.minMember", "got 2147483648"),

@@ -234,3 +234,16 @@ def test_hard_default_constraint_is_refused_and_not_ignored() -> None:
     hard = TopologySpreadConstraint(max_skew=1, topology_key="zone")
     with pytest.raises(InvalidValueError, match="default_constraints"):
         ScoringPodTopologySpread(default_constraints=(hard,))
+
+
+# Options of mounts --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_options_of_a_bind_mount_are_a_feature_of_the_node(kind: str) -> None:
+    mount = {"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}
+    spec: dict[str, Any] = {"containers": [{"name": "c"}]}
+    spec[kind] = [{"name": "c", "volumeMounts": [mount]}]
+    assert added("Pod", "v1", spec=spec).event.pod.required_features == ("VolumeBindMountOptions",)
+    mount["bindMountOptions"] = []
+    assert added("Pod", "v1", spec=spec).event.pod.required_features == ()

@@ -198,7 +198,7 @@ def test_waits_of_hours_are_on_a_scale_of_decades() -> None:
 
 
 def test_time_of_a_run_of_another_clock_begins_with_its_first_pod() -> None:
-    begun = [f"a,{1.5e9:.0f},8,1,300,1\n", f"b,{1.5e9 + 60:.0f},8,1,300,1\n"]
+    begun = [f"a,{1.5e7:.0f},8,1,300,1\n", f"b,{1.5e7 + 60:.0f},8,1,300,1\n"]
     shown = texts(drawn("gang", *begun))
     assert shown.count("minutes since the first pod") == 4
     assert not any(each.startswith("15000") for each in shown)

@@ -197,7 +197,7 @@ def test_second_of_two_equal_preemptors_takes_the_remaining_victim(
 def test_nominated_member_goes_before_an_older_one_that_fits_meanwhile(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(2, unit=unit)
+    host = Host(2, unit=unit, preemption=Preemption(elastic_members=True))
     host.pods(make_pod("low", cpu=1, priority=0))
     member: dict[str, Any] = {"group": "high", "min_available": 1, "priority": 5, "cpu": 1}
     host.pods(make_pod("high-0", **member))

@@ -27,8 +27,37 @@ def test_charge_is_added_and_returned() -> None:
     assert found.charge([(A, cpu(6))]) == ""
     assert found.used("team") == cpu(6)
     found._check()
-    assert found.release(A)
-    assert not found.release(A)
+    assert not found.take_returned()
+    found.release(A)
+    found.release(A)
+    assert found.take_returned()
+    assert not found.take_returned()
+    assert found.used("team") == Resources()
+    found._check()
+
+
+def test_larger_of_what_a_group_reserves_and_holds_is_charged() -> None:
+    found = ledger()
+    found.charge([(A, cpu(4))])
+    found.hold(A, Resources(), cpu(3))
+    assert found.used("team") == cpu(4)
+    found.hold(A, Resources(), cpu(3))
+    assert found.used("team") == cpu(6)
+    found._check()
+    assert found.exceeded_by({A: cpu(4)}) == ""
+    reason = "exceeded quota team: requested cpu=5, used cpu=6, limited cpu=10"
+    assert found.exceeded_by({A: cpu(5)}) == reason
+    assert found.charge([(B, cpu(5))]) == reason
+    found.hold(A, cpu(3), Resources())
+    assert found.take_returned()
+    assert found.charge([(B, cpu(5))]) == ""
+    found._check()
+
+
+def test_refused_group_returns_what_it_had_reserved() -> None:
+    found = ledger()
+    found.charge([(A, cpu(4))])
+    assert found.charge([(A, cpu(11))]).endswith("whole quota")
     assert found.used("team") == Resources()
     found._check()
 

@@ -196,12 +196,14 @@ def test_restarted_gang_keeps_its_charge_until_its_backoff_is_over() -> None:
     host.gang("b", 2)
     host.run()
     host.delete("a-0")
+    host.now = 1.0
+    host.took(host.scheduler.advance(now=1.0))
     for evict in host.told(Evict):
         host.tell(PodDeleted(evict.uid))
     assert host.used() == Resources({"cpu": 3})
     assert host.run() == set()
-    host.now = 10.0
-    host.took(host.scheduler.advance(now=10.0))
+    host.now = 11.0
+    host.took(host.scheduler.advance(now=11.0))
     assert host.run() == {"b"}, "its controller has not created it again"
 
 
@@ -210,11 +212,14 @@ def test_restarted_gang_starts_again_with_its_own_charge() -> None:
     host.gang("a", 3, restart=RestartPolicy(backoff=10.0))
     host.gang("b", 2)
     host.run()
+    host.end("a-0", PodPhase.FAILED)
+    host.now = 1.0
+    host.took(host.scheduler.advance(now=1.0))
     host.delete("a-0", "a-1", "a-2")
     for number in range(3):
         host.tell(PodAdded(make_pod(f"a-{number}x", group="a", cpu=1)))
-    host.now = 10.0
-    host.took(host.scheduler.advance(now=10.0))
+    host.now = 11.0
+    host.took(host.scheduler.advance(now=11.0))
     assert host.run() == {"a"}
 
 

@@ -69,8 +69,8 @@ def counted(spec: dict[str, Any], **status: Any) -> Resources:
         ("1", "1500m", INFEASIBLE, "1500m"),
         ("1", None, None, "2"),
         ("3", None, None, "3"),
-        # without resources in its status, nothing else of the status is read
-        (None, "3", None, "2"),
+        (None, "3", None, "3"),
+        (None, "1", INFEASIBLE, "1"),
     ],
 )
 def test_largest_amount_counts(
@@ -96,11 +96,27 @@ def test_report_of_another_container_is_not_read() -> None:
     assert counted(spec, containerStatuses=reports) == Resources({"cpu": "6"})
 
 
-def test_sidecar_is_resized_and_an_init_container_that_ends_is_not() -> None:
+def test_sums_are_compared_and_not_the_amounts_of_each_container() -> None:
+    """As in Kubernetes 1.37; up to 1.36, such a pod counted for 6."""
+    spec = {"containers": [container("c", "1"), container("d", "3")]}
+    reports = [report("c", "3", "3"), report("d", "1", "1")]
+    assert counted(spec, containerStatuses=reports) == Resources({"cpu": "4"})
+
+
+def test_container_without_a_report_has_what_it_asks_for() -> None:
+    spec = {"containers": [container("c", "2"), container("d", "1")]}
+    assert counted(spec, containerStatuses=[report("c", "3", "1")]) == Resources({"cpu": "4"})
+    found = counted(spec, containerStatuses=[report("c", "1", "1")], conditions=INFEASIBLE)
+    assert found == Resources({"cpu": "1"})
+
+
+def test_sidecars_and_init_containers_are_resized() -> None:
     init = [container("s", "1", restartPolicy="Always"), container("i", "1")]
     spec = {"containers": [container("c", "1")], "initContainers": init}
-    reports = [report("s", "3", "3"), report("i", "9", "9")]
+    reports = [report("s", "3", "3"), report("i", "1", "1")]
     assert counted(spec, initContainerStatuses=reports) == Resources({"cpu": "4"})
+    reports[1] = report("i", "9", "9")
+    assert counted(spec, initContainerStatuses=reports) == Resources({"cpu": "12"})
 
 
 def test_overhead_is_added_to_what_counts() -> None:
@@ -116,14 +132,28 @@ def test_pod_as_a_whole_is_resized_alike(conditions: Any, expected: str) -> None
     spec = {"containers": [container("c", "1")], "resources": {"requests": {"cpu": "4"}}}
     given = {"requests": {"cpu": "2", "memory": "1Gi"}}
     found = counted(spec, resources=given, allocatedResources={"cpu": "3"}, conditions=conditions)
-    # what the pod does not ask for as a whole is that of its containers
+    # what the pod does not ask for as a whole is that of its status, too
+    assert found == Resources({"cpu": expected, "memory": "1Gi"})
+
+
+@pytest.mark.parametrize(("conditions", "expected"), [(None, "9"), (INFEASIBLE, "8")])
+def test_status_of_the_whole_pod_takes_the_place_of_its_containers(
+    conditions: Any, expected: str
+) -> None:
+    spec = {"containers": [container("c", "9")]}
+    given = {"requests": {"cpu": "8"}}
+    reports = [report("c", "20", "20")]
+    whole = {"resources": given, "allocatedResources": {"cpu": "7"}}
+    found = counted(spec, **whole, containerStatuses=reports, conditions=conditions)
     assert found == Resources({"cpu": expected})
 
 
-def test_status_of_the_whole_pod_is_not_read_if_it_asks_for_nothing_as_a_whole() -> None:
+@pytest.mark.parametrize(
+    "part", [{"resources": {"requests": {"cpu": "9"}}}, {"allocatedResources": {"cpu": "9"}}]
+)
+def test_half_a_status_of_the_whole_pod_is_not_read(part: dict[str, Any]) -> None:
     spec = {"containers": [container("c", "1")]}
-    given = {"requests": {"cpu": "9"}}
-    assert counted(spec, resources=given, allocatedResources={"cpu": "9"}) == Resources({"cpu": 1})
+    assert counted(spec, **part) == Resources({"cpu": 1})
 
 
 def test_absent_and_empty_reports_change_nothing() -> None:

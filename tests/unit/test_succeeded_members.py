@@ -163,10 +163,10 @@ def test_succeeded_member_of_a_role_counts_for_its_minimum(
 
 
 @EACH
-def test_deleted_succeeded_member_does_not_count_any_more(unit: SchedulingUnit) -> None:
+def test_deleted_succeeded_member_still_counts(unit: SchedulingUnit) -> None:
     driver = ended(host(unit), SUCCEEDED, SUCCEEDED, restarts=False)
     driver.delete("default/g-new")
     driver.tell(PodDeleted(PodUID("default/g-0")))
     driver.add(member("again"))
     driver.settle()
-    assert running(driver) == set()
+    assert running(driver) == {"again"}

@@ -495,7 +495,10 @@ def test_snapshot_keeps_the_volumes_that_are_taken() -> None:
     restored = presets.coscheduling(host.cluster)
     restored.restore(json.loads(json.dumps(host.scheduler.snapshot())))
     host.scheduler = restored
-    assert nodes_of(host.tell(PodAdded(pod("q", "y")))) == {}
+    effects = host.tell(PodAdded(pod("q", "y")))
+    assert nodes_of(effects) == {"default/p": "b"}, "the bind is repeated, and q finds no volume"
+    (repeated,) = [effect for effect in effects if isinstance(effect, Bind)]
+    assert [choice.volume for choice in repeated.volumes] == ["v"]
 
 
 def test_question_does_not_take_volumes() -> None:

@@ -140,8 +140,8 @@ def test_why_of_waiting_members_states_since_missing_and_deadline() -> None:
     assert why.unschedulable_member is not None
     assert why.unschedulable_member.uid == "default/g-2"
     assert str(why) == (
-        "waiting on permit since 0, needs 1 more, until 10; pod default/g-2 does not fit:"
-        " 0/1 nodes are available: 1 Insufficient cpu."
+        "waiting on permit since 0, needs 1 more, until 10; last attempt: pod default/g-2"
+        " does not fit: 0/1 nodes are available: 1 Insufficient cpu."
     )
     assert ask(driver, "default/g-2") == why == ask(driver)
 
@@ -176,7 +176,7 @@ def test_why_of_a_group_in_backoff_states_until_when_and_attempts() -> None:
     assert isinstance(why, explain.BackingOff)
     assert (why.until, why.attempts) == (1.0, 1)
     assert str(why) == (
-        "backing off until 1 after 1 attempt: pod default/g-2 does not fit:"
+        "backing off until 1 after 1 attempt: as of 0: pod default/g-2 does not fit:"
         " 0/1 nodes are available: 1 Insufficient cpu."
     )
     assert ask(driver, "default/g-0") == why
@@ -203,8 +203,8 @@ def test_why_of_a_group_that_timed_out_without_an_attempt() -> None:
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
     assert why.unschedulable_member is None
-    text = "backing off until 11 after 1 attempt: timed out waiting on permit: 1 of 2 members"
-    assert str(why) == f"{text} held a node"
+    text = "backing off until 11 after 1 attempt: timed out waiting on permit:"
+    assert str(why) == f"{text} 1 of 2 members held a node"
     driver.advance(11.0)
     driver.step()
     driver.advance(21.0)

@@ -6,6 +6,9 @@ Invariants (checked by ``_check``):
   I3  members are identified by UID, never by name;
   I4  the counts of a role are those of the members with this role; a role is known exactly while
       a member has it.
+
+Members that succeeded and were deleted still count as succeeded: a controller replaces only the
+members that have not done their part. They are counted by role, since their pods are gone.
 """
 
 from __future__ import annotations
@@ -78,13 +81,14 @@ class PodGroupCounters:
     Not thread-safe.
     """
 
-    __slots__ = ("_by_role", "_counts", "_roles", "_states")
+    __slots__ = ("_by_role", "_collected", "_counts", "_roles", "_states")
 
     def __init__(self) -> None:
         self._states: dict[PodUID, MemberState] = {}
         self._counts = [0] * len(MemberState)
         self._roles: dict[PodUID, str] = {}
         self._by_role: dict[str, list[int]] = {}
+        self._collected: dict[str | None, int] = {}
 
     def set(self, uid: PodUID, state: MemberState) -> MemberState | None:
         """Set the state of a member; return the previous state, None for a new member.
@@ -137,6 +141,19 @@ class PodGroupCounters:
             self._roles[uid] = role
             self._by_role.setdefault(role, [0] * len(MemberState))[state] += 1
 
+    def collect(self, role: str | None) -> None:
+        """Count a member that has succeeded and is deleted now. O(1)."""
+        self._collected[role] = self._collected.get(role, 0) + 1
+
+    def forget_collected(self) -> None:
+        """Forget the members that succeeded and were deleted: a new incarnation has begun."""
+        self._collected.clear()
+
+    @property
+    def collected(self) -> int:
+        """The number of members that have succeeded and were deleted. O(roles)."""
+        return sum(self._collected.values())
+
     def discard(self, uid: PodUID) -> MemberState | None:
         """Remove a member; return its state, None if it was not a member."""
         before = self._states.pop(uid, None)
@@ -177,12 +194,13 @@ class PodGroupCounters:
             role: The role.
             untried: The number of untried members of the role, which only the queue knows.
         """
-        counts = self._by_role.get(role)
+        counts, collected = self._by_role.get(role), self._collected.get(role, 0)
         if counts is None:
-            return RoleCounts(untried=untried)
+            return RoleCounts(untried=untried, succeeded=collected)
         waiting = counts[_WAITING]
         scheduled = waiting + counts[_BINDING] + counts[_ASSIGNED]
-        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried, counts[_SUCCEEDED])
+        succeeded = counts[_SUCCEEDED] + collected
+        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried, succeeded)
 
     def __len__(self) -> int:
         """Return the number of members, whether they count for the quorum or not."""
@@ -229,8 +247,9 @@ class PodGroupCounters:
 
     @property
     def succeeded(self) -> int:
-        """The number of members that have succeeded on their nodes."""
-        return self._counts[_SUCCEEDED]
+        """The number of members that have succeeded on their nodes, deleted ones included."""
+        count = self._counts[_SUCCEEDED]
+        return count + self.collected if self._collected else count
 
     @property
     def started(self) -> int:

@@ -42,9 +42,11 @@ __all__ = [
     "MatchPolicy",
     "Share",
     "absence",
+    "brings_nearer",
     "complete",
     "counted",
     "decide",
+    "lacking_roles",
     "members_needed",
     "roles_needed",
     "shares",
@@ -133,6 +135,33 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         return missing
     lacking = sum(max(share.least - share.scheduled, 0) for share in shares(group, policy))
     return max(missing, lacking)
+
+
+def brings_nearer(group: GroupView, role: str | None) -> bool:
+    """Return whether one more member brings a group nearer to its minimum. O(roles).
+
+    False for an elastic member, beyond the minimum of the group and of its role. True if the group
+    has no minimum.
+
+    Args:
+        group: The group.
+        role: The role of the member; None for a member without one.
+    """
+    needed = members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+    if needed is None:
+        return True
+    lacking = lacking_roles(group)
+    return role in lacking or needed > sum(lacking.values())
+
+
+def lacking_roles(group: GroupView) -> dict[str, int]:
+    """Return how many members with a node each role lacks, if it lacks any. O(roles)."""
+    policy = MatchPolicy.WAITING_AND_RUNNING
+    return {
+        each.role: each.least - each.scheduled
+        for each in shares(group, policy)
+        if each.scheduled < each.least
+    }
 
 
 def decide(

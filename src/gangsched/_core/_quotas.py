@@ -1,18 +1,21 @@
 """Quotas: how much the pod groups of some namespaces may request in total.
 
-Theory of operation. A group is *charged* when it is admitted: what it needs is added to every quota
-of its namespace. If it does not fit one of them, nothing is added, and the group *waits*. When a
-group ends, its charge is returned, and the caller asks for the waiting groups again. Groups that
-start together are charged together: otherwise two bundles could wait for each other.
+Theory of operation. A group *reserves* what its minimum needs when it is admitted. If that does not
+fit one of the quotas of its namespace, nothing is reserved, and the group *waits*. Members that
+hold nodes are counted one by one, elastic ones included. A group is *charged* the larger of both:
+what it reserves, and what its members hold. When less is charged than before, the caller asks for
+the waiting groups again. Groups that start together reserve together: otherwise two bundles could
+wait for each other.
 
-Groups that are on nodes when they are first seen are charged without a question. So a quota may be
-exceeded after its limit was lowered, as a ResourceQuota of Kubernetes; no further group is admitted
+Members that are on nodes when they are first seen are counted without a question. So a quota may be
+exceeded after its limit was lowered, as a ResourceQuota of Kubernetes; nothing further is admitted
 then.
 
 Invariants (checked by ``_check``):
   I1  the used amount of a quota is the sum of the charges of the groups in its namespaces;
-  I2  without groups that were charged without a question, no quota is exceeded;
-  I3  a group is charged, or waits, or neither; a charged group is in a namespace with a quota.
+  I2  without groups that reserved without a question, no quota is exceeded by what is reserved;
+  I3  a group that is charged, or waits, is in a namespace with a quota. It may do both: an elastic
+      member waits while others run.
 
 Source: KEP-34, "Admission Controller": quota is reserved for a group with ``totalResources``.
 """
@@ -27,7 +30,7 @@ from attrs import Attribute, field, frozen
 from gangsched._fields import as_resources, as_tuple, check_amounts, check_text
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import GroupKey, Resources
-from gangsched.resources import with_zeros
+from gangsched.resources import NOTHING, with_zeros
 
 __all__ = ["EXCEEDED", "TOO_LARGE", "Charge", "Quota", "QuotaLedger", "as_quotas"]
 
@@ -88,12 +91,12 @@ class Quota:
 @final
 @frozen
 class Charge:
-    """What a group is charged.
+    """What a group reserves.
 
     Attributes:
         key: The group.
-        amounts: What it is charged.
-        was_forced: Whether it was charged without a question.
+        amounts: What it reserves.
+        was_forced: Whether it reserved without a question.
     """
 
     key: GroupKey
@@ -121,7 +124,7 @@ def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
 
 @final
 class QuotaLedger:
-    """Which groups are charged, and which wait for a quota.
+    """What groups reserve and hold, and which wait for a quota.
 
     Runtime complexity: every method is O(quotas of a namespace x resources) for each group given,
     unless it says otherwise.
@@ -132,7 +135,16 @@ class QuotaLedger:
         quotas: The quotas.
     """
 
-    __slots__ = ("_charges", "_of", "_quotas", "_used", "_waiting")
+    __slots__ = (
+        "_charged",
+        "_charges",
+        "_has_returned",
+        "_held",
+        "_of",
+        "_quotas",
+        "_used",
+        "_waiting",
+    )
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
         self._quotas = as_quotas(quotas)
@@ -143,7 +155,10 @@ class QuotaLedger:
                 self._of.setdefault(namespace, []).append(number)
         self._used: dict[str, dict[str, int]] = {quota.name: {} for quota in self._quotas}
         self._charges: dict[GroupKey, Charge] = {}
+        self._held: dict[GroupKey, Resources] = {}
+        self._charged: dict[GroupKey, Resources] = {}
         self._waiting: dict[GroupKey, str] = {}
+        self._has_returned = False
 
     @property
     def is_used(self) -> bool:
@@ -156,7 +171,7 @@ class QuotaLedger:
         return tuple(self._waiting)
 
     def __len__(self) -> int:
-        """Return how many groups are charged, or wait. O(1)."""
+        """Return how many groups reserve something, or wait. O(1)."""
         return len(self._charges) + len(self._waiting)
 
     def covers(self, key: GroupKey) -> bool:
@@ -164,7 +179,7 @@ class QuotaLedger:
         return key.partition("/")[0] in self._of
 
     def is_charged(self, key: GroupKey) -> bool:
-        """Return whether a group is charged. O(1)."""
+        """Return whether a group has reserved what its minimum needs. O(1)."""
         return key in self._charges
 
     def used(self, name: str) -> Resources:
@@ -180,61 +195,87 @@ class QuotaLedger:
         return self._waiting.get(key, "")
 
     def charge(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
-        """Charge groups that start together, all or none; return why not, or an empty string.
+        """Reserve for groups that start together, all or none; return why not, or an empty string.
 
-        Groups that are charged already are left as they are. If they are refused, the first of them
-        waits.
+        What they had reserved is replaced. If they are refused, the first of them waits.
         """
+        returned = self._has_returned
+        before = {key: self._charged.get(key, NOTHING) for key, _amounts in wanted}
+        for key in before:
+            if self._charges.pop(key, None) is not None:
+                self._recount(key)
         problem = self.exceeded(wanted)
         if problem:
-            self._waiting[wanted[0][0]] = problem
+            self.wait(wanted[0][0], problem)
             return problem
         for key, amounts in wanted:
-            if key not in self._charges:
-                self._put(Charge(key, amounts))
+            self._put(Charge(key, amounts))
+        # most groups reserve the same again, and return nothing
+        self._has_returned = returned or any(
+            amount > self._charged.get(key, NOTHING).get(name, 0)
+            for key, had in before.items()
+            for name, amount in had.items()
+        )
         return ""
 
     def exceeded(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
-        """Return why groups may not start together; empty if they may.
+        """Return why groups may not reserve amounts; empty if they may.
 
         It is the message about the first quota that they would exceed. Groups that wait for a
         quota already get this message as their reason.
         """
-        totals: dict[int, dict[str, int]] = {}
-        for key, amounts in wanted:
-            if key in self._charges:
-                continue
-            for number in self._of.get(key.partition("/")[0], ()):
-                total = totals.setdefault(number, {})
-                for name, amount in amounts.items():
-                    total[name] = total.get(name, 0) + amount
-        # the first quota by the order of the arguments is named
-        problem = self._problem((self._quotas[number], totals[number]) for number in sorted(totals))
+        problem = self._exceeded(
+            (key, _larger(amounts, self._held.get(key, NOTHING))) for key, amounts in wanted
+        )
         for key, _amounts in wanted:
             if problem and key in self._waiting:
                 self._waiting[key] = problem
         return problem
 
+    def exceeded_by(self, more: Mapping[GroupKey, Resources]) -> str:
+        """Return why groups may not hold so much more than now; empty if they may."""
+        return self._exceeded(
+            (key, self._to_charge(key, self._held.get(key, NOTHING) + amounts))
+            for key, amounts in more.items()
+        )
+
+    def wait(self, key: GroupKey, problem: str) -> None:
+        """Note that a group waits for a quota, and why. O(1)."""
+        self._waiting[key] = problem
+
     def force(self, key: GroupKey, amounts: Resources) -> None:
-        """Charge a group that is on nodes already, unless it is charged."""
+        """Reserve for a group that is on nodes already, unless it has."""
         if key not in self._charges:
             self._put(Charge(key, amounts, was_forced=True))
 
-    def release(self, key: GroupKey) -> bool:
-        """Return the charge of a group, which does not wait any more; return whether it had one."""
+    def hold(self, key: GroupKey, before: Resources, after: Resources) -> None:
+        """Count what a member of a group holds: *after*, and no longer *before*."""
+        if not self.covers(key):
+            return
+        held = self._held.get(key, NOTHING) - before + after
+        if any(held.values()):
+            self._held[key] = held
+        else:
+            self._held.pop(key, None)
+        self._recount(key)
+
+    def release(self, key: GroupKey) -> None:
+        """Return what a group has reserved; it does not wait any more."""
         self._waiting.pop(key, None)
-        charge = self._charges.pop(key, None)
-        if charge is None:
-            return False
-        self._add(charge, -1)
-        return True
+        if self._charges.pop(key, None) is not None:
+            self._recount(key)
 
     def stop_waiting(self, key: GroupKey) -> None:
         """Note that a group does not ask for quota any more. O(1)."""
         self._waiting.pop(key, None)
 
+    def take_returned(self) -> bool:
+        """Return whether less is charged to a group than before, since the last call. O(1)."""
+        returned, self._has_returned = self._has_returned, False
+        return returned
+
     def restore(self, charges: Iterable[Charge], waiting: Iterable[tuple[GroupKey, str]]) -> None:
-        """Remember what a snapshot has."""
+        """Remember what a snapshot has; members are counted when they are read."""
         for charge in charges:
             self._put(charge)
         self._waiting.update(waiting)
@@ -246,24 +287,48 @@ class QuotaLedger:
             return
         self._waiting.pop(charge.key, None)
         self._charges[charge.key] = charge
-        self._add(charge, 1)
+        self._recount(charge.key)
 
-    def _add(self, charge: Charge, sign: int) -> None:
-        for number in self._of[charge.key.partition("/")[0]]:
+    def _to_charge(self, key: GroupKey, held: Resources) -> Resources:
+        """Return what a group is charged while its members hold so much."""
+        charge = self._charges.get(key)
+        return held if charge is None else _larger(charge.amounts, held)
+
+    def _recount(self, key: GroupKey) -> None:
+        """Charge a group what it reserves and holds now."""
+        before = self._charged.pop(key, NOTHING)
+        after = self._to_charge(key, self._held.get(key, NOTHING))
+        if any(after.values()):
+            self._charged[key] = after
+        changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+        self._has_returned |= any(change < 0 for change in changes.values())
+        for number in self._of[key.partition("/")[0]]:
             used = self._used[self._quotas[number].name]
-            for name, amount in charge.amounts.items():
-                left = used.get(name, 0) + sign * amount
+            for name, change in changes.items():
+                left = used.get(name, 0) + change
                 if left:
                     used[name] = left
                 else:
                     used.pop(name, None)
+
+    def _exceeded(self, targets: Iterable[tuple[GroupKey, Resources]]) -> str:
+        """Return why groups may not be charged amounts; empty if they may."""
+        totals: dict[int, dict[str, int]] = {}
+        for key, amounts in targets:
+            before = self._charged.get(key, NOTHING)
+            for number in self._of.get(key.partition("/")[0], ()):
+                total = totals.setdefault(number, {})
+                for name, amount in amounts.items():
+                    total[name] = total.get(name, 0) + amount - before.get(name, 0)
+        # the first quota by the order of the arguments is named
+        return self._problem((self._quotas[number], totals[number]) for number in sorted(totals))
 
     def _problem(self, totals: Iterable[tuple[Quota, dict[str, int]]]) -> str:
         for quota, total in totals:
             used = self._used[quota.name]
             for name, amount in total.items():
                 limit = quota.hard.get(name)
-                if limit is not None and amount and used.get(name, 0) + amount > limit:
+                if limit is not None and amount > 0 and used.get(name, 0) + amount > limit:
                     found = Resources.from_milli({name: amount}).quantity(name)
                     taken = Resources.from_milli(used).quantity(name) if name in used else "0"
                     return (
@@ -274,21 +339,32 @@ class QuotaLedger:
         return ""
 
     def _check(self) -> None:
+        known = {*self._charges, *self._held}
+        if known - {key for key in known if self.covers(key)}:
+            raise InternalError("a group without a quota is charged")
         for number, quota in enumerate(self._quotas):
+            total: dict[str, int] = {}
+            for key in known:
+                if number in self._of.get(key.partition("/")[0], ()):
+                    for name, amount in self._to_charge(key, self._held.get(key, NOTHING)).items():
+                        total[name] = total.get(name, 0) + amount
+            if {n: amount for n, amount in total.items() if amount} != self._used[quota.name]:
+                raise InternalError(f"quota {quota.name} has {self._used[quota.name]}, not {total}")
             own = [
                 charge
                 for charge in self._charges.values()
                 if number in self._of.get(charge.key.partition("/")[0], ())
             ]
-            total: dict[str, int] = {}
-            for charge in own:
-                for name, amount in charge.amounts.items():
-                    total[name] = total.get(name, 0) + amount
-            if {n: amount for n, amount in total.items() if amount} != self._used[quota.name]:
-                raise InternalError(f"quota {quota.name} has {self._used[quota.name]}, not {total}")
-            exceeded = [n for n, limit in quota.hard.items() if total.get(n, 0) > limit]
+            reserved = sum((charge.amounts for charge in own), NOTHING)
+            exceeded = [n for n, limit in quota.hard.items() if reserved.get(n, 0) > limit]
             if exceeded and not any(charge.was_forced for charge in own):
                 raise InternalError(f"quota {quota.name} is exceeded: {exceeded}")
-        for key in self._charges:
-            if not self.covers(key) or key in self._waiting:
-                raise InternalError(f"group {key} is charged, and waits or has no quota")
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    """Return the larger amount of each resource."""
+    if not other:
+        return one
+    if not one:
+        return other
+    return Resources.from_milli({n: max(one.get(n, 0), other.get(n, 0)) for n in {*one, *other}})

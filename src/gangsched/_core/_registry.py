@@ -400,6 +400,8 @@ class PodGroupRegistry:
             info.claimed_min = info.claimed_priority = None
             info.attempt_started_at = info.complete_at = None
             info.was_scheduled = False
+            if info.members.collected >= (info.min_available or 0):
+                info.members.forget_collected()  # all is done: what comes next is a new gang
             if info.first_seen_at is not None:
                 self._left.setdefault(key, now + self._grace)
         self._forget_if_empty(info, now=now)

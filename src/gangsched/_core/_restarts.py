@@ -1,21 +1,24 @@
 """Restarts of pod groups: which groups run, and which wait between old pods and new ones.
 
 Theory of operation. The machine is told when the members of a group have changed (``observe``). A
-group *runs* once enough members are bound. A running group that is left with too few members has
-*fallen*. If its policy allows another restart, the restart is counted and the group is *held*: it
-must not start until its old pods are gone and its backoff is over. The caller evicts the members
-that are left. The controller of the group creates pods again, under the same group.
+group *runs* once enough members are bound. A running group that is left with too few members is
+*short*. Pods and groups come from two watches in no known order, and the pods of a job that is
+deleted leave one after another. So a group with a policy is looked at again after
+``SETTLING_SECONDS``. Meanwhile it is neither restarted nor given new nodes. If its minimum was
+lowered, it runs on. If no member is left and none has failed, they were deleted on purpose, and the
+group just runs no more. Otherwise it has *fallen*. If its policy allows another restart, the
+restart is counted and the group is *held*: it must not start until its old pods are gone and its
+backoff is over. The caller evicts the members that are left. The controller of the group creates
+pods again, under the same group.
 
 A fall is seen on an edge, from running to too few. So a group is restarted at most once for each
 time that it has run, however many members it loses at once.
 
-Members that succeed and are deleted while their group runs still count: a gang that finishes must
-not be taken for one that fails.
-
 Invariants (checked by ``_check``):
   I1  a group is remembered only if it runs, is held, or was restarted;
   I2  a group that is held does not run, and was restarted at least once;
-  I3  ``_deadlines`` has each group that is held and backs off, once.
+  I3  only a group that runs is short;
+  I4  ``_deadlines`` has each group that is to be looked at again, once; it is short or held.
 
 Source: KEP-34, "Lifecycle Management".
 """
@@ -23,17 +26,20 @@ Source: KEP-34, "Lifecycle Management".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 from sortedcontainers import SortedList
 
 from gangsched._core._backoff import Backoff
 from gangsched.errors import InternalError
 from gangsched.model import FrozenMap, GroupKey, RestartPolicy
 
-__all__ = ["Fall", "GroupLife", "Minimum", "Restarts"]
+__all__ = ["SETTLING_SECONDS", "Fall", "GroupLife", "Minimum", "Restarts"]
+
+SETTLING_SECONDS: Final = 1.0
+"""How long events of one change may be apart, such as a deleted pod and a lowered minimum."""
 
 _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
@@ -70,18 +76,22 @@ class GroupLife:
 
     Attributes:
         runs_with: The minimum that it runs with; None if it does not run.
-        ended: The members that succeeded and were deleted since it runs, by role. The empty role
-            counts all of them.
         restarts: How often it was restarted.
         is_held: Whether a restart is under way.
         until: The end of the backoff of the last restart.
+        short_since: Since when it runs with too few members; None if it has enough, or does not
+            run.
+        failed_at: When a member failed last.
+        due_at: When it is to be looked at again without an event; None for never.
     """
 
     runs_with: Minimum | None = None
-    ended: dict[str, int] = field(factory=dict[str, int])
     restarts: int = 0
     is_held: bool = False
     until: float = -math.inf
+    short_since: float | None = None
+    failed_at: float = -math.inf
+    due_at: float | None = None
 
 
 @final
@@ -98,7 +108,7 @@ class Restarts:
 
     def __init__(self) -> None:
         self._lives: dict[GroupKey, GroupLife] = {}
-        self._deadlines: Any = SortedList()  # (until, key)
+        self._deadlines: Any = SortedList()  # (due_at, key)
 
     # What is known --------------------------------------------------------------------------
 
@@ -116,13 +126,13 @@ class Restarts:
         life = self._lives.get(key)
         return life is not None and life.is_held
 
-    def ended(self, key: GroupKey, role: str = "") -> int:
-        """Return how many members of a running group have succeeded and were deleted."""
+    def is_short(self, key: GroupKey) -> bool:
+        """Return whether a group has too few members, and may still turn out to be complete."""
         life = self._lives.get(key)
-        return 0 if life is None else life.ended.get(role, 0)
+        return life is not None and life.short_since is not None
 
     def next_deadline(self) -> float | None:
-        """Return when the backoff of a group ends next; None if no group backs off."""
+        """Return when a group is to be looked at next; None if no group is."""
         deadlines: Sequence[tuple[float, GroupKey]] = self._deadlines
         return deadlines[0][0] if deadlines else None
 
@@ -149,7 +159,7 @@ class Restarts:
         life = self._lives.setdefault(key, GroupLife())
         life.restarts = restarts
         if until is not None and life.runs_with is None:
-            self._hold(key, life, until, now)
+            self._hold(key, life, until)
 
     def observe(
         self,
@@ -158,7 +168,8 @@ class Restarts:
         policy: RestartPolicy | None,
         *,
         is_whole: bool,
-        is_short: bool,
+        is_short: Callable[[Minimum], bool],
+        is_left: bool,
         now: float,
     ) -> Fall | None:
         """Take in the members of a group as they are now; return a fall if this is one.
@@ -168,8 +179,9 @@ class Restarts:
             minimum: What it needs to run; None if that is not known.
             policy: Whether it is restarted; None for never.
             is_whole: Whether enough members are bound for it to run.
-            is_short: Whether too few members have a node, or have succeeded, for it to go on. Both
-                are false while a member is being bound.
+            is_short: Whether too few members have a node, or have succeeded, for a minimum. A
+                group that is being bound may be neither whole nor short.
+            is_left: Whether a member has a node.
             now: The current instant.
         """
         life = self._lives.get(key)
@@ -178,28 +190,49 @@ class Restarts:
             life.runs_with = minimum
             self._release(key, life)
             return None
-        if life is None or life.runs_with is None or not is_short:
+        if life is None or life.runs_with is None:
             return None
-        lost_members = life.runs_with == minimum
-        self.stop(key)
-        if not lost_members:
-            return None  # no member was lost: the minimum was raised, or is not known any more
+        if minimum is None:
+            self.stop(key)
+            return None
+        # a raised minimum alone is no fall: the members that the group ran with are there
+        if not (is_short(minimum) and is_short(life.runs_with)):
+            self._release(key, life)
+            return None
         if policy is None:
+            self.stop(key)
             return Fall()
+        if life.short_since is None:
+            life.short_since = now
+        if not is_left and life.failed_at < life.short_since - SETTLING_SECONDS:
+            self.stop(key)  # its members were deleted on purpose
+            return None
+        if now < life.short_since + SETTLING_SECONDS:
+            self._look_at(key, life, life.short_since + SETTLING_SECONDS)
+            return None
+        self.stop(key)
         if life.restarts >= policy.max_restarts:
             return Fall(life.restarts, policy.max_restarts)
         life = self._lives.setdefault(key, life)
         life.restarts += 1
         delay = Backoff(policy.backoff, policy.longest_backoff).delay(life.restarts)
-        self._hold(key, life, now + delay, now)
+        self._hold(key, life, now + delay)
         return Fall(life.restarts, policy.max_restarts, life.until)
 
-    def note_ended(self, key: GroupKey, role: str | None) -> None:
-        """Count a member that succeeded and is deleted now, if its group runs."""
+    def join(self, key: GroupKey, fall: Fall) -> None:
+        """Hold a group because another group of its bundle is restarted: they count as one."""
+        if fall.until is None or self.is_held(key):
+            return
+        self.stop(key)
+        life = self._lives.setdefault(key, GroupLife())
+        life.restarts = max(life.restarts, fall.restarts)
+        self._hold(key, life, fall.until)
+
+    def note_failed(self, key: GroupKey, *, now: float) -> None:
+        """Note that a member of a group has failed, if the group runs."""
         life = self._lives.get(key)
         if life is not None and life.runs_with is not None:
-            for name in ("", role) if role else ("",):
-                life.ended[name] = life.ended.get(name, 0) + 1
+            life.failed_at = now
 
     def stop(self, key: GroupKey) -> None:
         """Note that a group does not run any more, for a reason that is not a fall."""
@@ -207,58 +240,75 @@ class Restarts:
         if life is None:
             return
         life.runs_with = None
-        life.ended.clear()
+        if life.short_since is not None:
+            life.short_since = None
+            self._look_at(key, life, None)
         self._forget_if_empty(key, life)
 
-    def try_start(self, key: GroupKey, *, leaving: int, now: float) -> bool:
+    def try_start(self, key: GroupKey, *, gone_at: Callable[[float], float], now: float) -> bool:
         """Return whether a group may start; a restart ends here once nothing stands in its way.
 
         Args:
             key: The group.
-            leaving: How many of its pods are on nodes, or are terminating.
+            gone_at: Returns until when its old pods are waited for, from the end of the backoff:
+                -inf if all are gone, inf if one has not begun to terminate.
             now: The current instant.
         """
         life = self._lives.get(key)
         if life is None or not life.is_held:
             return True
-        if leaving or now < life.until:
+        starts_at = life.until
+        if now >= starts_at:  # before, its pods need not be looked at
+            starts_at = gone_at(life.until)
+        if now < starts_at:
+            self._look_at(key, life, starts_at if starts_at < math.inf else None)
             return False
         self._release(key, life)
         return True
 
     def due(self, *, now: float) -> list[GroupKey]:
-        """Return the held groups whose backoff is over, each once, the earliest first."""
+        """Return the groups that are to be looked at by now, each once, the earliest first."""
         found: list[GroupKey] = []
         if not self._lives:
             return found  # most clusters: each call asks
         while self._deadlines and self._deadlines[0][0] <= now:
-            found.append(self._deadlines.pop(0)[1])
+            key: GroupKey = self._deadlines[0][1]
+            self._look_at(key, self._lives[key], None)
+            found.append(key)
         return found
 
     def forget(self, key: GroupKey) -> None:
         """Forget a group that is gone, or whose specification is."""
-        life = self._lives.pop(key, None)
+        life = self._lives.get(key)
         if life is not None:
-            self._deadlines.discard((life.until, key))
+            self._look_at(key, life, None)
+            del self._lives[key]
 
-    def restore(self, key: GroupKey, life: GroupLife, *, now: float) -> None:
+    def restore(self, key: GroupKey, life: GroupLife) -> None:
         """Remember a group as a snapshot has it."""
         self._lives[key] = life
-        if life.is_held:
-            self._hold(key, life, life.until, now)
+        due_at, life.due_at = life.due_at, None
+        self._look_at(key, life, due_at)
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _hold(self, key: GroupKey, life: GroupLife, until: float, now: float) -> None:
-        self._deadlines.discard((life.until, key))
+    def _hold(self, key: GroupKey, life: GroupLife, until: float) -> None:
         life.is_held = True
         life.until = until
-        if until > now:
-            self._deadlines.add((until, key))
+        self._look_at(key, life, until)
 
     def _release(self, key: GroupKey, life: GroupLife) -> None:
         life.is_held = False
-        self._deadlines.discard((life.until, key))
+        life.short_since = None
+        self._look_at(key, life, None)
+
+    def _look_at(self, key: GroupKey, life: GroupLife, due_at: float | None) -> None:
+        """Set when a group is to be looked at again, which replaces what was set before."""
+        if life.due_at is not None:
+            self._deadlines.discard((life.due_at, key))
+        life.due_at = due_at
+        if due_at is not None:
+            self._deadlines.add((due_at, key))
 
     def _forget_if_empty(self, key: GroupKey, life: GroupLife) -> None:
         if life.runs_with is None and not life.restarts:
@@ -270,9 +320,10 @@ class Restarts:
                 raise InternalError(f"nothing is known of group {key}, and it is remembered")
             if life.is_held and (life.runs_with is not None or not life.restarts):
                 raise InternalError(f"group {key} is held, and runs or was never restarted")
-            if life.ended and life.runs_with is None:
-                raise InternalError(f"members of group {key} ended, and it does not run")
-        for until, key in self._deadlines:
-            held = self._lives.get(key)
-            if held is None or not held.is_held or held.until != until:
-                raise InternalError(f"the backoff of group {key} ends at no instant, not {until}")
+            if life.short_since is not None and life.runs_with is None:
+                raise InternalError(f"group {key} is short of members, and does not run")
+            if life.due_at is not None and not life.is_held and life.short_since is None:
+                raise InternalError(f"group {key} is to be looked at, and waits for nothing")
+        due = {(life.due_at, key) for key, life in self._lives.items() if life.due_at is not None}
+        if due != {*self._deadlines}:
+            raise InternalError(f"groups are due at {[*self._deadlines]}, not at {sorted(due)}")

@@ -17,7 +17,7 @@ from typing import Final
 
 from gangsched._text import printable
 from gangsched.cli._files import BadInputError
-from gangsched.errors import GangschedError
+from gangsched.errors import GangschedError, TraceError
 
 __all__ = ["BAD_INPUT", "INTERRUPTED", "execute"]
 
@@ -51,6 +51,8 @@ def execute(
     except OSError as error:
         _discard_output()
         return _complain(parser, f"standard output: {error.strerror}")
+    except TraceError as error:
+        return _complain(parser, *error.sentences())
     except (GangschedError, BadInputError) as error:
         return _complain(parser, str(error))
     except ModuleNotFoundError as error:
@@ -72,8 +74,9 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> in
     return code
 
 
-def _complain(parser: argparse.ArgumentParser, sentence: str) -> int:
-    print(f"{parser.prog}: {printable(sentence)}", file=sys.stderr)
+def _complain(parser: argparse.ArgumentParser, *sentences: str) -> int:
+    for sentence in sentences:
+        print(f"{parser.prog}: {printable(sentence)}", file=sys.stderr)
     return BAD_INPUT
 
 

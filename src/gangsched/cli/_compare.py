@@ -6,7 +6,9 @@ Rules:
       ``gang,backfill=2,placement=pack``;
   R3  a figure of jobs that started says how many they are, because policies differ in that;
   R4  rows of what was lost, or has not started, are left out if they are zero for every policy;
-  R5  below the table is why jobs have not started.
+  R5  below the table is why jobs have not started;
+  R6  runs in which all jobs went the same way are called identical, since equal figures may be
+      a coincidence.
 """
 
 from __future__ import annotations
@@ -26,14 +28,16 @@ from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, fault_plan, run_settings
 from gangsched.cli._simulate import run
 from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
-from gangsched.simulation import Counts, Distribution, Report
+from gangsched.simulation import Counts, Distribution, JobRow, Report
 from gangsched.simulation.render import (
     MOST_TENANTS,
+    TO_LAST_ARRIVAL,
     area_text,
     pending_reason,
     share_text,
     simulated_text,
     table_text,
+    to_last_arrival_text,
 )
 from gangsched.simulation.timeline import Timeline
 
@@ -44,7 +48,7 @@ COMPARE_SCHEMA: Final = "gangsched.compare/1"
 _MOST_REASONS: Final = 5
 """The most jobs of which a policy's reasons are printed; the JSON has all."""
 
-_DEFAULT: Final = ("pod_by_pod", "coscheduling", "gang", "gang,backfill")
+_DEFAULT: Final = ("fifo", "sjf", "pod_by_pod", "coscheduling", "gang", "gang,backfill")
 
 
 def add_compare(commands: Any) -> None:
@@ -113,6 +117,8 @@ def _compare(options: argparse.Namespace) -> int:
             for sentence in source.skipped:
                 print(f"skipped: {sentence}")
             print(_table(reports))
+            if identical := _identical_text(reports):
+                print(f"\n{identical}")
             if reasons := _reasons(reports):
                 print(f"\n{reasons}")
     return code
@@ -143,11 +149,28 @@ def _hyphened(option: str) -> str:
 
 def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
+    twins = _twins(reports)
     for name, result in reports:
         plain = result.to_dict()
         kept = {each: plain[each] for each in ("settings", "summary", "pending")}
-        runs.append({"policy": name, **kept})
+        runs.append({"policy": name, "identical_to": twins.get(name), **kept})
     return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
+
+
+def _twins(reports: list[tuple[str, Report]]) -> dict[str, str]:
+    """Return for each policy whose run is that of an earlier one the name of the first such."""
+    first: dict[tuple[JobRow, ...], str] = {}
+    found = ((name, first.setdefault(result.jobs, name)) for name, result in reports)
+    return {name: other for name, other in found if name != other}
+
+
+def _identical_text(reports: list[tuple[str, Report]]) -> str:
+    """Return which runs are identical, a line for each set of them; empty if none are."""
+    groups: dict[str, list[str]] = {}
+    for name, first in _twins(reports).items():
+        groups.setdefault(first, [first]).append(name)
+    why = "are identical: each job was on the same nodes at the same time"
+    return "\n".join(f"the runs of {' and '.join(names)} {why}" for names in groups.values())
 
 
 def _headings(reports: list[tuple[str, Report]]) -> tuple[str, ...]:
@@ -172,6 +195,8 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
     rows += _tenant_rows(results)
     for name in dict.fromkeys(name for each in results for name in each.summary.utilisation):
         add(f"{name} used", partial(_share, name))
+        if any(each.summary.utilisation_to_last_arrival for each in results):
+            add(TO_LAST_ARRIVAL, partial(_share_to_last_arrival, name))
     for name in dict.fromkeys(name for each in results for name in each.summary.wasted):
         add(f"{name} wasted", partial(_wasted, name))
     if any(each.summary.preempted for each in results):
@@ -231,6 +256,10 @@ def _cells(values: list[float | None], text: Callable[[float], str]) -> Iterator
 
 def _share(name: str, result: Report) -> str:
     return share_text(result.summary.utilisation.get(name, 0.0))
+
+
+def _share_to_last_arrival(name: str, result: Report) -> str:
+    return to_last_arrival_text(result.summary, name)
 
 
 def _wasted(name: str, result: Report) -> str:

@@ -89,6 +89,9 @@ def add_explain(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     if options.policy == "pod_by_pod":
         raise BadInputError("--policy: expected coscheduling or gang: pod_by_pod has no groups")
+    if options.policy == "fifo":
+        why = "fifo keeps its order outside of the scheduler that is asked"
+        raise BadInputError(f"--policy: expected coscheduling, gang or sjf: {why}")
     settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     source = Source(example()) if is_example else read_source(options)
@@ -144,7 +147,7 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     if most < 0:
         raise InvalidValueError("--most", most, "an int >= 0")
     asked = subject.group if subject.pod is None else subject.pod
-    why = None if asked is None else scheduler.why_anew(asked, now=now)
+    why = None if asked is None else scheduler.why(asked, now=now)
     group = subject.group
     if group is None or scheduler.registry.get(group) is None or subject.is_finished:
         return Explanation(now, subject, why, ())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, final
 
 from gangsched._core._ordering import Order
@@ -24,7 +25,7 @@ from gangsched.framework import Backfill, PlacementStrategy, Preemption, Schedul
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
-from gangsched.simulation import RUN_SECONDS, TIME_LIMIT
+from gangsched.simulation import RUN_SECONDS, TIME_LIMIT, shortest_first
 
 __all__ = [
     "POLICIES",
@@ -36,14 +37,17 @@ __all__ = [
     "seconds",
 ]
 
-POLICIES: Final = ("coscheduling", "gang", "pod_by_pod")
-"""The names of the policies: those of the presets of a ``Recipe``."""
+POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
+"""The names of the policies: those of the presets of a ``Recipe``, and baselines."""
 
 ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
 """By the value of ``--estimates``, the annotation with the run time that is known."""
 
+_OF_AN_ORDER: Final = ("order", "when_blocked", "permit_timeout", "backfill", "estimates")
 _UNUSED: Final = {
     "coscheduling": ("placement", "backfill", "estimates"),
+    "fifo": _OF_AN_ORDER,
+    "sjf": _OF_AN_ORDER,
     "gang": ("when_blocked", "permit_timeout"),
     "pod_by_pod": ("order", "when_blocked", "permit_timeout", "placement", "backfill", "estimates"),
 }
@@ -80,7 +84,9 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         choices=_Policies(POLICIES),
         metavar="POLICY",
         help="coscheduling: gangs, one pod a decision, placed members wait on permit; gang (the"
-        " default): gangs, one gang a decision; pod_by_pod: no gangs; MODULE:FUNCTION: the"
+        " default): gangs, one gang a decision; pod_by_pod: no gangs; fifo: as gang, and no job"
+        " starts before one that came earlier; sjf: as gang, the shortest job first, by its exact"
+        " run time; MODULE:FUNCTION: the"
         " scheduler that the function returns when it is called with the cluster state",
     )
     policy.add_argument(
@@ -101,7 +107,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     policy.add_argument(
         "--placement",
         choices=[placement.value for placement in PlacementStrategy],
-        help="how nodes are chosen for the members of a gang, with --policy gang",
+        help="how nodes are chosen for gangs and single pods, with --policy gang, fifo or sjf",
     )
     policy.add_argument(
         "--preempt", action="store_true", help="evict pods of lower priority to free capacity"
@@ -213,6 +219,10 @@ def make_of(settings: dict[str, Any]) -> Callable[[ClusterState], Scheduler]:
         return configured(settings["config"])
     if ":" in settings["policy"]:
         return _of_function(settings["policy"])
+    if settings["policy"] == "sjf":
+        placement = PlacementStrategy(settings["placement"])
+        preemption = Preemption() if settings.get("preempt") else None
+        return partial(shortest_first, placement=placement, preemption=preemption)
     return _recipe(settings)
 
 
@@ -232,7 +242,7 @@ def _recipe(settings: dict[str, Any]) -> Recipe:
     preemption = Preemption() if settings.get("preempt") else None
     if settings["policy"] == "pod_by_pod":
         return Recipe("pod_by_pod", preemption=preemption)
-    if settings["policy"] == "gang":
+    if settings["policy"] in ("fifo", "gang"):
         wrong_by, backfill = settings.get("backfill"), None
         if wrong_by is not None:
             seed = settings.get("seed", 0)
@@ -241,7 +251,7 @@ def _recipe(settings: dict[str, Any]) -> Recipe:
         return Recipe(
             "gang",
             placement=settings["placement"],
-            order=settings["order"],
+            order=settings["order"] or Order.CREATION.value,
             preemption=preemption,
             backfill=backfill,
         )

@@ -144,6 +144,7 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
         make_of(settings),
         bind_seconds=settings.get("bind_seconds", 0.0),
         seed=settings["seed"],
+        strict_order=settings["policy"] == "fifo",
         faults=None if faults is None else FaultPlan.from_json(faults),
         **also,
     )

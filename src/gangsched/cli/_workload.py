@@ -132,6 +132,17 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         " SWF file; - for standard input",
     )
     source.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN[:UNIT]",
+        help="what a CSV trace calls a column, and its unit: duration_s=Runtime:min; may be"
+        " repeated",
+    )
+    source.add_argument(
+        "--skip-faulty", action="store_true", help="leave out malformed rows of a CSV trace"
+    )
+    source.add_argument(
         "--nodes",
         metavar="COUNTxGPUS|CSV",
         help="nodes that exist from the start, such as 40x8, or a CSV file with one node a row",
@@ -147,7 +158,7 @@ def read_source(options: argparse.Namespace) -> Source:
     if not timed and options.trace is None:
         raise BadInputError("expected manifests or --trace; `gangsched demo` shows an example")
     own_nodes = options.nodes is None
-    trace = None if options.trace is None else _trace(options.trace, own_nodes=own_nodes)
+    trace = _trace(options, own_nodes=own_nodes)
     if trace is not None and own_nodes and not timed and not trace.nodes:
         got = f"; {trace.missing}" if trace.missing else ""
         raise BadInputError(f"--trace: expected --nodes, or manifests with nodes{got}")
@@ -182,8 +193,25 @@ def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple
     return found
 
 
-def _trace(name: str, *, own_nodes: bool) -> Trace:
-    return open_trace(_lines(name), file=name, own_nodes=own_nodes)
+def _trace(options: argparse.Namespace, *, own_nodes: bool) -> Trace | None:
+    columns: dict[str, str] = {}
+    for given in options.column:
+        name, equals, column = given.partition("=")
+        if not equals or name in columns:
+            expected = "each column once, as in job=JobID or duration_s=Runtime:min"
+            raise BadInputError(f"--column: expected {expected}, got {given!r}")
+        columns[name] = column
+    if options.trace is None:
+        if columns or options.skip_faulty:
+            raise BadInputError("--column and --skip-faulty have no meaning without --trace")
+        return None
+    return open_trace(
+        _lines(options.trace),
+        file=options.trace,
+        own_nodes=own_nodes,
+        columns=columns,
+        skip_faulty=options.skip_faulty,
+    )
 
 
 def _nodes(text: str) -> tuple[Node, ...]:

@@ -6,7 +6,8 @@ plugin           arguments
 Coscheduling     ``order``, ``matchPolicy``, ``whenBindFails``, ``minimaFirst``, ``placement``,
                  ``searchBudget``
 NodeResourcesFit ``scoringStrategy: {type: LeastAllocated | MostAllocated, resources}``
-DefaultPreemption ``graceSeconds``, ``searchBudget``; without the entry, nothing is preempted
+DefaultPreemption ``graceSeconds``, ``searchBudget``, ``elasticMembers``; without the entry, nothing
+                 is preempted
 PodTopologySpread ``defaultingType: System | List``, ``defaultConstraints``; without the entry,
                  no score for ``ScheduleAnyway``
 VolumeBinding    ``bindTimeoutSeconds``: how long a bind waits for its volumes; 600
@@ -305,7 +306,9 @@ def _preemption(profile: ProfileSettings) -> Preemption | None:
         return None
     given = _Args("DefaultPreemption", profile)
     found = Preemption(
-        grace=given.seconds("graceSeconds", 60.0), search_budget=given.whole("searchBudget", 500)
+        grace=given.seconds("graceSeconds", 60.0),
+        search_budget=given.whole("searchBudget", 500),
+        elastic_members=given.flag("elasticMembers"),
     )
     given.close()
     return found

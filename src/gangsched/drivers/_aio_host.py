@@ -10,6 +10,7 @@ from typing import cast, final
 from gangsched import presets
 from gangsched.drivers import aio
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import check_plain, wait_for
 from gangsched.drivers._submitted import (
     CLOSED,
     JobState,
@@ -29,7 +30,7 @@ from gangsched.explain import Why
 from gangsched.framework import Scheduler
 from gangsched.gangs import Gang
 from gangsched.memory import InMemoryCluster
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["AsyncHost", "AsyncJob"]
@@ -118,7 +119,8 @@ class AsyncHost:
         clock: Seconds that never go back.
 
     Raises:
-        InvalidValueError: *max_starts* is not an int >= 1.
+        InvalidValueError: *max_starts* is not an int >= 1, or *on_start_error* is a coroutine
+            function. That *start* or *evict* returns no awaitable ends the host.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class AsyncHost:
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(on_start_error=on_start_error)
         self._start = start
         self._evict = evict
         self._on_start_error = on_start_error
@@ -143,7 +146,7 @@ class AsyncHost:
             apply=cluster.apply,
             bind=self._bind,
             evict=None if evict is None else self._end,
-            observers=(Watch(self._taken_in),),
+            observers=(Watch(self._taken_in, self._lost, self._restarted),),
             max_binds=max_starts,
             clock=clock,
         )
@@ -169,12 +172,13 @@ class AsyncHost:
         """Hand events in, in order; see ``Host.tell``."""
         if self._has_ended:
             self._check_submits("tell")
-        self.driver.tell(*events)
+        self.driver.tell(*self._submitted.told(events))
 
     def submit(self, job: Gang | Pod) -> AsyncJob:
         """Submit a job; see ``Host.submit``."""
         self._check_submits("submit")
-        submitted = self._submitted.add(job, now=self._clock())
+        can_evict = self._evict is not None
+        submitted = self._submitted.add(job, now=self._clock(), can_evict=can_evict)
         future: asyncio.Future[Mapping[str, NodeName]] = asyncio.get_running_loop().create_future()
         made = self._jobs[submitted.key] = AsyncJob(submitted, future)
         self.driver.tell(*submitted.events())
@@ -195,7 +199,7 @@ class AsyncHost:
         self._check_known(job)
         await job._known.wait()
         self._check_known(job)
-        return self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 
     async def aclose(self) -> None:
         """Stop after all that was handed in; see ``Host.close``."""
@@ -213,6 +217,16 @@ class AsyncHost:
         job = None if key is None else self._jobs.get(key)
         if job is not None:
             job._take_in()
+
+    def _lost(self, uid: PodUID) -> None:
+        submitted = self._submitted.job_of(uid)
+        if submitted is not None:
+            submitted.lose(uid)
+
+    def _restarted(self, key: GroupKey) -> None:
+        submitted = self._submitted.job(key)
+        if submitted is not None:
+            self.driver.tell(*submitted.requeue_lost())
 
     async def _run(self) -> None:
         try:
@@ -280,7 +294,7 @@ class AsyncHost:
         submitted.starting[uid] = asyncio.current_task()
         job, pod = self._jobs[submitted.key], submitted.pods[uid]
         try:
-            await self._start(pod, effect.node)
+            await wait_for("start", self._start, pod, effect.node)
             if submitted.place(uid, effect.node):
                 job._start()
         except Exception as error:
@@ -302,7 +316,7 @@ class AsyncHost:
         uid = effect.uid
         submitted = self._submitted.job_of(uid)
         if submitted is not None and self._evict is not None:
-            await self._evict(submitted.pods[uid], effect.node)
+            await wait_for("evict", self._evict, submitted.pods[uid], effect.node)
         # if the job was withdrawn meanwhile, its pods are deleted already
         if submitted is not None and self._submitted.job_of(uid) is submitted:
             submitted.places.pop(uid, None)

@@ -11,6 +11,7 @@ from gangsched import presets
 from gangsched._seconds import format_duration
 from gangsched.drivers import blocking
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.drivers._contract import call_plain, check_plain
 from gangsched.drivers._submitted import (
     CLOSED,
     JobState,
@@ -30,7 +31,7 @@ from gangsched.explain import Why
 from gangsched.framework import Scheduler
 from gangsched.gangs import Gang
 from gangsched.memory import InMemoryCluster
-from gangsched.model import NodeName, Pod, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
 
 __all__ = ["Host", "Job"]
@@ -118,8 +119,9 @@ class Host:
     Args:
         start: Starts a pod on a node; it returns when the pod has started, and raises if that
             failed: the pod is then tried again. It is called in the threads of a pool.
-        evict: Ends a pod that the scheduler evicts. When it returns, the pod counts as gone, and is
-            queued again unless its job was withdrawn. None if no policy evicts.
+        evict: Ends a pod that the scheduler evicts, to preempt it or to restart its job. When it
+            returns, the pod counts as gone, and is queued again unless its job was withdrawn. None
+            if no policy evicts.
         on_start_error: Called with the pod, the node and the exception after *start* has raised, in
             the same thread. If it raises, its exception is logged in place of that one; nothing
             else changes.
@@ -128,7 +130,8 @@ class Host:
         clock: Seconds that never go back.
 
     Raises:
-        InvalidValueError: *max_starts* is not an int >= 1.
+        InvalidValueError: *max_starts* is not an int >= 1, or a function is a coroutine function.
+            That *start* or *evict* returns an awaitable ends the host.
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class Host:
         max_starts: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(start=start, evict=evict, on_start_error=on_start_error)
         self._start = start
         self._evict = evict
         self._on_start_error = on_start_error
@@ -155,7 +159,7 @@ class Host:
             apply=cluster.apply,
             bind=self._bind,
             evict=None if evict is None else self._end,
-            observers=(Watch(self._taken_in),),
+            observers=(Watch(self._taken_in, self._lost, self._restarted),),
             max_binds=max_starts,
             clock=clock,
         )
@@ -181,24 +185,31 @@ class Host:
     def tell(self, *events: Event) -> None:
         """Hand events in, in order: nodes that come and go, pods that have failed.
 
+        If a pod of a job with a restart policy is lost, the rest of the job is evicted, and all its
+        pods start again. A pod is lost if it has failed, or if it or its node is deleted.
+
         Raises:
             InvalidValueError: One is not an event; none was handed in.
             HostClosedError: The host has ended.
         """
         if self._has_ended:
             self._check_submits("tell")
-        self.driver.tell(*events)
+        with self._lock:
+            told = tuple(self._submitted.told(events))
+        self.driver.tell(*told)
 
     def submit(self, job: Gang | Pod) -> Job:
         """Submit a job: a gang, or a single pod. It is queued from now on.
 
         Raises:
-            InvalidValueError: It is neither, or its key or the UID of a pod is in use.
+            InvalidValueError: It is neither; its key or the UID of a pod is in use; or it has a
+                restart policy, and the host has no *evict*.
             HostClosedError: The host is being closed, or has ended.
         """
         with self._lock:
             self._check_submits("submit")
-            submitted = self._submitted.add(job, now=self._clock())
+            can_evict = self._evict is not None
+            submitted = self._submitted.add(job, now=self._clock(), can_evict=can_evict)
             made = self._jobs[submitted.key] = Job(submitted)
         self.driver.tell(*submitted.events())
         return made
@@ -231,7 +242,7 @@ class Host:
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
 
-        The reason is as of now; see ``Scheduler.why_anew``.
+        The reason is as of now, or says as of when it is; see ``Scheduler.why``.
 
         Raises:
             UnknownPodError: The job has been finished or cancelled.
@@ -240,7 +251,7 @@ class Host:
         self._check_known(job)
         job._known.wait()
         self._check_known(job)
-        answer = self.driver.ask(lambda scheduler: scheduler.why_anew(job.key))
+        answer = self.driver.ask(lambda scheduler: scheduler.why(job.key))
         self._check_known(job)  # else it may tell of a job of which some pods are deleted
         return answer
 
@@ -267,6 +278,18 @@ class Host:
             job = None if key is None else self._jobs.get(key)
         if job is not None:
             job._take_in()
+
+    def _lost(self, uid: PodUID) -> None:
+        with self._lock:
+            submitted = self._submitted.job_of(uid)
+            if submitted is not None:
+                submitted.lose(uid)
+
+    def _restarted(self, key: GroupKey) -> None:
+        with self._lock:
+            submitted = self._submitted.job(key)
+            events = [] if submitted is None else submitted.requeue_lost()
+        self.driver.tell(*events)
 
     def _run(self) -> None:
         try:
@@ -360,7 +383,7 @@ class Host:
     def _start_pod(self, submitted: Submitted, uid: PodUID, node: NodeName) -> None:
         pod = submitted.pods[uid]
         try:
-            self._start(pod, node)
+            call_plain("start", self._start, pod, node)
         except Exception as error:
             submitted.start_error = error
             if self._on_start_error is not None:
@@ -372,7 +395,7 @@ class Host:
         with self._lock:
             submitted = self._submitted.job_of(uid)
         if submitted is not None and self._evict is not None:
-            self._evict(submitted.pods[uid], effect.node)
+            call_plain("evict", self._evict, submitted.pods[uid], effect.node)
         with self._lock:
             # if the job was withdrawn meanwhile, its pods are deleted already
             if submitted is None or self._submitted.job_of(uid) is not submitted:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, Evict
@@ -15,15 +16,20 @@ from gangsched.quantity import is_seconds
 __all__ = [
     "DrivenScheduler",
     "ErrorHandler",
+    "FunctionKindError",
     "allow_evictions",
     "answer_question",
     "ask_scheduler",
+    "call_plain",
     "check_gather",
     "check_max_binds",
+    "check_plain",
     "describe",
+    "wait_for",
 ]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 ErrorHandler: TypeAlias = Callable[[Event | Evict, Exception], object]
 
@@ -56,6 +62,75 @@ def check_gather(gather: object) -> float:
     if not is_seconds(gather) or gather < 0:
         raise InvalidValueError("gather", gather, "a finite number of seconds >= 0")
     return gather
+
+
+class FunctionKindError(InvalidValueError):
+    """A function is a coroutine function where a plain one belongs, or the other way round.
+
+    It ends ``run``. As a failed bind it would be repeated after each backoff, for ever.
+    """
+
+
+def check_plain(**functions: Callable[..., object] | None) -> None:
+    """Require plain functions, or None.
+
+    Only coroutine functions are refused. A plain function may still return an awaitable, which
+    ``call_plain`` refuses.
+
+    Args:
+        functions: The functions by the names of their arguments.
+
+    Raises:
+        InvalidValueError: One is a coroutine function, or an object whose call is one.
+    """
+    for name, function in functions.items():
+        call = getattr(function, "__call__", None)  # noqa: B004  # the method, not whether it is there
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+            raise FunctionKindError(name, function, "a plain function, not a coroutine function")
+
+
+def call_plain(name: str, function: Callable[P, object], *args: P.args, **named: P.kwargs) -> None:
+    """Call a function that has done its work when it returns.
+
+    Args:
+        name: The argument of the driver or host that the function was given as.
+        function: The function.
+        args: Its arguments.
+        named: Its named arguments.
+
+    Raises:
+        InvalidValueError: It returned an awaitable: nothing has been done.
+        Exception: The function raised.
+    """
+    result = function(*args, **named)
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()  # else Python warns that it was never awaited
+        expected = "a plain function, which returns when its work is done, not an awaitable"
+        raise FunctionKindError(name, function, expected)
+
+
+async def wait_for(
+    name: str, function: Callable[P, Awaitable[object]], *args: P.args, **named: P.kwargs
+) -> None:
+    """Call a function that returns an awaitable, and await it.
+
+    Args:
+        name: The argument of the driver or host that the function was given as.
+        function: The function. It may be a plain one, such as a lambda that calls a coroutine
+            function, so it can be refused only after it was called.
+        args: Its arguments.
+        named: Its named arguments.
+
+    Raises:
+        InvalidValueError: It returned something else.
+        Exception: The function, or what it returned, raised.
+    """
+    result: object = function(*args, **named)
+    if not inspect.isawaitable(result):
+        expected = "a function that returns an awaitable, such as a coroutine function"
+        raise FunctionKindError(name, function, expected)
+    await result
 
 
 def allow_evictions(driven: DrivenScheduler) -> None:

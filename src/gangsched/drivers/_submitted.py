@@ -8,22 +8,35 @@ Rules:
   R3  a job that is finished while its pods are being started has started once these starts have
       placed a quorum. A job that is cancelled before it started never starts;
   R4  the pods and the group of a job carry the instant of its submission, since the queue orders
-      jobs by it.
+      jobs by it;
+  R5  a pod of a job with a restart policy that is lost has failed. If it were deleted, nothing
+      would tell a lost machine from a job that is withdrawn. When the job is restarted, its lost
+      pods are queued again, as its evicted pods are.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
 from attrs import define, evolve, field
 
 from gangsched.errors import InvalidValueError
-from gangsched.events import Effect, Event, PodAdded, PodDeleted, PodGroupAdded, PodGroupDeleted
+from gangsched.events import (
+    Effect,
+    Event,
+    GroupRestarted,
+    NodeDeleted,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodUpdated,
+)
 from gangsched.gangs import Gang
 from gangsched.membership import membership
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID
+from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID, RestartPolicy
 
 __all__ = ["CLOSED", "JobState", "Submitted", "SubmittedJobs", "Watch", "failed"]
 
@@ -59,6 +72,7 @@ class Submitted:
         group: Its group; None for a single pod.
         roles: The role of each pod that has one.
         places: The node of each pod that is placed.
+        lost: The pods that failed, or whose machine is lost, since the last restart of the job.
         starting: The pods whose start is under way, each with the thread or the task that it is in.
         has_started: Whether its quorum has been placed.
         end: FINISHED or CANCELLED once it has been withdrawn; else None.
@@ -70,6 +84,7 @@ class Submitted:
     group: PodGroup | None
     roles: dict[PodUID, str]
     places: dict[PodUID, NodeName] = field(factory=dict[PodUID, NodeName])
+    lost: set[PodUID] = field(factory=set[PodUID])
     starting: dict[PodUID, object] = field(factory=dict[PodUID, object])
     has_started: bool = False
     end: JobState | None = None
@@ -118,6 +133,27 @@ class Submitted:
         self.has_started = True
         return True
 
+    @property
+    def policy(self) -> RestartPolicy | None:
+        """Whether the job is restarted; None for never."""
+        return None if self.group is None else self.group.restart
+
+    def failed(self, uid: PodUID) -> PodUpdated:
+        """Return that a placed pod has failed."""
+        pod, node = self.pods[uid], self.places[uid]
+        return PodUpdated(evolve(pod, node_name=node, phase=PodPhase.FAILED))
+
+    def lose(self, uid: PodUID) -> None:
+        """Note that a pod has failed."""
+        self.lost.add(uid)
+        self.places.pop(uid, None)
+
+    def requeue_lost(self) -> list[Event]:
+        """Return the events that queue the lost pods again, and forget that they are lost."""
+        lost = [uid for uid in self.pods if uid in self.lost]
+        self.lost.clear()
+        return [event for uid in lost for event in (PodDeleted(uid), PodAdded(self.pods[uid]))]
+
     def _has_quorum(self) -> bool:
         if self.group is None:
             return len(self.places) == len(self.pods)
@@ -135,12 +171,12 @@ class SubmittedJobs:
         self._jobs: dict[str, Submitted] = {}
         self._of: dict[PodUID, Submitted] = {}
 
-    def add(self, job: Gang | Pod, *, now: float) -> Submitted:
+    def add(self, job: Gang | Pod, *, now: float, can_evict: bool) -> Submitted:
         """Add a job.
 
         Raises:
-            InvalidValueError: It is neither a Gang nor a Pod, its key is taken, or one of its pods
-                has a UID that is taken.
+            InvalidValueError: It is neither a Gang nor a Pod, or its key or the UID of a pod is
+                taken, or it has a restart policy and the host cannot evict.
         """
         if isinstance(job, Gang):
             group = evolve(job.group, created_at=now)
@@ -151,6 +187,9 @@ class SubmittedJobs:
             made = Submitted(pod.key, {pod.uid: pod}, None, {})
         else:
             raise InvalidValueError("job", job, "a Gang or a Pod")
+        if made.policy is not None and not can_evict:
+            expected = "None, or a host with evict: a restart evicts the pods that are left"
+            raise InvalidValueError("restart", made.policy, expected)
         if made.key in self._jobs:
             raise InvalidValueError("key", made.key, "unused: finish or cancel that job first")
         for uid in made.pods:
@@ -172,6 +211,28 @@ class SubmittedJobs:
             del self._of[uid]
         return job
 
+    def job(self, key: str) -> Submitted | None:
+        """Return a job by its key; None if it is not known."""
+        return self._jobs.get(key)
+
+    def told(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield what events mean for the scheduler: what happens to lost pods is rule R5.
+
+        Runtime complexity: O(1) for each event, O(placed pods) for a machine that is lost.
+        """
+        for event in events:
+            if isinstance(event, PodDeleted):
+                job = self._of.get(event.uid)
+                is_lost = job is not None and job.policy is not None and event.uid in job.places
+                yield job.failed(event.uid) if job is not None and is_lost else event
+                continue
+            yield event
+            if isinstance(event, NodeDeleted):
+                for job in self._jobs.values():
+                    for uid, node in job.places.items() if job.policy is not None else ():
+                        if node == event.name:
+                            yield job.failed(uid)
+
     def job_of(self, uid: PodUID) -> Submitted | None:
         """Return the job of a pod; None if it is not known."""
         return self._of.get(uid)
@@ -187,18 +248,30 @@ def _roles(pods: list[Pod]) -> dict[PodUID, str]:
 
 @final
 class Watch:
-    """Observes which pods the scheduler has been told of."""
+    """Observes which pods the scheduler has been told of, and which jobs it restarts."""
 
-    def __init__(self, taken_in: Callable[[PodUID], None]) -> None:
+    def __init__(
+        self,
+        taken_in: Callable[[PodUID], None],
+        lost: Callable[[PodUID], None],
+        restarted: Callable[[GroupKey], None],
+    ) -> None:
         self._taken_in = taken_in
+        self._lost = lost
+        self._restarted = restarted
 
     def event(self, event: Event, now: float) -> None:
-        """Note a pod."""
+        """Note a pod that was added, or that has failed."""
         if isinstance(event, PodAdded):
             self._taken_in(event.pod.uid)
+        elif isinstance(event, PodUpdated) and event.pod.phase is PodPhase.FAILED:
+            self._lost(event.pod.uid)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Do nothing."""
+        """Note the jobs that are restarted."""
+        for effect in effects:
+            if isinstance(effect, GroupRestarted):
+                self._restarted(effect.group)
 
     def settled(self, now: float) -> None:
         """Do nothing."""

@@ -36,12 +36,15 @@ from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
     ErrorHandler,
+    FunctionKindError,
     allow_evictions,
     answer_question,
     ask_scheduler,
     check_gather,
     check_max_binds,
+    check_plain,
     describe,
+    wait_for,
 )
 from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
@@ -84,7 +87,9 @@ class Driver:
             groups, since the queue compares the two; by default, 1970.
 
     Raises:
-        InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds.
+        InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds; or
+            *apply*, *observe* or *on_error* is a coroutine function. That *bind* or *evict* returns
+            no awaitable is found when it is called, and ends ``run``.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Driver:
         gather: float = 0.0,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(apply=apply, observe=observe, on_error=on_error)
         self._scheduler = scheduler
         self._engine = Engine(
             scheduler,
@@ -184,7 +190,7 @@ class Driver:
 
         Args:
             question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
-                change it. Nothing is decided meanwhile, so give ``what_if`` and
+                change it. Nothing is decided meanwhile, so give ``why``, ``what_if`` and
                 ``smallest_change`` a small budget: 10,000 steps are about 0.1 s.
             timeout: How many seconds another thread blocks at most; None for no limit.
 
@@ -223,7 +229,8 @@ class Driver:
         Raises:
             GangschedError: The scheduler raised; see ``Scheduler``.
             Exception: An observer, or *on_error*, raised. All effects of the call were performed.
-            InvalidValueError: The scheduler evicts, and *evict* is None.
+            InvalidValueError: The scheduler evicts, and *evict* is None; or *bind* or *evict*
+                returned no awaitable.
             RuntimeError: The driver is running already.
         """
         if self._loop is not None:
@@ -337,9 +344,11 @@ class Driver:
         error: BaseException | None = None
         try:
             if isinstance(operation.effect, Bind):
-                await self._bind(operation.effect)
+                await wait_for("bind", self._bind, operation.effect)
             elif self._evict is not None:
-                await self._evict(operation.effect)
+                await wait_for("evict", self._evict, operation.effect)
+        except FunctionKindError as raised:
+            error = self._fatal = raised
         except (Exception, asyncio.CancelledError) as raised:
             error = raised
         except BaseException as raised:

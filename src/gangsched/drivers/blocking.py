@@ -33,10 +33,13 @@ from gangsched.drivers._clock import epoch_seconds
 from gangsched.drivers._contract import (
     DrivenScheduler,
     ErrorHandler,
+    FunctionKindError,
     allow_evictions,
     answer_question,
     ask_scheduler,
+    call_plain,
     check_max_binds,
+    check_plain,
     describe,
 )
 from gangsched.drivers._engine import BATCH, Engine, Operation
@@ -76,7 +79,7 @@ class Driver:
             groups, since the queue compares the two; by default, 1970.
 
     Raises:
-        InvalidValueError: *max_binds* is not an int >= 1.
+        InvalidValueError: *max_binds* is not an int >= 1, or a function is a coroutine function.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Driver:
         max_binds: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
+        check_plain(apply=apply, bind=bind, evict=evict, observe=observe, on_error=on_error)
         self._scheduler = scheduler
         self._engine = Engine(
             scheduler,
@@ -181,7 +185,7 @@ class Driver:
 
         Args:
             question: Reads the scheduler, by ``why``, ``what_if`` or ``snapshot``; it must not
-                change it. Nothing is decided meanwhile, so give ``what_if`` and
+                change it. Nothing is decided meanwhile, so give ``why``, ``what_if`` and
                 ``smallest_change`` a small budget: 10,000 steps are about 0.1 s.
             timeout: How many seconds to block at most; None for no limit.
 
@@ -220,7 +224,8 @@ class Driver:
         Raises:
             GangschedError: The scheduler raised; see ``Scheduler``.
             Exception: An observer, or *on_error*, raised. All effects of the call were performed.
-            InvalidValueError: The scheduler evicts, and *evict* is None.
+            InvalidValueError: The scheduler evicts, and *evict* is None; or *bind* or *evict*
+                returned an awaitable.
             RuntimeError: The driver is running already.
         """
         with self._changed:
@@ -320,9 +325,11 @@ class Driver:
         error: BaseException | None = None
         try:
             if isinstance(operation.effect, Bind):
-                self._bind(operation.effect)
+                call_plain("bind", self._bind, operation.effect)
             elif self._evict is not None:
-                self._evict(operation.effect)
+                call_plain("evict", self._evict, operation.effect)
+        except FunctionKindError as raised:
+            error = self._fatal = raised
         except Exception as raised:
             error = raised
         except BaseException as raised:

@@ -225,8 +225,9 @@ class GroupBelowMinimum:
     """A group that ran has fewer members on nodes than its minimum.
 
     It is posted once, until the group runs again. Members that have succeeded count, also if they
-    were deleted since. If the group has a restart policy, ``GroupRestarted`` or
-    ``RestartLimitReached`` follows.
+    were deleted since. If the group has a restart policy, the notice is posted a second after the
+    loss, unless the minimum is lowered or all members are deleted meanwhile. ``GroupRestarted`` or
+    ``RestartLimitReached`` follows it.
 
     Attributes:
         group: The group.
@@ -245,7 +246,8 @@ class GroupRestarted:
     """A group that fell below its minimum is restarted: its other members are evicted.
 
     The effects that evict them follow. The group starts again as a whole, when all its old pods are
-    gone, its controller has created new ones, and the backoff is over. ``GroupBound`` says that it
+    gone or given up, its controller has created new ones, and the backoff is over. The groups of a
+    bundle are restarted together, each with a notice. ``GroupBound`` says that it
     runs again.
 
     Attributes:

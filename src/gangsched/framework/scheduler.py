@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, final
 
 from attrs import evolve
@@ -39,7 +40,7 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
-from gangsched.framework.events import dispatch, pod_ends, prefetch, restart
+from gangsched.framework.events import dispatch, pod_ends, prefetch, restart, under_way
 from gangsched.framework.lifecycle import permit_end
 from gangsched.framework.placement import nominator
 from gangsched.framework.queueing import equivalence_class, requeue
@@ -49,6 +50,7 @@ from gangsched.framework.state import label_readers
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import anew, simulate
 from gangsched.framework.what_if import smallest_change as smallest
+from gangsched.framework.what_if import why as answers
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
@@ -78,7 +80,7 @@ class Scheduler(SchedulerView):
         membership: The function that returns the group of a pod; ``membership.ungrouped`` to
             schedule without groups.
         unit: Whether one scheduling cycle is about a pod or about a whole gang.
-        placement: How the members of a gang are placed; with the unit ``group`` only.
+        placement: How gangs and single pods are placed; with the unit ``group`` only.
         search_budget: The number of steps that all searches of one call may take together; 0 for no
             search. A step is about 10 microseconds. Searches are for a placement of a gang whose
             members were not placed one by one, for victims, and for a reservation.
@@ -102,7 +104,7 @@ class Scheduler(SchedulerView):
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_host_decides", "_listed", "_retries_refused")
+    __slots__ = ("_host_decides", "_is_restored", "_listed", "_retries_refused")
 
     def __init__(
         self,
@@ -140,6 +142,7 @@ class Scheduler(SchedulerView):
         self._state = _new_state.empty(settings, group_grace, backfill)
         self._now = -math.inf
         self._listed = False
+        self._is_restored = False
         self._retries_refused = False
         self._call = OneCall()
 
@@ -297,8 +300,9 @@ class Scheduler(SchedulerView):
         """Replace the state of the scheduler by that of a snapshot.
 
         The scheduler then decides as the one that the snapshot was taken from, at instants of the
-        same clock. If the cluster has changed since then, or a quota has another limit, call
-        ``rebuild`` next.
+        same clock. The next call returns each ``Bind`` and each ``Evict`` again that was under way,
+        unless the cluster state shows that it was done. If the cluster has changed since then, or a
+        quota has another limit, call ``rebuild`` next.
 
         Runtime complexity: O(n log n) for a state of size n.
 
@@ -318,7 +322,7 @@ class Scheduler(SchedulerView):
             rows = document.to_state(fresh, data)
             document.restore_plugins(fresh.settings, rows)
             self._state, self._now, self._listed = fresh, rows.now, rows.listed
-            self._retries_refused = retry_refused
+            self._is_restored, self._retries_refused = True, retry_refused
 
     def __getstate__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         state = self._state
@@ -376,43 +380,45 @@ class Scheduler(SchedulerView):
         ahead.run(until)
         return ahead.answer()
 
-    def why_anew(
+    def why(
         self,
         subject: str | Pod | PodGroup,
         *,
         now: float | None = None,
-        budget: int = 1_000_000,
+        budget: int = 100_000,
     ) -> Why:
-        """Return why a pod or a group is not running, from an attempt as of now.
+        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
 
-        Changes nothing. The reason of ``why`` is that of the last attempt, and a pod or a group is
-        not tried again until something changes that may help it. Here a fork tries it once more.
-        Only the reason is new: the number of attempts and the backoff are those of ``why``. If the
-        fork starts it, *budget* is used up, or a plugin has state and no ``fork``, the answer is
-        that of ``why``. ``tried_at`` of the answer says of when the reason is.
+        Changes nothing. A pod or a group whose attempt failed is not tried again until something
+        changes that may help it, so the reason of that attempt grows old. Here a fork tries it once
+        more, and the reason is as of now. The number of attempts and the backoff are not those of
+        the fork. The fork may start it, or use up *budget*; or a plugin raises, or has state and no
+        ``fork``. Then the reason is that of the last attempt, and the sentence says as of when.
 
-        Runtime complexity: that of ``why``, and for a failed attempt that of ``what_if``.
+        Runtime complexity: O(active pods and groups + members of the group), and for a failed
+        attempt that of ``what_if``.
 
         Args:
-            subject: A pod, a group, the UID of a pod, or the key of a group; see ``why``.
+            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
+                a UID and a key is taken as the UID.
             now: The instant of the attempt; None for that of the last call.
-            budget: The number of steps that the attempt may take; see ``what_if``.
+            budget: The number of steps that the attempt may take, about 10 microseconds each; see
+                ``what_if``. With 0 nothing is tried.
 
         Raises:
             UnknownPodError: The scheduler does not know *subject*.
             InvalidValueError: An argument is malformed; see ``what_if``.
-            PluginError: A plugin raised.
+            PluginError: A plugin raised that decides which members are needed.
         """
-        now, _end = simulate.span(self._now, now, None)
-        simulate.check_budget(budget)
-        self._call.refuse_inside("why_anew")
+        if now is not None:
+            simulate.span(self._now, now, None)
+        simulate.check_budget(budget, least=0)
+        with self._call("why"):
+            answer = answers.why(self._state, subject, now=self._now)
+        at = self._now if now is None else now
         spending = simulate.Spending(budget)
-        return anew.with_fresh_reason(
-            self.why(subject),
-            subject,
-            lambda: simulate.look(self, self._state, now, spending),
-            now=now,
-        )
+        look = partial(simulate.look, self, self._state, at, spending)
+        return anew.with_fresh_reason(answer, subject, look if budget else None, now=at)
 
     def smallest_change(
         self,
@@ -499,6 +505,9 @@ class Scheduler(SchedulerView):
         if listing or not self._listed:
             dispatch.listing(self._state, now=now)
             self._listed = True
+        if self._is_restored:
+            under_way.read_again(state, now=now)
+            self._is_restored = False
         if self._retries_refused:
             pod_ends.notify(self._state, None, now=now)
             self._retries_refused = False
@@ -519,6 +528,10 @@ class Scheduler(SchedulerView):
             permit_end.reject(state, permit_end.refused(state.pods, state.call), now=self._now)
         if state.call.touched:
             restart.settle(state, now=self._now)
+        reservation = state.reservations.backfill.reservation
+        if reservation is not None:
+            # its gang may have gone, or have come back as another entity
+            reserving.expire(state, reservation, now=self._now)
         if state.call.deferred:
             error, *others = state.call.deferred
             for other in others:

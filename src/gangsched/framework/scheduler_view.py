@@ -15,14 +15,12 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
-from gangsched.explain import Why
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import listing
 from gangsched.framework.what_if import why as answers
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
-from gangsched.model import Pod, PodGroup
 
 __all__ = ["SchedulerView"]
 
@@ -37,22 +35,6 @@ class SchedulerView:
     _call: OneCall
     _now: float
     _state: State
-
-    def why(self, subject: str | Pod | PodGroup) -> Why:
-        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
-
-        Changes nothing. Runtime complexity: O(active pods and groups + members of the group).
-
-        Args:
-            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
-                a UID and a key is taken as the UID.
-
-        Raises:
-            UnknownPodError: The scheduler does not know *subject*.
-            PluginError: A plugin raised.
-        """
-        with self._call("why"):
-            return answers.why(self._state, subject, now=self._now)
 
     def pending(self) -> Listing[PendingRow]:
         """Return the pods and groups that need nodes, in the order in which they would be tried.
@@ -69,8 +51,8 @@ class SchedulerView:
         """Return the pods whose bind is in progress, in the order of arrival.
 
         Each was released and waits for ``Bound`` or ``BindFailed``. After ``restore``, these are
-        the binds that were in progress when the snapshot was taken. Changes nothing. At a prompt
-        the answer is a table. Runtime complexity: O(pods).
+        the binds that were in progress when the snapshot was taken; the next call returns them
+        again. Changes nothing. At a prompt the answer is a table. Runtime complexity: O(pods).
         """
         with self._call("binding"):
             return listing.binding(self._state.pods)

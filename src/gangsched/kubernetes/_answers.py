@@ -223,7 +223,7 @@ class Answers:
         is_known = scheduler.registry.get(key) is not None  # ``why`` would take a UID, too
         if not is_known and not owner.cache.malformed.of(key):
             raise UnknownPodError(key)
-        why, now = scheduler.why(key) if is_known else None, self.clock()
+        why, now = scheduler.why(key, budget=0) if is_known else None, self.clock()
         running = ObservedScheduler(owner.cache, scheduler, now)
         item = self._item(gang_row(running, key, _answers(key, why)))
         if running.has_ended(key):

@@ -17,7 +17,8 @@ Rules:
       claim is read each time, since its error names the pod;
   R6  groups of several APIs may have one key. The API that is first in *dialects* counts;
   R7  if objects of a kind cannot be read, pending pods that need them are held, see ``_held``: no
-      object would be taken for "there is none";
+      object would be taken for "there is none". So are the pending pods of a group whose object
+      cannot be read: the field may be a constraint, whatever their labels say beside it;
   R8  with *gangs_only*, a pod without a group is treated as a pod of another scheduler: another
       program decides about it;
   R9  a paused node takes no new pod; what the watch shows of it is kept meanwhile.
@@ -27,7 +28,7 @@ Everything here runs in the task that owns the scheduler, between two calls of i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
@@ -57,6 +58,8 @@ from gangsched.kubernetes._facts import (
     ObjectFacts,
     PodFacts,
     PriorityClassFacts,
+    UnreadableGroup,
+    UnreadableGroupError,
 )
 from gangsched.kubernetes._malformed import MalformedClaims
 from gangsched.kubernetes._objects import objects_needed
@@ -72,6 +75,7 @@ _MOST_CLAIMS: Final = 4096
 _UNREAD: Final = object()
 _NEEDS: Final = "needs "
 """The beginning of the reasons to hold a pod for objects that cannot be read."""
+_UNREADABLE: Final = "a PodGroup that can be read: "
 
 
 @final
@@ -118,6 +122,7 @@ class Cache:
         self._newer: dict[PodUID, int] = {}
         self._claims: dict[Hashable, object] = {}
         self._groups: dict[GroupKey, dict[str, GroupFacts]] = {}
+        self._unreadable_groups: dict[GroupKey, dict[str, UnreadableGroup]] = {}
         self._classes: dict[str, PriorityClassFacts] = {}
         self._of_class: dict[str, set[GroupKey]] = {}
         self._unreadable: dict[str, str] = {}
@@ -171,6 +176,13 @@ class Cache:
         known = self._groups.get(key)
         return None if not known else known[self._first(known)]
 
+    def unreadable_group(self, key: GroupKey) -> UnreadableGroup | None:
+        """Return the object of a group if it cannot be read; None if it can, or is absent. O(1)."""
+        refused = self._unreadable_groups.get(key)
+        if not refused:
+            return None
+        return refused.get(self._first({**self._groups.get(key, {}), **refused}))
+
     # Pods -----------------------------------------------------------------------------------
 
     def pod(self, delta: Delta[PodFacts]) -> Event | None:
@@ -201,7 +213,7 @@ class Cache:
         if pod.node_name is None and known is not None and known.node_name is not None:
             pod = pod_with_fields(pod, node_name=known.node_name)
         elif pod.node_name is None:
-            pod = self._held(pod) if self._unreadable else pod
+            pod = self._held(pod) if self._unreadable or self._unreadable_groups else pod
             self._note(self.conditions, pod.uid, _unschedulable(facts))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
             if self.names is None:
@@ -294,8 +306,10 @@ class Cache:
 
     # Groups ---------------------------------------------------------------------------------
 
-    def group(self, delta: Delta[GroupFacts], dialect: str) -> Event | None:
-        """Store a change of a group of one API; return the event, if any.
+    def group(self, delta: Delta[GroupFacts], dialect: str) -> list[Event]:
+        """Store a change of a group of one API; return the events.
+
+        O(1); O(pods) if the object can be read no longer, or again.
 
         Args:
             delta: The change.
@@ -314,7 +328,31 @@ class Cache:
         if not known:
             del self._groups[key]
         self.touched.add(key)
-        return self._restate(key)
+        pods = self._note_unreadable(key, delta, dialect)
+        restated = self._restate(key)
+        group = [] if restated is None else [restated]
+        # no pod is free to be placed before its group is known
+        return group + pods if self.unreadable_group(key) is None else pods + group
+
+    def _note_unreadable(
+        self, key: GroupKey, delta: Delta[GroupFacts], dialect: str
+    ) -> list[Event]:
+        """Note whether an object of a group can be read; return what that changes."""
+        assert delta.identity is not None
+        before = self.unreadable_group(key)
+        refused = self._unreadable_groups.setdefault(key, {})
+        refused.pop(dialect, None)
+        error = delta.error
+        if isinstance(error, UnreadableGroupError):
+            refused[dialect] = UnreadableGroup(
+                delta.identity, error.dialect, error.field, error.problem
+            )
+        if not refused:
+            del self._unreadable_groups[key]
+        after = self.unreadable_group(key)
+        if str(before) == str(after):
+            return []
+        return self._hold_again(pod for pod in self.cluster.pods() if self.group_of(pod) == key)
 
     def priority_class(self, delta: Delta[PriorityClassFacts]) -> list[Event]:
         """Store a change of a priority class; return the events of the groups that name it."""
@@ -346,7 +384,7 @@ class Cache:
             changes["preemption_policy"] = PreemptionPolicy(named.preemption_policy)
         return evolve(facts.group, **changes)
 
-    def _first(self, known: dict[str, GroupFacts]) -> str:
+    def _first(self, known: Mapping[str, object]) -> str:
         return next((each for each in self._dialects if each in known), next(iter(known)))
 
     # What constraints refer to -----------------------------------------------------------------
@@ -374,8 +412,12 @@ class Cache:
             self._unreadable[kind] = why
         else:
             del self._unreadable[kind]
+        return self._hold_again(self.cluster.pods())
+
+    def _hold_again(self, pods: Iterable[Pod]) -> list[Event]:
+        """Hold the pending ones of *pods*, or not, by what can be read now; return the events."""
         events: list[Event] = []
-        for pod in [pod for pod in self.cluster.pods() if pod.node_name is None]:
+        for pod in [pod for pod in pods if pod.node_name is None]:
             held = self._held(pod)
             if held != pod:
                 events.append(self.cluster.apply(PodUpdated(held)))
@@ -386,6 +428,10 @@ class Cache:
         others = tuple(each for each in pod.unmodelled if not each.startswith(_NEEDS))
         needs = objects_needed(pod) if self._unreadable else frozenset[str]()
         lacks = [f"{_NEEDS}{k} objects: {v}" for k, v in self._unreadable.items() if k in needs]
+        key = self.group_of(pod) if self._unreadable_groups else None
+        group = None if key is None else self.unreadable_group(key)
+        if group is not None:
+            lacks.append(f"{_NEEDS}{_UNREADABLE}{group}")
         reasons = (*others, *lacks)
         return pod if reasons == pod.unmodelled else evolve(pod, unmodelled=reasons)
 

@@ -1,7 +1,8 @@
 """The status of pods and groups, as the scheduler writes it.
 
 Of an unschedulable pod that is the condition ``PodScheduled=False``, which autoscalers look for. Of
-a preemptor it is ``nominatedNodeName``, and of a native group the condition ``PodGroupScheduled``.
+a preemptor it is ``nominatedNodeName``, and of a native group the condition
+``PodGroupInitiallyScheduled``, which was ``PodGroupScheduled`` in Kubernetes 1.36.
 
 Rules:
   R1  a pod is patched only if the text differs from what it has;
@@ -27,7 +28,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._facts import GroupFacts
+from gangsched.kubernetes._facts import Dialect, GroupFacts
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.kubernetes._workers import run_workers
@@ -39,7 +40,9 @@ NATIVE: Final = "scheduling.k8s.io"
 """The API group of Kubernetes' own PodGroups."""
 
 _LANE: Final = "status"
-_SCHEDULED: Final = "PodGroupScheduled"
+_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+_SCHEDULED_IN_1_36: Final = "PodGroupScheduled"
+_OF_1_36: Final = "v1alpha2"
 _LONGEST_MESSAGE: Final = 32_768
 _PATIENCE: Final = 60.0
 
@@ -144,14 +147,21 @@ class StatusWriter:
         self._put(uid, {"nominatedNodeName": node})
 
     def group(self, key: GroupKey, *, scheduled: bool, message: str) -> None:
-        """Note whether a native group was scheduled; other APIs have a controller for it."""
-        facts = self._cache.group_facts(key)
-        if facts is None or facts.dialect.group != NATIVE or is_scheduled(facts):
+        """Note whether a native group was scheduled; other APIs have a controller for it.
+
+        The reason of a group that cannot be read is ``SchedulerError``: more nodes do not help.
+        """
+        unreadable, facts = self._cache.unreadable_group(key), self._cache.group_facts(key)
+        known_group = unreadable or facts
+        if known_group is None or known_group.dialect.group != NATIVE:
             return
+        if unreadable is None and facts is not None and is_scheduled(facts):
+            return
+        refusal = "Unschedulable" if unreadable is None else "SchedulerError"
         condition = {
-            "type": _SCHEDULED,
+            "type": _scheduled_type(known_group.dialect),
             "status": "True" if scheduled else "False",
-            "reason": "Scheduled" if scheduled else "Unschedulable",
+            "reason": "Scheduled" if scheduled else refusal,
             "message": message[:_LONGEST_MESSAGE],
         }
         known = (condition["status"], condition["message"])
@@ -211,11 +221,11 @@ class StatusWriter:
         await self._patch(pod_path(pod, "status"), status_patch(pod, status))
 
     async def _write_group(self, key: GroupKey, condition: dict[str, Any]) -> None:
-        facts = self._cache.group_facts(key)
-        if facts is None:
+        known = self._cache.unreadable_group(key) or self._cache.group_facts(key)
+        if known is None:
             return
-        body = {"metadata": {"uid": facts.identity.uid}, "status": {"conditions": [condition]}}
-        await self._patch(_group_path(facts), to_json(body))
+        body = {"metadata": {"uid": known.identity.uid}, "status": {"conditions": [condition]}}
+        await self._patch(_group_path(known.dialect, key), to_json(body))
 
     async def _patch(self, path: str, body: bytes) -> None:
         response = await self._requests.patch(
@@ -253,10 +263,16 @@ def _first_of(waiting: dict[K, _Waiting]) -> tuple[K, _Waiting]:
 
 def is_scheduled(facts: GroupFacts) -> bool:
     """Return whether a group says that it was scheduled, which is never taken back."""
-    return any(c.type == _SCHEDULED and c.status == "True" for c in facts.conditions)
+    # an object that was written under 1.36 keeps its condition when the cluster is upgraded
+    types = (_SCHEDULED, _SCHEDULED_IN_1_36)
+    return any(c.type in types and c.status == "True" for c in facts.conditions)
 
 
-def _group_path(facts: GroupFacts) -> str:
-    dialect, group = facts.dialect, facts.group
-    namespace, name = quote(group.namespace, safe=""), quote(group.name, safe="")
+def _scheduled_type(dialect: Dialect) -> str:
+    """Return the type of the condition that a version of the native API has."""
+    return _SCHEDULED_IN_1_36 if dialect.version == _OF_1_36 else _SCHEDULED
+
+
+def _group_path(dialect: Dialect, key: GroupKey) -> str:
+    namespace, _slash, name = (quote(part, safe="") for part in key.partition("/"))
     return f"/apis/{dialect.group}/{dialect.version}/namespaces/{namespace}/podgroups/{name}/status"

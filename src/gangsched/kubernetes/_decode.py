@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, TypeVar, final
 
+from gangsched.errors import ManifestError
 from gangsched.kubernetes._caches import Shared
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import (
@@ -23,6 +24,7 @@ from gangsched.kubernetes._facts import (
     NodeFacts,
     PodFacts,
     PriorityClassFacts,
+    UnreadableGroupError,
 )
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._pods import PodDecoder
@@ -158,10 +160,13 @@ class GroupDecoder:
         """Return one group.
 
         Raises:
-            ManifestError: It is malformed.
+            UnreadableGroupError: It is malformed.
         """
         document = read_document(raw, self._dialect.kind)
-        group, priority_class, notes = self._group(raw, document)
+        try:
+            group, priority_class, notes = self._group(raw, document)
+        except ManifestError as error:
+            raise UnreadableGroupError(error, self._dialect) from error
         metadata, status = mapping_in(document, "metadata"), mapping_in(document, "status")
         return GroupFacts(
             group=group,

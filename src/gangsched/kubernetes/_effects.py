@@ -5,7 +5,8 @@
   ``PodScheduled=False``. The same for ``PodNotAdmitted``, if a constraint is not modelled.
 - A bind that is refused and repeated: event ``FailedScheduling`` of the pod, see ``_bind``.
 - ``GroupScheduled``: event ``Scheduled`` of the group.
-- ``GroupBound``: condition ``PodGroupScheduled=True`` of the group, so that it says what is true.
+- ``GroupBound``: condition ``PodGroupInitiallyScheduled=True`` of the group, so that it says what
+  is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
 - ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
@@ -14,7 +15,10 @@
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
-  ``PodGroupScheduled=False``, and the condition ``PodScheduled=False`` of each pending member.
+  ``PodGroupInitiallyScheduled=False``, and the condition ``PodScheduled=False`` of each pending
+  member.
+- ``PodNotAdmitted`` of a member whose group is held, because its object cannot be read or has a
+  constraint that is not modelled: event ``FailedScheduling`` of the group, and its condition.
 - ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
   members, if it still is after 10 s. If only scheduling gates of other members keep it from being
   tried, the event is ``SchedulingGated``, and all of them name the gates.
@@ -90,6 +94,7 @@ _INCOMPLETE: Final = "Incomplete"
 _GATED: Final = "SchedulingGated"
 _INCOMPLETE_AFTER: Final = 10.0
 """Seconds after which a group that lacks members is reported: pods are created one by one."""
+_MOST_HELD: Final = 4096
 
 
 @final
@@ -132,6 +137,7 @@ class Effects:
         self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
+        self._held: dict[GroupKey, str] = {}
         self._below_minimum = BelowMinimumReports(self._members, self._fell)
 
     def is_victim(self, uid: PodUID) -> bool:
@@ -245,6 +251,9 @@ class Effects:
         # a scheduling gate is no failure: the API server has set the condition already
         if pod is not None and not pod.scheduling_gates and _HELD in reason:
             self._unschedulable(uid, f"held: {reason}")
+            key = self._cache.group_of(pod)
+            if key is not None:
+                self._group_held(key)
 
     def evicted(self, pod: Pod, evict: Evict) -> None:
         """Record why a pod was evicted, unless it is a victim."""
@@ -351,6 +360,29 @@ class Effects:
         if regarding is not None:
             self._failed(regarding, reason)
 
+    def _group_held(self, key: GroupKey) -> None:
+        """Report what of the object of a group holds its pods, once; nothing if it holds none."""
+        note = self._what_holds(key)
+        if not note or self._held.get(key) == note:
+            return
+        self._held.pop(key, None)
+        self._held[key] = note
+        if len(self._held) > _MOST_HELD:
+            del self._held[next(iter(self._held))]
+        self._status.group(key, scheduled=False, message=note)
+        regarding = self._regarding_group(key)
+        if regarding is not None:
+            self._failed(regarding, note)
+
+    def _what_holds(self, key: GroupKey) -> str:
+        """Return what of the object of a group holds its pods; empty if it holds none."""
+        unreadable, group = self._cache.unreadable_group(key), self._cache.cluster.pod_group(key)
+        if unreadable is not None:
+            return f"The group cannot be read, so its pods are held: {unreadable}"
+        if group is not None and group.unmodelled:
+            return f"Its pods are held: not modelled: {', '.join(group.unmodelled)}"
+        return ""
+
     def _group_incomplete(self, key: GroupKey) -> None:
         if key not in self._incomplete:
             loop = asyncio.get_running_loop()
@@ -361,13 +393,16 @@ class Effects:
         info = self._scheduler.registry.get(key)
         if info is None or not info.members or info.is_complete or info.was_scheduled:
             return
-        reason, note = _lacking(info, self._scheduler.why(key))
+        if self._what_holds(key):
+            return  # this was said at once, and says more
+        reason, note = _lacking(info, self._scheduler.why(key, budget=0))
         self._status.group(key, scheduled=False, message=note)
         is_gated = reason == _GATED
         said = f"pod group {key}: {note}" if is_gated else f"pod group {key} is incomplete"
-        for uid in self._pending_members(key):
-            self._say(uid, said)
-        pending = (pod for pod in self._members(key) if pod.node_name is None)
+        pending = [pod for pod in self._members(key) if pod.node_name is None]
+        for pod in pending:
+            if not pod.unmodelled:  # a held member was told what holds it
+                self._say(pod.uid, said)
         regarding = self._regarding_group_or(key, pending)
         if regarding is not None:
             kind = "Normal" if is_gated else "Warning"
@@ -388,9 +423,6 @@ class Effects:
         regarding = self._regarding_group_or(key, () if pod is None else (pod,))
         if regarding is not None:
             self._failed(regarding, notice.reason)
-
-    def _pending_members(self, key: GroupKey) -> Iterable[PodUID]:
-        return [pod.uid for pod in self._members(key) if pod.node_name is None]
 
     def _members(self, key: GroupKey) -> Iterable[Pod]:
         info = self._scheduler.registry.get(key)
@@ -418,13 +450,13 @@ class Effects:
         return _regarding(first) if regarding is None and first is not None else regarding
 
     def _regarding_group(self, key: GroupKey) -> Regarding | None:
-        facts = self._cache.group_facts(key)
-        if facts is None:
+        known = self._cache.unreadable_group(key) or self._cache.group_facts(key)
+        if known is None:
             return None
-        dialect, group = facts.dialect, facts.group
+        dialect = known.dialect
         version = f"{dialect.group}/{dialect.version}"
-        uid = facts.identity.uid
-        return Regarding(version, dialect.kind, group.namespace, group.name, uid)
+        namespace, _slash, name = key.partition("/")
+        return Regarding(version, dialect.kind, namespace, name, known.identity.uid)
 
 
 def _lacking(info: PodGroupInfo, why: Why) -> tuple[str, str]:
@@ -441,6 +473,8 @@ def _lacking(info: PodGroupInfo, why: Why) -> tuple[str, str]:
     there = f"{info.all} of {info.min_available} members are there"
     gated = info.members.gated()
     beside = f", {gated} more {'has' if gated == 1 else 'have'} scheduling gates" if gated else ""
+    if isinstance(why, NotEnoughMembers) and why.held:
+        beside = f", {gated} more {'is' if gated == 1 else 'are'} held: {', '.join(why.held)}"
     return _INCOMPLETE, f"The group is incomplete: {there}{beside}"
 
 

@@ -14,6 +14,7 @@ from typing import final
 from attrs import frozen
 
 from gangsched.cluster_objects import ClusterObject
+from gangsched.errors import ManifestError
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._known import Identity
 from gangsched.model import Node, Pod, PodGroup
@@ -31,6 +32,8 @@ __all__ = [
     "ObjectFacts",
     "PodFacts",
     "PriorityClassFacts",
+    "UnreadableGroup",
+    "UnreadableGroupError",
 ]
 
 
@@ -58,8 +61,8 @@ class Dialect:
 
     Attributes:
         group: Its API group, such as ``scheduling.k8s.io``.
-        version: The version that is used, such as ``v1alpha2``.
-        path: The path of all its PodGroups, such as ``/apis/scheduling.k8s.io/v1alpha2/podgroups``.
+        version: The version that is used, such as ``v1beta1``.
+        path: The path of all its PodGroups, such as ``/apis/scheduling.k8s.io/v1beta1/podgroups``.
         kind: ``PodGroup``.
         status_subresource: Whether its status is patched at a path of its own.
     """
@@ -137,6 +140,40 @@ class GroupFacts:
     occupied_by: str = ""
     generation: int = 0
     notes: tuple[str, ...] = ()
+
+
+@final
+@frozen
+class UnreadableGroup:
+    """A PodGroup that exists and cannot be read.
+
+    Attributes:
+        identity: Which version of which object it is.
+        dialect: The API that it is of.
+        field: The path of the field that cannot be read; empty for the whole object.
+        problem: What is expected there, and the value.
+    """
+
+    identity: Identity
+    dialect: Dialect
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}" if self.field else self.problem
+
+
+@final
+class UnreadableGroupError(ManifestError):
+    """A PodGroup cannot be read.
+
+    Attributes:
+        dialect: The API that it is of.
+    """
+
+    def __init__(self, error: ManifestError, dialect: Dialect) -> None:
+        super().__init__(error.file, error.document, error.field, error.problem)
+        self.dialect = dialect
 
 
 @final

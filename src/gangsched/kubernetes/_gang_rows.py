@@ -267,7 +267,7 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
         failed=_count(pods, PodPhase.FAILED),
         age=max(survey.now - min(began, default=survey.now), 0.0),
         reason="" if has_ended else reason,
-        priority=max((pod.priority for pod in pods), default=0),
+        priority=0 if info is None else info.priority,
         api="" if facts is None else f"{facts.dialect.group}/{facts.dialect.version}",
         nodes=tuple(dict.fromkeys(str(pod.node_name) for pod in held)),
         message=next(_messages(survey, key, (*pods, *malformed)), ""),

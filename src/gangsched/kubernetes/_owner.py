@@ -137,7 +137,8 @@ class Owner:
         def take_in(deltas: Iterable[Delta[GroupFacts]]) -> None:
             for delta in deltas:
                 if self._is_object("PodGroup", delta, dialect):
-                    self.tell(self.cache.group(delta, dialect))
+                    for event in self.cache.group(delta, dialect):
+                        self.tell(event)
 
         return take_in
 

@@ -11,8 +11,8 @@ Rules:
       event says so. A gang with a bind under way is not touched. The seconds are counted from the
       first look that finds the gang partial, so a restart begins anew;
   R3  whether a gang was whole is known from this process or from the group. The evidence is the
-      condition ``PodGroupScheduled=True``, which is written when the last member is bound, or a
-      phase;
+      condition ``PodGroupInitiallyScheduled=True``, which is written when the last member is bound,
+      or a phase;
   R4  a gang without such evidence, above all one by labels only, may have been whole. It is not
       evicted. Once it has been partial for *bound* seconds it is reported, once.
 """

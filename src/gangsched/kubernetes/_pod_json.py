@@ -134,6 +134,7 @@ class _Spec(Struct, gc=False, forbid_unknown_fields=True):
     schedulingGroup: _SchedulingGroup | None = None  # noqa: N815
     # skipped
     ephemeralContainers: Raw = _ABSENT  # noqa: N815
+    evictionResponders: Raw = _ABSENT  # noqa: N815
     hostname: Raw = _ABSENT
     hostnameOverride: Raw = _ABSENT  # noqa: N815
     subdomain: Raw = _ABSENT
@@ -266,14 +267,13 @@ def _key_of_given(pod: PodJson) -> list[bytes | Raw]:
     reports = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
     found: list[bytes | Raw] = []
     for each in reports:
-        if len(each.resources):
+        if len(each.resources) or len(each.allocatedResources):
             found += (each.name, each.resources, each.allocatedResources)
     if found:
         found += (one.name for one in (*pod.spec.containers, *(pod.spec.initContainers or ())))
-    if len(status.resources):
+    if len(status.resources) or len(status.allocatedResources):
         found += (b"pod", status.resources, status.allocatedResources)
-    if found:
-        found += (each.reason.encode() for each in status.conditions or () if each.type == _RESIZE)
+    found += (each.reason.encode() for each in status.conditions or () if each.type == _RESIZE)
     return found
 
 
@@ -282,4 +282,11 @@ def _key_of_container(kind: bytes, one: _Container) -> tuple[bytes | Raw, ...]:
         kind,
         *(one.image, one.ports, one.resources, one.resizePolicy, one.restartPolicy),
         *(one.restartPolicyRules, one.securityContext),
+        # the mount of a token names a volume that each pod has of its own
+        one.volumeMounts if _binds(one.volumeMounts) else b"",
     )
+
+
+def _binds(mounts: Raw) -> bool:
+    """Return whether a mount has options that a node must support."""
+    return len(mounts) > 0 and b"bindMountOptions" in bytes(mounts)

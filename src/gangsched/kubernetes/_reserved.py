@@ -21,7 +21,8 @@ from gangsched.model import GroupKey
 __all__ = ["with_reservation"]
 
 _LACKS: Final = re.compile(
-    r"Insufficient |Too many pods| is short| in pieces too small| fit (within .+ )?at once"
+    r"Insufficient |Too many pods| is short| in pieces too small"
+    r"| fit (within .+ |beside .+ )?at once"
 )
 
 

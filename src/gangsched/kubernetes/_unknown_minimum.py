@@ -1,12 +1,15 @@
 """Why the minimum of a group is unknown, and what to do about it.
 
 A group has a minimum if a PodGroup of its name exists, or if its pods claim one beside the name. If
-neither is so, the pods wait, and more nodes do not help. Three mistakes look alike: a misspelt
-label, a PodGroup that is missing, and an API of PodGroups that the cluster does not serve.
+neither is so, the pods wait, and more nodes do not help. Four mistakes look alike: a misspelt
+label, a PodGroup that is missing, one that cannot be read, and an API of PodGroups that the cluster
+does not serve.
 
 Rules:
   R1  a label with the prefix of a spelling that is not read is named first: it was meant;
-  R2  an API is called absent only if the API server was asked which ones it serves.
+  R2  a PodGroup that cannot be read is named before anything else: it holds the pods, whatever
+      their labels say;
+  R3  an API is called absent only if the API server was asked which ones it serves.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ def remedy(cache: Cache, key: GroupKey, pods: Collection[Pod], why: Why | None) 
         pods: Its members.
         why: Why it does not run; None if the scheduler does not know it.
     """
-    if is_unknown(why):
+    if is_unknown(why) or cache.unreadable_group(key) is not None:
         return unknown_minimum(cache, key, pods).helps
     error = next(iter(cache.malformed.of(key).values()), None)
     if error is None or pods:
@@ -91,6 +94,10 @@ def unknown_minimum(cache: Cache, key: GroupKey, pods: Collection[Pod]) -> Unkno
         pods: Its pods.
     """
     name = key.partition("/")[2]
+    unreadable = cache.unreadable_group(key)
+    if unreadable is not None:
+        cause = f"its PodGroup cannot be read: {unreadable}"
+        return UnknownMinimum(cause, f"correct the PodGroup {name}: {unreadable}")
     spelling = next(_spellings(cache, pods), None)
     minimum = f"{_PREFIX}min-available"
     if spelling is not None and spelling.source is not Source.FIELD and spelling.minimum:

@@ -60,8 +60,9 @@ def _check_keys(_owner: object, _attribute: object, value: object) -> None:
 class RestartPolicy:
     """How often a pod group is restarted as a whole, and how long it backs off.
 
-    A running group that falls below its minimum is restarted: its other members are evicted, their
-    controller creates them again, and the group starts as a whole. The n-th restart backs off
+    A running group that is below its minimum for a second is restarted: its other members are
+    evicted, their controller creates them again, and the group starts as a whole. It is not
+    restarted if all its members are deleted and none has failed. The n-th restart backs off
     ``min(backoff * 2 ** (n - 1), longest_backoff)`` seconds. The defaults are those of a Kubernetes
     Job: ``backoffLimit: 6``, and 10 s, doubled up to 6 minutes.
 
@@ -69,7 +70,8 @@ class RestartPolicy:
         max_restarts: The number of restarts, an int >= 1. A group that falls below its minimum
             after the last one keeps the members that it has.
         backoff: The backoff of the first restart in seconds; finite and > 0.
-        longest_backoff: The longest backoff in seconds; finite and >= *backoff*.
+        longest_backoff: The longest backoff in seconds; finite and >= *backoff*. For as long, from
+            its deletion on, an old pod that stays terminating is waited for.
 
     Raises:
         InvalidValueError: A value is malformed. The error names the attribute and the value.

@@ -6,7 +6,9 @@ Rules:
   R2  the fields of Kubernetes' own groups have a schema. A field in them that it lacks holds the
       pods too;
   R3  an annotation of Koordinator means on a group what it means on its pods;
-  R4  a field that describes the group, or names its template, restricts nothing.
+  R4  a field that describes the group, or names its template, restricts nothing;
+  R5  a ``Workload`` has templates of groups. A controller copies a template into each group, so
+      nothing is read of the workload itself.
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from gangsched.objects.notes import NoteKind
 from gangsched.objects.pod_annotations import held_by_annotations
 from gangsched.objects.pod_fields import Schema, Treatment, unknown
 
-__all__ = ["CORE", "DIALECTS", "KUBE_BATCH", "SCHEDULER_PLUGINS", "VOLCANO", "held", "hold"]
+__all__ = [
+    "CORE",
+    "CORE_SCHEMAS",
+    "DIALECTS",
+    "KUBE_BATCH",
+    "SCHEDULER_PLUGINS",
+    "VOLCANO",
+    "WORKLOAD",
+    "held",
+    "hold",
+]
 
 _HONOURED, _HELD, _FREE = Treatment.HONOURED, Treatment.HELD, Treatment.FREE
 
@@ -54,6 +66,8 @@ KUBE_BATCH: Final[Mapping[str, Treatment]] = {
 
 CORE: Final[Mapping[str, Treatment]] = {
     "podGroupTemplateRef": _FREE,
+    "workloadRef": _FREE,
+    "parentCompositePodGroupName": _HELD,
     "schedulingPolicy": _HONOURED,
     "schedulingConstraints": _HONOURED,
     "resourceClaims": _HELD,
@@ -62,7 +76,17 @@ CORE: Final[Mapping[str, Treatment]] = {
     "priorityClassName": _HONOURED,
     "priority": _HONOURED,
 }
-"""``scheduling.k8s.io``."""
+"""``scheduling.k8s.io``: ``v1beta1`` and ``v1alpha3`` of 1.37, ``v1alpha2`` of 1.36.
+
+``workloadRef`` of 1.37 was ``podGroupTemplateRef``. A group in a composite pod group starts with
+the other groups of its tree or not at all, so it is held."""
+
+WORKLOAD: Final[Mapping[str, Treatment]] = {
+    "controllerRef": _FREE,
+    "podGroupTemplates": _FREE,
+    "compositePodGroupTemplates": _FREE,
+}
+"""``Workload`` of ``scheduling.k8s.io``; groups of a composite template are held by themselves."""
 
 DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "scheduling.x-k8s.io": SCHEDULER_PLUGINS,
@@ -74,10 +98,12 @@ DIALECTS: Final[Mapping[str, Mapping[str, Treatment]]] = {
 }
 """The fields of each dialect, by API group."""
 
-_IN_CORE: Final[Schema] = {
+CORE_SCHEMAS: Final[Schema] = {
     "schedulingPolicy": {"gang": {"minCount": None}, "basic": {}},
     "schedulingConstraints": {"topology": {"key": None}},
+    "disruptionMode": {"single": {}, "all": {}},
 }
+"""The fields within fields of ``CORE`` that are read."""
 
 # Fields of all dialects but Kubernetes' own were read alike before there was a table for each. So
 # that a group of one dialect may use a field of another, the tables are put together there.
@@ -103,7 +129,9 @@ def held(manifest: Manifest, *, core: bool) -> Iterator[str]:
         if treatment is not _HELD or field.value in _EMPTY or _asks_for_nothing(name, field):
             continue
         yield from hold(manifest, field)
-    for name, schema in _IN_CORE.items() if core else ():
+    for name, schema in CORE_SCHEMAS.items() if core else ():
+        if isinstance(spec[name].value, str):
+            continue  # the disruption mode of 1.36 is a word
         for field in unknown(spec[name], schema):
             yield from hold(manifest, field)
     topology = spec["schedulingConstraints"]["topology"]

@@ -1,7 +1,7 @@
 """The fields of a pod's specification: which are read, which restrict no node, which hold the pod.
 
 Rules:
-  R1  the table has each field of Kubernetes 1.36. A field that is not in it, such as one of a
+  R1  the table has each field of Kubernetes 1.37. A field that is not in it, such as one of a
       later version, may be a constraint: a pending pod with such a field is *held*. A held pod
       counts as gated;
   R2  a field that is read has a schema. A field in it that the schema lacks holds the pod too.
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from gangsched.objects.fields import Field
 from gangsched.objects.pod_volumes import unknown_volumes
 
-__all__ = ["POD_FIELDS", "Schema", "Treatment", "unknown", "unmodelled"]
+__all__ = ["POD_FIELDS", "POD_SCHEMAS", "Schema", "Treatment", "unknown", "unmodelled"]
 
 
 class Treatment(enum.Enum):
@@ -51,7 +51,7 @@ _POD_AFFINITY: Final[Schema] = {
     "requiredDuringSchedulingIgnoredDuringExecution": _POD_TERM,
     "preferredDuringSchedulingIgnoredDuringExecution": None,
 }
-_READ: Final[Mapping[str, Schema | None]] = {
+POD_SCHEMAS: Final[Mapping[str, Schema | None]] = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _NODE_TERM},
@@ -94,10 +94,12 @@ _READ: Final[Mapping[str, Schema | None]] = {
     },
     "volumes": None,
 }
+"""The fields that are read; with the fields in them, each of which is read too."""
 _HELD: Final = ("resourceClaims", "workloadRef")
 _FREE: Final = (
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
-    *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostPID"),
+    *("enableServiceLinks", "ephemeralContainers", "evictionResponders", "hostAliases"),
+    *("hostIPC", "hostPID"),
     *("hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
     *("restartPolicy", "securityContext", "serviceAccount", "serviceAccountName"),
     *("setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
@@ -105,7 +107,7 @@ _FREE: Final = (
 )
 
 POD_FIELDS: Final[Mapping[str, Treatment]] = {
-    **dict.fromkeys(_READ, Treatment.HONOURED),
+    **dict.fromkeys(POD_SCHEMAS, Treatment.HONOURED),
     **dict.fromkeys(_HELD, Treatment.HELD),
     **dict.fromkeys(_FREE, Treatment.FREE),
 }
@@ -122,7 +124,7 @@ def unmodelled(spec: Field) -> Iterator[Field]:
         treatment = POD_FIELDS.get(name, Treatment.HELD)
         if treatment is Treatment.HELD:
             yield field
-        schema = _READ.get(name)
+        schema = POD_SCHEMAS.get(name)
         if schema is not None:
             yield from unknown(field, schema)
     yield from unknown_volumes(spec["volumes"])

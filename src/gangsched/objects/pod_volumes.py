@@ -136,7 +136,7 @@ def read_image_volumes(volumes: Field) -> Iterator[str]:
 def read_required_features(spec: Field) -> Iterator[str]:
     """Yield the features that a node must declare for a pod.
 
-    Source: ``InferForScheduling`` of k8s.io/component-helpers/nodedeclaredfeatures in 1.36.
+    Source: ``InferForScheduling`` of k8s.io/component-helpers/nodedeclaredfeatures in 1.37.
     """
     containers = (*spec["containers"].elements(), *spec["initContainers"].elements())
     rules = (rule for each in containers for rule in each["restartPolicyRules"].elements())
@@ -145,3 +145,7 @@ def read_required_features(spec: Field) -> Iterator[str]:
     users = spec["hostUsers"]
     if spec["hostNetwork"].flag() and users.given and not users.flag():
         yield "UserNamespacesHostNetworkSupport"
+    # ephemeral containers are added to pods that run
+    mounts = (mount for each in containers for mount in each["volumeMounts"].elements())
+    if any(mount["bindMountOptions"].value for mount in mounts):
+        yield "VolumeBindMountOptions"

@@ -2,7 +2,8 @@
 
 Rules:
   R1  ``minMember`` (scheduler-plugins, Volcano, kube-batch), ``minMembers`` (KEP-34) and
-      ``minCount`` (Kubernetes) are all the quorum; it is required and at least 1;
+      ``minCount`` (Kubernetes) are all the quorum, and at least 1. ``minCount`` is required. The
+      others are ``omitempty`` in the API of their projects: one that is left out is 1;
   R2  Kubernetes' ``basic`` policy is not a gang: the group is kept with a quorum of 1, so its
       pods start one by one, and a note says so;
   R3  ``scheduleTimeoutSeconds: 0`` means no timeout, as in scheduler-plugins;
@@ -10,7 +11,9 @@ Rules:
       ``minMember``, they are ignored, as Volcano does; a note says so;
   R5  a field that is not modelled holds the pods of the group: see ``group_fields``;
   R6  Koordinator's annotation of groups is the bundle, on a group of any dialect;
-  R7  the restart policy is annotations on a group of any dialect: see ``restarts``.
+  R7  the restart policy is annotations on a group of any dialect: see ``restarts``;
+  R8  the disruption mode of Kubernetes is a union since 1.37, ``{single: {}}`` or ``{all: {}}``.
+      The words of 1.36, ``Pod`` and ``PodGroup``, mean the same.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def read_group(manifest: Manifest) -> PodGroup:
     _check_manifest(manifest)
     spec = manifest.document["spec"]
     minimum = spec["minMembers"] if spec["minMembers"].given else spec["minMember"]
-    group = group_of(manifest, minimum, spec, priority=manifest.classes.asked_by(spec))
+    group = group_of(manifest, minimum, spec, default=1, priority=manifest.classes.asked_by(spec))
     reasons = tuple(held(manifest, core=False))
     group = evolve(group, bundle=_bundle_of(manifest), unmodelled=reasons, **restarts_of(manifest))
     tasks = spec["minTaskMember"]
@@ -75,7 +78,6 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         manifest.note(f"{policy['basic'].path} is not a gang: its pods start one by one")
     topology = spec["schedulingConstraints"]["topology"]
     labels = [element["key"].name() for element in topology.elements()]
-    mode = spec["disruptionMode"].word(("Pod", "PodGroup"), "")
     policy_of_preemption = spec["preemptionPolicy"].word(_PREEMPTION, "")
     return PodGroup(
         name=manifest.name,
@@ -86,14 +88,19 @@ def read_core_group(manifest: Manifest) -> PodGroup:
         topology=Topology(labels[0]) if len(labels) == 1 else None,
         bundle=_bundle_of(manifest),
         preemption_policy=PreemptionPolicy(policy_of_preemption) if policy_of_preemption else None,
-        evicted_whole=mode == "PodGroup",
+        evicted_whole=_is_evicted_whole(spec["disruptionMode"]),
         unmodelled=tuple(held(manifest, core=True)),
         **restarts_of(manifest),
     )
 
 
 def group_of(
-    manifest: Manifest, minimum: Field, policy: Field, *, priority: int | None = None
+    manifest: Manifest,
+    minimum: Field,
+    policy: Field,
+    *,
+    default: int | None = None,
+    priority: int | None = None,
 ) -> PodGroup:
     """Return the group that has the name of *manifest*.
 
@@ -102,6 +109,7 @@ def group_of(
         minimum: The field with its quorum.
         policy: The mapping with ``scheduleTimeoutSeconds`` and ``minResources``: the ``spec`` of
             the group.
+        default: The quorum if the field is left out; None if it is required.
         priority: Its priority; None to take that of its members.
 
     Raises:
@@ -110,12 +118,23 @@ def group_of(
     return PodGroup(
         name=manifest.name,
         namespace=manifest.namespace,
-        min_available=minimum.whole(least=1),
+        min_available=minimum.whole(default, least=1),
         schedule_timeout=policy["scheduleTimeoutSeconds"].whole(0, least=0) or None,
         min_resources=policy["minResources"].resources(),
         priority=priority,
         created_at=manifest.at,
     )
+
+
+def _is_evicted_whole(mode: Field) -> bool:
+    """Return whether preemption evicts all members of a group or none."""
+    if isinstance(mode.value, dict):
+        if mode["single"].given == mode["all"].given:
+            raise mode.problem("expected exactly one of single and all")
+        return mode["all"].given
+    if mode.value is not None and mode.value not in ("", "Pod", "PodGroup"):
+        raise mode.refuse("{single: {}}, {all: {}}, Pod or PodGroup")
+    return mode.value == "PodGroup"
 
 
 def _check_manifest(manifest: object) -> None:

@@ -17,11 +17,11 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gangsched.objects.fields import Field
-from gangsched.objects.resized import AS_ASKED, Given
+from gangsched.objects.resized import AS_ASKED, Amounts, Given, largest
 from gangsched.quantity import MILLI, format_quantity
 from gangsched.resources import Resources
 
@@ -38,7 +38,7 @@ class _Kind(enum.Enum):
     INIT = enum.auto()
 
 
-_Containers: TypeAlias = Sequence[tuple[_Kind, dict[str, int]]]
+_Containers: TypeAlias = Sequence[tuple[_Kind, Amounts]]
 
 
 def pod_requests(spec: Field, given: Given = AS_ASKED, *, lenient: bool = False) -> Resources:
@@ -53,19 +53,22 @@ def pod_requests(spec: Field, given: Given = AS_ASKED, *, lenient: bool = False)
     Raises:
         ManifestError: A quantity is malformed, or a request is larger than its limit.
     """
+    containers = _containers(spec, _asked if lenient else _requests, lenient=lenient)
+    names = () if given == AS_ASKED else [each["name"].text() for each in _each_container(spec)]
+    kinds, asked = [kind for kind, _each in containers], [each for _kind, each in containers]
 
-    def counted(kind: _Kind, container: Field) -> dict[str, int]:
-        asked = _asked(container) if lenient else _requests(container)
-        if kind is _Kind.INIT:
-            return asked
-        return given.to_container(container["name"].text(), asked)
+    def added(amounts: Sequence[Amounts]) -> dict[str, int]:
+        return _combined(list(zip(kinds, amounts, strict=True)))
 
-    containers = _containers(spec, counted, lenient=lenient)
-    total = _combined(containers)
-    defaulted = _defaulted(containers, total)
+    def added_for_scores(amounts: Sequence[Amounts]) -> dict[str, int]:
+        return added([{**_DEFAULTS, **each} for each in amounts])
+
+    total = largest(given.sums(names, asked, added))
+    defaulted = _defaulted(largest(given.sums(names, asked, added_for_scores)), total)
     for name, amount in given.to_pod(_whole(spec["resources"], total, lenient)).items():
-        total[name] = amount
-        defaulted.pop(name, None)
+        if _of_whole_pod(name):
+            total[name] = amount
+            defaulted.pop(name, None)
     for name, field in spec["overhead"].entries():
         total[name] = total.get(name, 0) + field.quantity(name)
     found = Resources.from_milli(total)
@@ -79,10 +82,10 @@ def pod_limits(spec: Field) -> Resources:
         ManifestError: A quantity is malformed.
     """
     limited: set[str] | None = None
-    for container in (*spec["containers"].elements(), *spec["initContainers"].elements()):
+    for container in _each_container(spec):
         names = set(_limits(container))
         limited = names if limited is None else limited & names
-    combined = _combined(_containers(spec, lambda _kind, each: _limits(each)))
+    combined = _combined(_containers(spec, _limits))
     total = {n: amount for n, amount in combined.items() if n in (limited or ())}
     for name, field in spec["resources"]["limits"].entries():
         if _of_whole_pod(name):
@@ -105,26 +108,29 @@ def _whole(resources: Field, total: Mapping[str, int], lenient: bool) -> dict[st
     return asked
 
 
+def _each_container(spec: Field) -> Iterator[Field]:
+    yield from spec["containers"].elements()
+    yield from spec["initContainers"].elements()
+
+
 def _containers(
-    spec: Field, amounts: Callable[[_Kind, Field], dict[str, int]], *, lenient: bool = False
+    spec: Field, amounts: Callable[[Field], dict[str, int]], *, lenient: bool = False
 ) -> _Containers:
     """Return the amounts of each container, in order, with the kind of the container."""
     kind = _Kind.CONTAINER
-    found = [(kind, amounts(kind, each)) for each in spec["containers"].elements()]
+    found = [(kind, amounts(each)) for each in spec["containers"].elements()]
     for each in spec["initContainers"].elements():
         policy = each["restartPolicy"]
         restarts = (policy.value if lenient else policy.word(_RESTARTS, "")) == "Always"
         kind = _Kind.SIDECAR if restarts else _Kind.INIT
-        found.append((kind, amounts(kind, each)))
+        found.append((kind, amounts(each)))
     return found
 
 
-def _defaulted(containers: _Containers, total: Mapping[str, int]) -> dict[str, int]:
+def _defaulted(counted: Amounts, total: Mapping[str, int]) -> dict[str, int]:
     """Return what the containers count for in scores beyond the total of their requests."""
-    if all(name in asked for _kind, asked in containers for name in _DEFAULTS):
-        return {}
-    counted = _combined([(kind, {**_DEFAULTS, **asked}) for kind, asked in containers])
-    return {name: counted[name] - total.get(name, 0) for name in _DEFAULTS}
+    beyond = {name: counted.get(name, 0) - total.get(name, 0) for name in _DEFAULTS}
+    return beyond if any(beyond.values()) else {}
 
 
 def _combined(containers: _Containers) -> dict[str, int]:
@@ -147,7 +153,7 @@ def _combined(containers: _Containers) -> dict[str, int]:
     return total
 
 
-def _add(total: dict[str, int], amounts: dict[str, int]) -> None:
+def _add(total: dict[str, int], amounts: Amounts) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + amount
 

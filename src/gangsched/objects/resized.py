@@ -6,29 +6,38 @@ what was allocated and what the containers have. The larger amounts count, so th
 promised twice.
 
 Rules:
-  R1  a container whose status has ``resources`` counts the largest of what it asks for, what was
-      allocated, and what it has. This is done for each resource by itself;
-  R2  if the resize is infeasible, what is asked for does not count;
-  R3  the same holds for the resources of the pod as a whole.
+  R1  three sums are compared, for each resource by itself, and the largest counts: what the
+      containers ask for, what they were allocated, and what they have. Up to Kubernetes 1.36 the
+      largest of each container was added, so a pod that moves resources from one container to
+      another counted for more than it ever has;
+  R2  what a container has is what it was allocated, if its status does not say it; without a status
+      of the container, both are what it asks for;
+  R3  if the resize is infeasible, what is asked for does not count, for no container;
+  R4  if the status says both of the pod as a whole, it takes the place of the sums over the
+      containers;
+  R5  a pod that asks for amounts as a whole counts the largest of these and of that status.
 
-Source: ``PodRequests`` of k8s.io/component-helpers/resource in 1.36 (KEP-1287, KEP-5419).
+Source: ``PodRequests`` of k8s.io/component-helpers/resource in 1.37 (KEP-1287, KEP-5419).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
 from gangsched.objects.fields import Field
 
-__all__ = ["AS_ASKED", "Given", "read_given"]
+__all__ = ["AS_ASKED", "Add", "Amounts", "Given", "largest", "read_given"]
 
 _PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
 
-_Amounts: TypeAlias = Mapping[str, int]
+Amounts: TypeAlias = Mapping[str, int]
+"""Amounts of resources in thousandths."""
+Add: TypeAlias = Callable[[Sequence[Amounts]], Amounts]
+"""Returns what a pod takes if each of its containers takes some amounts."""
 
 
 @final
@@ -37,30 +46,46 @@ class Given:
     """What a pod and its containers were given, in thousandths.
 
     Attributes:
-        containers: By name of the container, what was allocated or is in use; only containers
-            whose status has resources.
-        pod: The same for the pod as a whole; None if its status has no resources.
+        allocated: By name of the container, what was allocated.
+        used: By name of the container, what it has; what was allocated if that is not said.
+        whole: What the pod as a whole was allocated, and what it has; None for what is not said.
+        says_whole: Whether the status has ``resources`` of the pod as a whole.
         infeasible: Whether the node cannot give what is asked for.
     """
 
-    containers: Mapping[str, _Amounts] = field(factory=dict[str, _Amounts])
-    pod: _Amounts | None = None
+    allocated: Mapping[str, Amounts] = field(factory=dict[str, Amounts])
+    used: Mapping[str, Amounts] = field(factory=dict[str, Amounts])
+    whole: tuple[Amounts | None, Amounts | None] = (None, None)
+    says_whole: bool = False
     infeasible: bool = False
 
-    def to_container(self, name: str, asked: dict[str, int]) -> dict[str, int]:
-        """Return what counts for a container that asks for some amounts. O(resources)."""
-        given = self.containers.get(name)
-        return asked if given is None else self._counted(asked, given)
+    def sums(self, names: Sequence[str], asked: Sequence[Amounts], add: Add) -> list[Amounts]:
+        """Return the sums of which the largest amounts count. O(containers * resources).
 
-    def to_pod(self, asked: dict[str, int]) -> dict[str, int]:
+        Args:
+            names: The names of the containers.
+            asked: What each of them asks for.
+            add: Returns what a pod takes if each container takes some amounts.
+        """
+        if self == AS_ASKED:
+            return [add(asked)]
+        found = [] if self.infeasible else [add(asked)]
+        allocated, used = self.whole
+        if allocated is not None and used is not None:
+            return [*found, allocated, used]
+        nothing = dict[str, int]()
+        rest = [nothing] * len(asked) if self.infeasible else asked
+        for given in (self.allocated, self.used):
+            each = [given.get(name, one) for name, one in zip(names, rest, strict=True)]
+            found.append(add(each))
+        return found
+
+    def to_pod(self, asked: Amounts) -> Amounts:
         """Return what counts for a pod that asks for some amounts as a whole. O(resources)."""
-        if self.pod is None:
+        if not asked or not self.says_whole:
             return asked
-        counted = self._counted(asked, self.pod)
-        return {name: counted.get(name, 0) for name in asked}
-
-    def _counted(self, asked: _Amounts, given: _Amounts) -> dict[str, int]:
-        return dict(given) if self.infeasible else _largest((asked, given))
+        given = [each for each in self.whole if each is not None]
+        return largest(given if self.infeasible else [asked, *given])
 
 
 AS_ASKED: Final = Given()
@@ -73,20 +98,29 @@ def read_given(status: Field) -> Given:
     Raises:
         ManifestError: The status is malformed.
     """
-    reports = (
+    allocated: dict[str, Amounts] = {}
+    used: dict[str, Amounts] = {}
+    for report in (
         *status["containerStatuses"].elements(),
         *status["initContainerStatuses"].elements(),
+    ):
+        name = report["name"].text()
+        for given, into in zip(_given(report), (allocated, used), strict=True):
+            if given is not None:
+                into[name] = given
+        if name in allocated:
+            used.setdefault(name, allocated[name])
+    says_whole = status["resources"].given
+    return Given(allocated, used, _given(status), says_whole, _is_infeasible(status))
+
+
+def _given(report: Field) -> tuple[Amounts | None, Amounts | None]:
+    """Return what was allocated, and what is in use; None for what is not said."""
+    allocated, used = report["allocatedResources"], report["resources"]["requests"]
+    return (
+        allocated.amounts() if allocated.given else None,
+        used.amounts() if used.given else None,
     )
-    containers = {each["name"].text(): _given(each) for each in reports if each["resources"].given}
-    whole = status["resources"].given
-    if not containers and not whole:
-        return AS_ASKED
-    return Given(containers, _given(status) if whole else None, _is_infeasible(status))
-
-
-def _given(report: Field) -> dict[str, int]:
-    used, allocated = report["resources"]["requests"], report["allocatedResources"]
-    return _largest((used.amounts(), allocated.amounts()))
 
 
 def _is_infeasible(status: Field) -> bool:
@@ -96,7 +130,8 @@ def _is_infeasible(status: Field) -> bool:
     return False
 
 
-def _largest(each: Iterable[_Amounts]) -> dict[str, int]:
+def largest(each: Iterable[Amounts]) -> dict[str, int]:
+    """Return the largest amount of each resource."""
     found: dict[str, int] = {}
     for amounts in each:
         for name, amount in amounts.items():

@@ -31,6 +31,7 @@ from gangsched.simulation.report import (
     Summary,
     report,
 )
+from gangsched.simulation.shortest_first import shortest_first
 from gangsched.simulation.simulator import Observer, Simulator
 from gangsched.simulation.traces import Trace, load_trace, open_trace, parse_nodes_shape
 from gangsched.simulation.workload import (
@@ -85,4 +86,5 @@ __all__ = [
     "open_trace",
     "parse_nodes_shape",
     "report",
+    "shortest_first",
 ]

@@ -16,7 +16,7 @@ from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.model import FrozenMap, Pod, PodGroup
 from gangsched.resources import Resources
 from gangsched.simulation._trace_notes import Note, Notes
-from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_rows import Row, Table, seconds_text
 from gangsched.simulation.workload import RUN_SECONDS, Arrival
 
 __all__ = ["DLRM", "dlrm_arrivals"]
@@ -60,8 +60,7 @@ def dlrm_arrivals(table: Table, notes: Notes) -> list[Arrival]:
             if not ran:
                 notes.count(_AT_ONCE)
                 continue
-            seconds = f"{ran:.6f}".rstrip("0").rstrip(".")
-            annotations = FrozenMap({RUN_SECONDS: seconds})
+            annotations = FrozenMap({RUN_SECONDS: seconds_text(ran)})
         pod = Pod(
             name=name,
             labels={_ROLE: row.name("role")},

@@ -1,7 +1,7 @@
 """The formats of traces: which one a file has, and its rows as jobs.
 
-- jobs: a CSV header with ``job`` and ``submit_s``. It is the format of this library, and of the
-  Philly trace as Gavel replays it.
+- jobs: a CSV header with ``job`` and ``submit_s``, or any whose columns the caller names. It is
+  the format of this library, and of the Philly trace as Gavel replays it.
 - openb: a CSV header with ``creation_time`` and ``num_gpu``. Pods of Alibaba's GPU trace v2023.
 - dlrm: a CSV header with ``app`` and ``role``. Instances of Alibaba's trace v2025.
 - philly: a ``[``. The published log of Microsoft's Philly cluster, in JSON.
@@ -9,22 +9,22 @@
   Parallel Workloads Archive.
 
 Rules:
-  R1  a malformed row is an error that names file, line, column and value; no value is guessed
-      and no row is left out in silence;
+  R1  a malformed row is an error that names file, line, column and value; no value is guessed.
+      If the caller wants such rows left out, they are counted;
   R2  what a format says and the simulation does not model is a sentence in ``skipped``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, final
 
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.errors import TraceError
 from gangsched.resources import Resources
 from gangsched.simulation._trace_jobs import TraceJob
 from gangsched.simulation._trace_notes import Note, Notes
-from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_rows import Row, Table, seconds_text
 
 __all__ = [
     "COLUMNS",
@@ -72,6 +72,10 @@ _ENDED: Final[Note] = (
     "job is ended by its time limit, and counts as finished",
     "jobs are ended by their time limits, and count as finished",
 )
+_SHARES: Final[Note] = (
+    "job requests a share of a GPU; shares are added up by node, not by device",
+    "jobs request a share of a GPU; shares are added up by node, not by device",
+)
 _NEVER_SCHEDULED: Final[Note] = (
     "pod was never scheduled, and runs for as long as it waited",
     "pods were never scheduled, and run for as long as they waited",
@@ -84,35 +88,51 @@ def job_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
     if {"tenant", "vc"} <= {*table.columns}:
         raise TraceError(table.file, table.line, "tenant", "expected tenant or vc, got both")
     tenant = "tenant" if "tenant" in table.columns else "vc"
-    has_limit, has_tenant = "time_limit_s" in table.columns, tenant in table.columns
-    has_priority, has_model = "priority" in table.columns, "gpu_model" in table.columns
-    sizes = [each for each in ("cpu_per_worker", "memory_per_worker") if each in table.columns]
-    asked: dict[tuple[int, tuple[str, ...]], Resources] = {}
-    models = _Models()
+    every: dict[str, Callable[[Row, str], Any]] = {
+        "job": Row.name,
+        "submit_s": Row.instant,
+        "workers": _workers,
+        "gpus_per_worker": Row.amount,
+        "duration_s": Row.duration,
+        "cpu_per_worker": _quantity,
+        "memory_per_worker": _quantity,
+        "gpu_model": _Models().terms,
+        "priority": Row.integer,
+        tenant: _namespace,
+        "time_limit_s": _limit,
+    }
+    readers = [(column, read) for column, read in every.items() if column in table.columns]
+    asked: dict[tuple[str, str, str], Resources] = {}
     for row in table:
-        name, submitted = row.name("job"), row.instant("submit_s")
-        workers = row.whole("workers", least=1, most=MOST_WORKERS)
-        gpus = row.whole("gpus_per_worker", least=0)
-        key = (gpus, tuple(map(row.text, sizes)))
-        requests = asked.get(key)
-        if requests is None:
-            requests = asked.setdefault(key, _requests(row, gpus))
-        seconds = row.duration("duration_s")
-        limit = row.duration("time_limit_s") if has_limit and row.text("time_limit_s") else None
-        if limit is not None and float(limit) < float(seconds):
+        found: dict[str, Any] = {}
+        faults: list[TraceError] = []
+        for column, read in readers:
+            try:
+                found[column] = read(row, column)
+            except TraceError as error:
+                faults.append(error)
+        if faults:
+            table.take(faults)
+            continue
+        get = found.get
+        gpus, limit = found["gpus_per_worker"], get("time_limit_s")
+        if limit is not None and float(limit) < float(found["duration_s"]):
             notes.count(_ENDED)
+        if "." in gpus:
+            notes.count(_SHARES)
+        key = (gpus, get("cpu_per_worker", ""), get("memory_per_worker", ""))
         yield (
             row,
             TraceJob(
-                name,
-                submitted,
-                workers,
-                requests,
-                seconds,
+                found["job"],
+                found["submit_s"],
+                found["workers"],
+                asked.get(key) or asked.setdefault(key, _requests(*key)),
+                found["duration_s"],
                 limit,
-                row.integer("priority") if has_priority else 0,
-                _namespace(row, tenant) if has_tenant else "default",
-                models.terms(row, "gpu_model") if has_model else (),
+                get("priority", 0),
+                get(tenant, "default"),
+                get("gpu_model", ()),
             ),
         )
 
@@ -137,19 +157,28 @@ class _Models:
         return found
 
 
+def _workers(row: Row, column: str) -> int:
+    return row.whole(column, least=1, most=MOST_WORKERS)
+
+
+def _quantity(row: Row, column: str) -> str:
+    return row.quantity(column) if row.text(column) else ""
+
+
+def _limit(row: Row, column: str) -> str | None:
+    return row.duration(column) if row.text(column) else None
+
+
 def _namespace(row: Row, column: str) -> str:
-    name = row.name(column)
+    name = row.name(column) if row.text(column) else "default"
     if "/" in name:
-        raise row.refuse(column, "a non-empty string without a slash")
+        raise row.refuse(column, "a name without a slash")
     return name
 
 
-def _requests(row: Row, gpus: int) -> Resources:
-    amounts: dict[str, str | int] = {_GPU: gpus}
-    for column, name in (("cpu_per_worker", "cpu"), ("memory_per_worker", "memory")):
-        if row.text(column):
-            amounts[name] = row.quantity(column)
-    return Resources(amounts)
+def _requests(gpus: str, cpu: str, memory: str) -> Resources:
+    given = {_GPU: gpus, "cpu": cpu, "memory": memory}
+    return Resources({name: amount for name, amount in given.items() if amount})
 
 
 def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
@@ -176,7 +205,7 @@ def openb_rows(table: Table, notes: Notes) -> Iterator[tuple[Row, TraceJob]]:
             notes.count(_NEVER_SCHEDULED)
         elif not ran:
             notes.count(_AT_ONCE)
-        seconds = f"{ran:.6f}".rstrip("0").rstrip(".") if ran > 0 else _SHORTEST
+        seconds = seconds_text(ran) if ran > 0 else _SHORTEST
         yield (
             row,
             TraceJob(name, created, 1, requests, seconds, affinity=models.terms(row, "gpu_spec")),

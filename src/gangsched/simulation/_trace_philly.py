@@ -9,7 +9,7 @@ Rules:
       Where its attempts ran does not count;
   R2  its run time is the sum of its attempts, since each held the GPUs. An attempt counts if it has
       a start and, later, an end: the log lacks some;
-  R3  the virtual cluster is the tenant; time begins with the first submission;
+  R3  the virtual cluster is the tenant;
   R4  a job without GPUs, a submission or a run time is left out. It was cancelled while it waited,
       or ran on at the end of the log. ``skipped`` counts such jobs, once each, by reason.
 """
@@ -61,25 +61,16 @@ class PhillyReader:
     Args:
         lines: The lines of the file.
         file: Its name for errors.
-        origin: The instant of the first submission, as ``first`` of an earlier reader.
 
     Attributes:
-        first: The earliest submission that was read, in seconds of its clock; 0 if there is none.
         without_time: The number of attempts that do not count, of jobs that were not left out.
     """
 
-    def __init__(self, lines: Iterable[str], file: str, *, origin: float = 0.0) -> None:
+    def __init__(self, lines: Iterable[str], file: str) -> None:
         self._lines = lines
         self._file = file
-        self._origin = origin
-        self._first: float | None = None
         self._left_out: Counter[Note] = Counter()
         self.without_time = 0
-
-    @property
-    def first(self) -> float:
-        """The earliest submission of a job that was not left out."""
-        return 0.0 if self._first is None else self._first
 
     def __iter__(self) -> Iterator[tuple[int, TraceJob]]:
         """Yield the first line and the job of each object."""
@@ -116,9 +107,7 @@ class PhillyReader:
             self._left_out[reason] += 1
             return None
         self.without_time += without_time
-        self._first = submitted if self._first is None else min(self._first, submitted)
-        at = submitted - self._origin
-        return TraceJob(name, at, workers, _REQUESTS, str(ran), namespace=tenant)
+        return TraceJob(name, submitted, workers, _REQUESTS, str(ran), namespace=tenant)
 
 
 def _gpus(attempt: _Fields) -> int:

@@ -2,7 +2,9 @@
 
 Rules:
   R1  a malformed cell is an error that names file, line, column and value; nothing is guessed;
-  R2  a column that is used is given once.
+  R2  a column that is used is given once;
+  R3  a file may call its columns otherwise, and have other units: then errors name its own columns;
+  R4  what programs write for a cell without a value (``nan``, ``null``) is an empty cell.
 """
 
 from __future__ import annotations
@@ -10,66 +12,155 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Final, final
 
+from gangsched._seconds import parse_duration
 from gangsched.errors import InvalidValueError, TraceError
 from gangsched.resources import Resources
 from gangsched.simulation.workload import parse_seconds
 
-__all__ = ["Row", "Table"]
+__all__ = ["Faults", "Row", "Table", "seconds_text"]
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SIGNED: Final = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
 _LONGEST_SHOWN: Final = 80
+_LONGEST_NUMBER: Final = 40
+_MOST_SHOWN: Final = 20
+_ABSENT: Final = frozenset({"n/a", "na", "nan", "none", "null"})
+_CLOCK: Final = re.compile(r"(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])", re.ASCII)
+"""A duration as Slurm writes it: ``[days-]hours:minutes:seconds``."""
+_SECONDS: Final[Mapping[str, Decimal]] = {
+    unit: Decimal(seconds)
+    for unit, seconds in zip(
+        ("us", "ms", "s", "min", "h", "d"),
+        ("0.000001", "0.001", "1", "60", "3600", "86400"),
+        strict=True,
+    )
+}
+_AMOUNTS: Final[Mapping[str, Decimal]] = {
+    "m": Decimal("0.001"),
+    "%": Decimal("0.01"),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGT", 1)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGT", 1)},
+}
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds in decimal digits, to the microsecond: ``90``, ``0.5``."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
+@final
+class Faults:
+    """The malformed rows of a file: they are reported together, or left out and counted.
+
+    Attributes:
+        skip: Whether they are left out.
+    """
+
+    def __init__(self, *, skip: bool) -> None:
+        self.skip = skip
+        self._shown: list[TraceError] = []
+        self._faults = 0
+        self._rows = 0
+
+    def take(self, errors: Sequence[TraceError]) -> None:
+        """Take what is wrong with one row."""
+        self._rows += 1
+        self._faults += len(errors)
+        self._shown += errors[: _MOST_SHOWN - len(self._shown)]
+
+    def sentences(self, file: str) -> tuple[str, ...]:
+        """Return how many rows were left out, with the first fault.
+
+        Raises:
+            TraceError: They are not left out; the error has the first 20 faults.
+        """
+        if not self._shown:
+            return ()
+        first, *others = self._shown
+        if not self.skip:
+            raise TraceError(
+                *(first.file, first.line, first.column, first.problem),
+                tuple(others),
+                self._faults - len(self._shown),
+            )
+        rows = "1 malformed row was" if self._rows == 1 else f"{self._rows} malformed rows were"
+        return (f"{file}: {rows} left out; the first fault: {str(first)[len(first.file) + 2 :]}",)
 
 
 @final
 class Row:
     """One row, as text."""
 
-    __slots__ = ("_columns", "_file", "_values", "line")
+    __slots__ = ("_table", "_values", "line")
 
-    def __init__(
-        self, file: str, line: int, columns: dict[str, int], values: Sequence[str]
-    ) -> None:
-        self._file = file
+    def __init__(self, table: Table, line: int, values: Sequence[str]) -> None:
+        self._table = table
         self.line = line
-        self._columns = columns
         self._values = values
 
     def __contains__(self, column: str) -> bool:
-        return column in self._columns
+        return column in self._table.places
 
     def text(self, column: str) -> str:
-        """Return a cell as it is; an empty string if there is no such column."""
-        place = self._columns.get(column)
+        """Return a cell as it is; an empty string if there is no such column, or no value."""
+        text = self._cell(column)
+        return "" if len(text) < 5 and text.lower() in _ABSENT else text
+
+    def _cell(self, column: str) -> str:
+        place = self._table.places.get(column)
         return "" if place is None else self._values[place]
 
     def refuse(self, column: str, expected: str) -> TraceError:
         """Return the error about a cell that is malformed."""
-        value = self.text(column)
+        value = self._cell(column)
         got = repr(value) if len(value) <= _LONGEST_SHOWN else f"{value[:60]!r}..."
         return self.problem(column, f"expected {expected}, got {got}")
 
     def problem(self, column: str, problem: str) -> TraceError:
         """Return an error about a column of this row."""
-        return TraceError(self._file, self.line, column, problem)
+        return TraceError(self._table.file, self.line, self._table.own_name(column), problem)
 
     def name(self, column: str) -> str:
         """Return a cell that is not blank."""
-        text = self.text(column)
+        text = self._cell(column)
         if not text.strip():
             raise self.refuse(column, "a non-empty string")
         return text
 
-    def whole(self, column: str, *, least: int, most: int = 10**9 - 1) -> int:
-        """Return a whole number."""
+    def number(self, column: str) -> Decimal | None:
+        """Return a number >= 0 in the unit of its column; None if the cell is none."""
         text = self.text(column)
-        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        if len(text) > _LONGEST_NUMBER or not _DECIMAL.fullmatch(text):
+            return None
+        return Decimal(text) * self._table.units.get(column, 1)
+
+    def whole(self, column: str, *, least: int, most: int = 10**9 - 1) -> int:
+        """Return a whole number, which may be written with a fraction of zero."""
+        text = self.text(column)
+        if _WHOLE.fullmatch(text):
+            number = int(text)
+        else:
+            given = self.number(column)
+            number = -1 if given is None or given % 1 else int(given)
+        if not least <= number <= most:
             raise self.refuse(column, f"an int from {least} to {most}")
-        return int(text)
+        return number
+
+    def amount(self, column: str) -> str:
+        """Return a number of devices, which may be a fraction; 0 for an empty cell."""
+        text = self.text(column) or "0"
+        if column not in self._table.units and _WHOLE.fullmatch(text):
+            return text  # nearly every row of most traces
+        number = self.number(column)
+        if number is None or number >= 10**9:
+            raise self.refuse(column, "a number from 0 to 999999999, such as 1 or 0.5")
+        return f"{number.normalize():f}"
 
     def integer(self, column: str) -> int:
         """Return a whole number that may be negative; 0 for an empty cell."""
@@ -82,7 +173,8 @@ class Row:
 
     def quantity(self, column: str) -> str:
         """Return a quantity of a resource, as it is written."""
-        text = self.text(column)
+        number = self.number(column) if column in self._table.units else None
+        text = self.text(column) if number is None else f"{number:f}"
         try:
             is_valid = Resources({"cpu": text}).amount("cpu") >= 0
         except InvalidValueError:
@@ -92,21 +184,50 @@ class Row:
         return text
 
     def instant(self, column: str) -> float:
-        """Return an instant in seconds."""
+        """Return an instant in seconds: a number, or a date, as seconds since 1970."""
         text = self.text(column)
-        seconds = float(text) if _DECIMAL.fullmatch(text) else math.inf
-        if seconds == math.inf:
-            raise self.refuse(column, "a number of seconds >= 0 in digits, such as 90 or 0.5")
+        if column not in self._table.units and _DECIMAL.fullmatch(text):
+            seconds = float(text)
+        else:
+            number = self.number(column)
+            seconds = _date(text) if number is None else float(number)
+        if not 0 <= seconds < math.inf:
+            raise self.refuse(
+                column, "a number >= 0 such as 90 or 0.5, or a date such as 2017-10-07T01:12:09Z"
+            )
         return seconds
 
     def duration(self, column: str) -> str:
-        """Return a duration in decimal seconds, as it is written."""
-        text = self.text(column)
+        """Return a duration in decimal seconds."""
+        number = self.number(column) if column in self._table.units else None
+        text = _seconds(self.text(column)) if number is None else f"{number:f}"
         try:
             parse_seconds(text, field=column)
         except InvalidValueError as error:
-            raise self.refuse(column, error.expected) from error
+            expected = "a duration > 0 such as 90, 0.5, 1h30m or 1-02:03:04"
+            raise self.refuse(column, expected) from error
         return text
+
+
+def _date(text: str) -> float:
+    """Return an ISO date as seconds since 1970, in UTC without a zone; infinity for no date."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def _seconds(text: str) -> str:
+    """Return a duration with units, or of a clock, in decimal seconds; any other text as it is."""
+    if text.isdigit():  # nearly every row of most traces
+        return text
+    clock = _CLOCK.fullmatch(text)
+    if clock:
+        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+        return str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    found = parse_duration(text) if text.endswith(("d", "h", "m", "s")) else None
+    return text if found is None else seconds_text(found)
 
 
 @final
@@ -117,12 +238,30 @@ class Table:
         lines: The lines of the file.
         file: The name of the file for errors.
         expected: The columns that a file without any header should have had, for its error.
+        columns: By the name of a column, what the file calls it: ``COLUMN`` or ``COLUMN:UNIT``. An
+            empty string means that the file has none, whatever its header says.
+        faults: Takes malformed rows; None to raise what is wrong with the first.
+
+    Attributes:
+        columns: The names of the columns.
+        places: The place of each column.
+        units: By the name of a column, what its numbers are multiplied with.
     """
 
-    def __init__(self, lines: Iterable[str], file: str, *, expected: Sequence[str]) -> None:
+    def __init__(
+        self,
+        lines: Iterable[str],
+        file: str,
+        *,
+        expected: Sequence[str],
+        columns: Mapping[str, str] | None = None,
+        faults: Faults | None = None,
+    ) -> None:
         self.file = file
+        self.faults = faults
         self._reader = csv.reader(lines, strict=True)
         self.columns: tuple[str, ...] = ()
+        self.units: dict[str, Decimal] = {}
         self.line = 1
         for line, fields in self._fields():
             # Spreadsheets write a byte order mark, which is not part of the first name.
@@ -132,6 +271,49 @@ class Table:
         if not self.columns:
             problem = f"expected a header with {', '.join(expected)}, got nothing"
             raise TraceError(file, 1, "", problem)
+        self._own = self.columns
+        if columns:
+            self.columns = self._renamed(columns)
+        self.places: dict[str, int] = {name: place for place, name in enumerate(self.columns)}
+
+    def take(self, errors: Sequence[TraceError]) -> None:
+        """Take what is wrong with a row.
+
+        Raises:
+            TraceError: Malformed rows are not collected.
+        """
+        if self.faults is None:
+            raise errors[0]
+        self.faults.take(errors)
+
+    def own_name(self, column: str) -> str:
+        """Return what the file calls a column."""
+        place = self.places.get(column)
+        return column if place is None else self._own[place]
+
+    def _renamed(self, columns: Mapping[str, str]) -> tuple[str, ...]:
+        own = self._own
+        names = [f"{name} (of the file)" if name in columns else name for name in own]
+        for column, source in columns.items():
+            name, _, unit = (source, "", "") if source in own else source.rpartition(":")
+            if name in own:
+                names[own.index(name)] = column
+            elif source:
+                problem = f"expected a column for {column} among {', '.join(own)}"
+                raise TraceError(self.file, self.line, source, problem)
+            if unit:
+                self.units[column] = self._factor(column, source, unit)
+        return tuple(names)
+
+    def _factor(self, column: str, source: str, unit: str) -> Decimal:
+        is_amount = column.endswith("_per_worker")
+        units = _SECONDS if column.endswith("_s") else _AMOUNTS if is_amount else {}
+        if unit not in units:
+            problem = f"expected one of the units {', '.join(units)} for {column}, got {unit!r}"
+            if not units:
+                problem = f"expected no unit for {column}, got {unit!r}"
+            raise TraceError(self.file, self.line, source, problem)
+        return units[unit]
 
     def require(self, columns: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Check that the columns are given once.
@@ -152,13 +334,13 @@ class Table:
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows after the header, once."""
-        places = {name: place for place, name in enumerate(self.columns)}
         width = len(self.columns)
         for line, fields in self._fields():
-            if len(fields) != width:
+            if len(fields) == width:
+                yield Row(self, line, fields)
+            else:
                 problem = f"expected {width} fields, got {len(fields)}"
-                raise TraceError(self.file, line, "", problem)
-            yield Row(self.file, line, places, fields)
+                self.take([TraceError(self.file, line, "", problem)])
 
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         try:

@@ -57,12 +57,15 @@ class UsageTracker:
         capacity: The allocatable resources of all nodes, over time; from the first pod on, once one
             has arrived: before that, nothing could use them.
         first_pod_at: When the first pod arrived; None before that.
+        to_last_arrival: ``utilisation`` as of the last instant at which a job arrived.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
         self.jobs = Jobs()
         self.capacity = Account()
         self.first_pod_at: float | None = None
+        self.to_last_arrival: dict[str, float] = {}
+        self._noted_at: float | None = None
         self._cluster = cluster
         self._nodes: dict[NodeName, Node] = {}
         self._attempts: dict[PodUID, int] = {}
@@ -88,6 +91,18 @@ class UsageTracker:
             case NodeDeleted(name):
                 self._node(name, now)
         return []
+
+    def utilisation(self, now: float) -> dict[str, float]:
+        """Return for each resource the share of the capacity so far that running jobs held."""
+        used = self.jobs.used.areas(now=now)
+        offered = self.capacity.areas(now=now)
+        return {n: used.get(n, 0.0) / area for n, area in offered.items() if n != "pods"}
+
+    def _note_arrival(self, now: float) -> None:
+        # the jobs of one instant hold nothing before its end
+        if self.jobs.last_submitted_at == now != self._noted_at:
+            self._noted_at = now
+            self.to_last_arrival = self.utilisation(now)
 
     def record_effects(self, effects: tuple[Effect, ...], now: float) -> list[PodUID]:
         """Record the effects of a call; return the pods that it assigns to a node."""
@@ -137,6 +152,7 @@ class UsageTracker:
             self.first_pod_at = now
             self.capacity.restart(now=now)
         self.jobs.add_pod(pod, now=now)
+        self._note_arrival(now)
         if pod.is_finished:
             self.jobs.finish(uid, now=now)
         elif pod.node_name is not None:
@@ -149,6 +165,7 @@ class UsageTracker:
             self.jobs.remove_group(key)
         else:
             self.jobs.add_group(group, now=now)
+            self._note_arrival(now)
 
     def _node(self, name: NodeName, now: float) -> None:
         before, node = self._nodes.pop(name, None), self._cluster.node(name)

@@ -13,7 +13,8 @@ Rules:
   R1  at one instant, in this order: pods finish, binds end, late events are delivered, listings
       are read, objects arrive, decisions are made;
   R2  an event is true in the cluster before it is delivered to the scheduler;
-  R3  effects of a replaced scheduler that were not performed yet are dropped.
+  R3  effects of a replaced scheduler that were not performed yet are dropped;
+  R4  with a strict order, no decision is made while a job that failed waits for an event.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ from gangsched.events import (
     PodDeleted,
     PodGroupDeleted,
     PodGroupUpdated,
+    PodUnschedulable,
     PodUpdated,
     PodWaiting,
-    RestartLimitReached,
 )
+from gangsched.explain import Queued
 from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
@@ -67,6 +69,7 @@ from gangsched.simulation.faults import (
     FaultPlan,
     NodeVanishes,
 )
+from gangsched.simulation.jobs import Job
 from gangsched.simulation.workload import Arrival, OwnerDeleted, fail_seconds, run_seconds
 
 __all__ = ["WorkloadRun"]
@@ -75,9 +78,7 @@ _Maker: TypeAlias = Callable[[ClusterState], Scheduler | RecordedScheduler]
 _Fate: TypeAlias = BindFails | BindAnswerLost | None
 
 
-_PERFORMED: Final = frozenset(
-    (Bind, Evict, GroupBound, GroupRestarted, PodWaiting, RestartLimitReached)
-)
+_PERFORMED: Final = frozenset((Bind, Evict, GroupBound, GroupRestarted, PodWaiting))
 """The effects of which something follows in the cluster, or that may meet a fault."""
 _READ: Final = _PERFORMED | RECORDED
 """The effects that a run reads at all: the others are notices."""
@@ -110,6 +111,7 @@ class WorkloadRun:
         plan: FaultPlan,
         observers: Sequence[Observer],
         delete_finished: bool,
+        strict_order: bool,
     ) -> None:
         self.arrivals = Upcoming(arrivals)
         self.now = self.arrivals.at or 0.0
@@ -119,12 +121,14 @@ class WorkloadRun:
         self.usage = UsageTracker(self.cluster)
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
+        self._strict_order = strict_order
+        # the jobs that failed, each of a higher priority than that before it
+        self._failed: list[Job] = []
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._volumes = VolumeController(self.cluster)
         self._make = make
         self._calls = self._new_scheduler()
         self._generation = 0
-        self._given_up: set[GroupKey] = set()
         self._deleted: set[str] = set()
         self._bind_seconds = bind_seconds
         self._draws = random.Random(seed)
@@ -190,8 +194,40 @@ class WorkloadRun:
             self._perform(effects)
 
     def _decide(self) -> tuple[Effect, ...] | None:
+        if self._strict_order and self._is_held_up():
+            return None
         self._before_a_call()
-        return self._calls.schedule_one(now=self.now)
+        effects = self._calls.schedule_one(now=self.now)
+        if self._strict_order and effects:
+            self._note_failure(effects)
+        return effects
+
+    # Strict order ---------------------------------------------------------------------------
+
+    def _is_held_up(self) -> bool:
+        """Return whether a job that failed waits, and nothing of a higher priority is queued."""
+        while self._failed:
+            job = self._failed[-1]
+            jobs = self.usage.jobs
+            # on an empty cluster nothing ends that the job could wait for
+            if job.started_at is None and job.members and jobs.hold_nodes():
+                break
+            self._failed.pop()
+        else:
+            return False
+        head = self.scheduler.queue.head()
+        if head is None or head.priority > job.row().priority:
+            return False
+        subject = job.key if job.kind == "group" else next(iter(job.members))
+        return not isinstance(self.scheduler.why(subject), Queued)
+
+    def _note_failure(self, effects: tuple[Effect, ...]) -> None:
+        told = [effect.uid for effect in effects if isinstance(effect, PodUnschedulable)]
+        if not told or any(isinstance(effect, Bind | PodWaiting) for effect in effects):
+            return
+        job = self.usage.jobs.of(told[0])
+        if job is not None and job not in self._failed:
+            self._failed.append(job)
 
     # Events ---------------------------------------------------------------------------------
 
@@ -223,7 +259,6 @@ class WorkloadRun:
             raise InvalidValueError("job", key, expected)
         self._deleted.add(key)
         if job.spec is not None:
-            self._given_up.discard(job.spec.key)
             self._happen(PodGroupDeleted(job.spec.key))
         gone: set[PodUID] = set()
         while job.members:  # a plugin may evict others, which are created again
@@ -282,9 +317,15 @@ class WorkloadRun:
         if pod is None or pod.is_finished:
             return
         self._happen(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
-        job = self.usage.jobs.of(uid)
-        if job is None or job.spec is None or job.spec.key not in self._given_up:
+        if not self._has_reached_its_limit(uid):
             self._recreate(uid)
+
+    def _has_reached_its_limit(self, uid: PodUID) -> bool:
+        """Return whether the group of a pod was restarted as often as its policy allows."""
+        job = self.usage.jobs.of(uid)
+        group = None if job is None or job.spec is None else self.cluster.pod_group(job.spec.key)
+        policy = None if group is None else group.restart
+        return policy is not None and group is not None and group.restarts >= policy.max_restarts
 
     def _is_restarted(self, uid: PodUID) -> bool:
         """Return whether the group of a pod has a restart policy, and so a controller."""
@@ -319,8 +360,6 @@ class WorkloadRun:
                 self._keep_restart(effect.group, effect.restarts, effect.until)
             elif isinstance(effect, GroupBound):
                 self._keep_restart(effect.group, None, None)
-            elif isinstance(effect, RestartLimitReached):
-                self._given_up.add(effect.group)
 
     def _keep_restart(self, key: GroupKey, restarts: int | None, until: float | None) -> None:
         """Write the restarts of a group into its status, where a new scheduler finds them."""

@@ -220,6 +220,8 @@ class Jobs:
         """The resources that jobs hold whose work has begun."""
         self.preempted = 0
         """How many pods were evicted by preemption."""
+        self.last_submitted_at: float | None = None
+        """When a job was complete for the first time, the last of all so far."""
         self.lost: dict[str, float] = {}
         """The units times seconds that pods worked which were lost before they finished."""
 
@@ -345,6 +347,10 @@ class Jobs:
             if amount and seconds:
                 self.lost[name] = self.lost.get(name, 0.0) + amount * seconds / MILLI
 
+    def hold_nodes(self) -> bool:
+        """Return whether any job holds a resource. O(resources)."""
+        return any(any(account.amounts().values()) for account in (self.idle, self.used))
+
     def of(self, uid: PodUID) -> Job | None:
         """Return the job of a pod; None for an unknown pod."""
         return self._of.get(uid)
@@ -412,10 +418,9 @@ class Jobs:
     def _account(self, job: Job) -> Account:
         return self.idle if job.started_at is None else self.used
 
-    @staticmethod
-    def _note_completeness(job: Job, now: float) -> None:
+    def _note_completeness(self, job: Job, now: float) -> None:
         if job.submitted_at is None and job.has_quorum(job.members):
-            job.submitted_at = now
+            job.submitted_at = self.last_submitted_at = now
 
     def _check(self) -> None:
         for job in self:

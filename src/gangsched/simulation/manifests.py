@@ -44,6 +44,9 @@ _Reader: TypeAlias = Callable[[Manifest], Iterable[_Object]]
 _WITHOUT_PODS: Final = ("ReplicationController", "ReplicaSet", "StatefulSet")
 """Controllers whose pods are not created here: such a document is skipped, with a note."""
 
+_TEMPLATES: Final = tuple(f"scheduling.k8s.io/{v}" for v in ("v1alpha2", "v1alpha3", "v1beta1"))
+"""Versions of ``Workload`` with templates, from which a controller makes the PodGroups."""
+
 _READERS: Final[dict[tuple[str, str], _Reader]] = {
     ("v1", "Node"): lambda manifest: (NodeAdded(read_node(manifest)),),
     ("v1", "Pod"): lambda manifest: (PodAdded(read_timed_pod(manifest, manifest.document)),),
@@ -156,7 +159,7 @@ class ParsedManifests:
         for root in self._roots:
             reader = _reader(root)
             if reader is None:
-                root.source.note(f"{_name_of(root)} is of an unknown kind and was skipped")
+                root.source.note(f"{_name_of(root)} {_why_skipped(root)} and was skipped")
                 continue
             manifest = read_manifest(root, at=at, classes=classes, runtime_classes=runtime_classes)
             for event in reader(manifest):
@@ -235,6 +238,14 @@ def _reader(root: Field) -> _Reader | None:
     if group == "" and version != "v1":
         return None
     return _READERS.get((version, kind)) or _READERS.get((group, kind))
+
+
+def _why_skipped(root: Field) -> str:
+    """Return why an object without a reader is skipped."""
+    version, kind = _version(root), root["kind"].name()
+    if kind == "Workload" and version in _TEMPLATES:
+        return "has only templates of pod groups"
+    return "is of an unknown kind"
 
 
 def _name_of(root: Field) -> str:

@@ -25,6 +25,7 @@ from gangsched.simulation.report import Counts, Pending, Report, Snapshot, Summa
 
 __all__ = [
     "MOST_TENANTS",
+    "TO_LAST_ARRIVAL",
     "area_text",
     "pending_reason",
     "print_report",
@@ -33,6 +34,7 @@ __all__ = [
     "simulated_text",
     "summary_text",
     "table_text",
+    "to_last_arrival_text",
 ]
 
 _UNITS = {
@@ -42,6 +44,7 @@ _UNITS = {
 }
 MOST_TENANTS: Final = 8
 """The most tenants of which tables have a row; the JSON has all."""
+TO_LAST_ARRIVAL: Final = "  to last arrival"
 _GI_HOUR: Final = 2**30 * 3600
 
 
@@ -90,6 +93,8 @@ def summary_text(result: Report) -> str:
     rows += _tenants(summary)
     for name, share in summary.utilisation.items():
         rows.append((f"{name} used", share_text(share)))
+        if summary.utilisation_to_last_arrival:
+            rows.append((TO_LAST_ARRIVAL, to_last_arrival_text(summary, name)))
     rows += [("wasted", line) for line in _wasted(summary)] or [("wasted", "nothing")]
     if summary.preempted:
         rows.append(("preempted", f"{summary.preempted} pod{'s' * (summary.preempted != 1)}"))
@@ -172,6 +177,11 @@ def area_text(name: str, area: float) -> str:
         amount = area / _GI_HOUR
         return f"{amount:.{max(2, _decimals(amount))}f} {_UNITS[name]}"
     return f"{format_duration(area)} {_UNITS.get(name, f'{name}-seconds')}"
+
+
+def to_last_arrival_text(summary: Summary, name: str) -> str:
+    """Return which share of a resource was used up to the last arrival of a job."""
+    return share_text(summary.utilisation_to_last_arrival.get(name, 0.0))
 
 
 def share_text(share: float) -> str:

@@ -145,6 +145,10 @@ class Summary:
         lost: For each resource, the units times seconds that pods worked which were evicted, or
             deleted, before they finished.
         tenants: The jobs of each namespace, gangs or not.
+        last_arrival: The last instant at which a job was complete for the first time; *begin* if
+            there is none.
+        utilisation_to_last_arrival: As *utilisation*, up to *last_arrival* only: afterwards the
+            cluster runs empty, however good a policy is. Empty if all jobs arrive at *begin*.
     """
 
     begin: float
@@ -159,6 +163,8 @@ class Summary:
     preempted: int = 0
     lost: dict[str, float] = field(factory=dict[str, float])
     tenants: dict[str, Counts] = field(factory=dict[str, Counts])
+    last_arrival: float = 0.0
+    utilisation_to_last_arrival: dict[str, float] = field(factory=dict[str, float])
 
 
 @final
@@ -237,22 +243,24 @@ def report(
     if taken and taken[-1].at != now:
         taken.append(Snapshot(now, rows))
     never = _never_fit(simulator)
-    capacity = simulator.capacity.areas(now=now)
-    used = simulator.jobs.used.areas(now=now)
     rows_of_jobs = simulator.jobs.rows()
+    begin = now if simulator.first_pod_at is None else simulator.first_pod_at
+    last = simulator.jobs.last_submitted_at
     summary = Summary(
-        begin=now if simulator.first_pod_at is None else simulator.first_pod_at,
+        begin=begin,
         end=now,
         decisions=simulator.decisions,
         gangs=_counts([row for row in rows_of_jobs if row.is_gang], never),
         singles=_counts([row for row in rows_of_jobs if not row.is_gang], never),
-        utilisation={n: used.get(n, 0.0) / area for n, area in capacity.items() if n != "pods"},
+        utilisation=simulator.utilisation,
         wasted=simulator.jobs.idle.areas(now=now),
         never_fit=tuple(never),
         deadlock=_deadlock(simulator),
         preempted=simulator.jobs.preempted,
         lost=dict(sorted(simulator.jobs.lost.items())),
         tenants=_tenants(rows_of_jobs, never),
+        last_arrival=begin if last is None else last,
+        utilisation_to_last_arrival=simulator.utilisation_to_last_arrival,
     )
     return Report(
         settings=settings or {},
@@ -273,12 +281,15 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
         unbound = [pod for pod in members if pod is not None and pod.node_name is None]
         group = GroupKey(job.key)
         if job.kind == "group" and group in simulator.scheduler.registry:
-            why = simulator.scheduler.why(group)
+            why = simulator.scheduler.why(group, budget=0)
         elif unbound:
-            why = simulator.scheduler.why(unbound[0])
+            why = simulator.scheduler.why(unbound[0], budget=0)
         else:
             continue
-        tried_at = why.tried_at if isinstance(why, NoNodeFits | BackingOff) else None
+        tried_at = None
+        if isinstance(why, NoNodeFits | BackingOff):
+            # the instant has a field of its own, so the text is without it
+            tried_at, why = why.tried_at, evolve(why, is_of_last_attempt=False)
         yield Pending(job.key, type(why).__name__, str(why), tried_at)
 
 

@@ -48,6 +48,10 @@ class Simulator:
         delete_finished: Whether a pod is deleted when it finishes, so that a long run needs the
             memory of the pods that live at one time. Members that join a group later must not
             depend on those that have finished.
+        strict_order: Whether no job starts while one that was tried before it waits: strict FIFO,
+            with an order of the queue that does not change, such as ``Order.CREATION``. Jobs of a
+            higher priority go first, and a job that does not fit on the empty cluster is passed
+            over once that is empty. What-if questions do not know of it.
 
     Raises:
         InvalidValueError: An argument is malformed.
@@ -64,6 +68,7 @@ class Simulator:
         log: Callable[[str], object] | None = None,
         observers: Sequence[Observer] = (),
         delete_finished: bool = False,
+        strict_order: bool = False,
     ) -> None:
         if not is_seconds(bind_seconds) or bind_seconds < 0:
             raise InvalidValueError("bind_seconds", bind_seconds, "a finite number of seconds >= 0")
@@ -76,6 +81,8 @@ class Simulator:
             raise InvalidValueError("workload", workload, "a Workload, or arrivals in time order")
         if not isinstance(delete_finished, bool):
             raise InvalidValueError("delete_finished", delete_finished, "a bool")
+        if not isinstance(strict_order, bool):
+            raise InvalidValueError("strict_order", strict_order, "a bool")
         if not callable(make):
             raise InvalidValueError("make", make, "a callable that makes a scheduler")
         if log is not None and not callable(log):
@@ -91,6 +98,7 @@ class Simulator:
             plan=plan,
             observers=self._observers,
             delete_finished=delete_finished,
+            strict_order=strict_order,
         )
 
     @classmethod
@@ -199,6 +207,16 @@ class Simulator:
     def first_pod_at(self) -> float | None:
         """When the first pod arrived; None before that."""
         return self._run.usage.first_pod_at
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """For each resource, the share of the capacity up to now that running jobs held."""
+        return self._run.usage.utilisation(self.now)
+
+    @property
+    def utilisation_to_last_arrival(self) -> dict[str, float]:
+        """The same up to the last arrival of a job, when the queue begins to run empty."""
+        return dict(self._run.usage.to_last_arrival)
 
     @property
     def injected_faults(self) -> tuple[tuple[float, Fault], ...]:

@@ -6,17 +6,20 @@ Rules:
       by row: a pod exists from its arrival on;
   R3  rows need not be in time order; if they are not, the rows are kept in memory, not the pods;
   R4  a trace has at most ``MOST_OBJECTS`` pods at once in memory, or ``MOST_STREAMED`` pods in
-      all, so that a small file cannot exhaust the memory.
+      all, so that a small file cannot exhaust the memory;
+  R5  if the instants of a trace are dates, time begins with the first submission.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, final
+from typing import Any, Final, TypedDict, Unpack, cast, final
 
 from attrs import field, frozen
 
@@ -28,7 +31,7 @@ from gangsched.simulation._trace_formats import COLUMNS
 from gangsched.simulation._trace_jobs import TraceJob, arrivals
 from gangsched.simulation._trace_notes import Notes
 from gangsched.simulation._trace_philly import PhillyReader
-from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_rows import Faults, Row, Table
 from gangsched.simulation._trace_swf import SwfReader, is_job_line
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
@@ -42,6 +45,15 @@ _SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})", re.ASCII)
 _OPENB_NOTES: Final = ("shares of a GPU are added up by node, not by device",)
 _PHILLY_FIELDS: Final = {"job": "jobid", "workers": "attempts[0].detail"}
 _LIMIT_BY_NODE: Final = "max_per_node is not modelled"
+_DATES: Final = 100_000_000.0
+"""Instants from here on are dates since 1970: no trace begins three years after its own begin."""
+
+
+class _OwnColumns(TypedDict, total=False):
+    """The arguments for a CSV file with columns of its own; see ``open_trace``."""
+
+    columns: Mapping[str, str]
+    skip_faulty: bool
 
 
 @final
@@ -76,7 +88,7 @@ class Trace:
         return self._read()
 
 
-def load_trace(lines: Iterable[str], *, file: str) -> Workload:
+def load_trace(lines: Iterable[str], *, file: str, **own: Unpack[_OwnColumns]) -> Workload:
     """Return the jobs of a trace as arrivals of pods.
 
     Each row becomes pods ``<job>-<index>`` that arrive at its instant and run for its duration
@@ -89,16 +101,17 @@ def load_trace(lines: Iterable[str], *, file: str) -> Workload:
         lines: The lines of the trace, such as an open file. Open it with ``newline=""``, as the
             ``csv`` module asks for, if quoted cells may contain line breaks.
         file: The file's name for errors.
+        **own: ``columns`` and ``skip_faulty``, as those of ``open_trace``.
 
     Raises:
-        TraceError: A row is malformed, a job is given twice, or the trace has more than
+        TraceError: Rows are malformed, a job is given twice, or the trace has more than
             1,000,000 pods.
         InvalidValueError: An argument has a wrong type.
     """
     if isinstance(lines, str | bytes) or not isinstance(lines, Iterable):
         raise InvalidValueError("lines", lines, "an iterable of lines, such as an open file")
     kept = list(_strings(lines))
-    trace = open_trace(lambda: kept, file=file, most=MOST_OBJECTS)
+    trace = open_trace(lambda: kept, file=file, most=MOST_OBJECTS, **own)
     return Workload(tuple(trace.arrivals()), trace.skipped)
 
 
@@ -108,8 +121,13 @@ def open_trace(
     file: str,
     most: int | None = None,
     own_nodes: bool = False,
+    columns: Mapping[str, str] | None = None,
+    skip_faulty: bool = False,
 ) -> Trace:
     """Return a trace after checking it, without its pods.
+
+    Instants may be dates, as seconds since 1970 or as ISO dates (UTC if they name no zone). Then
+    time begins with the first submission, and a sentence in ``skipped`` says when that was.
 
     Runtime complexity: O(rows).
 
@@ -120,9 +138,16 @@ def open_trace(
         own_nodes: Whether it runs on the nodes that it describes, if it describes any. Then its
             pods do not request a resource of which the file does not say what a node has, such as
             the memory of an SWF file.
+        columns: What a CSV file of jobs calls the columns, by their names here:
+            ``{"job": "JobID", "duration_s": "minutes:min"}``. A unit may follow: us, ms, s, min, h
+            or d for seconds; m, %, k, M, G, T, Ki, Mi, Gi or Ti for requests of a worker. An empty
+            string stands for no such column.
+        skip_faulty: Whether malformed rows of a CSV file of jobs or of openb are left out and
+            counted in ``skipped``.
 
     Raises:
-        TraceError: A row is malformed, a job is given twice, or there are too many pods.
+        TraceError: Rows are malformed, a job is given twice, or there are too many pods. The error
+            has the first 20 faults of a CSV file of jobs.
         InvalidValueError: An argument has a wrong type.
     """
     if not isinstance(file, str):
@@ -131,27 +156,58 @@ def open_trace(
         raise InvalidValueError("own_nodes", own_nodes, "a bool")
     if not callable(read):
         raise InvalidValueError("read", read, "a callable that returns lines")
+    if not isinstance(skip_faulty, bool):
+        raise InvalidValueError("skip_faulty", skip_faulty, "a bool")
+    columns = _checked(columns)
     if most is None:
         most = MOST_STREAMED
     first, lines = _begun(_strings(read()))
+    faults = Faults(skip=skip_faulty)
+    if columns:
+        table = Table(lines, file, expected=COLUMNS, columns=columns, faults=faults)
+        return _rows(read, table, formats.job_rows, most, faults, columns)
+    if first.startswith((";", "[")) or is_job_line(first):
+        _not_skipping(file, skip=skip_faulty)
     if first.startswith(";") or is_job_line(first):
         return _swf(read, lines, file, most, own_nodes=own_nodes)
     if first.startswith("["):
         return _philly(read, lines, file, most)
-    table = Table(lines, file, expected=COLUMNS)
-    columns = set(table.columns)
-    used: tuple[str, ...]
-    if {"app", "role"} <= columns and "job" not in columns:
+    table = Table(lines, file, expected=COLUMNS, faults=faults)
+    names = set(table.columns)
+    if {"app", "role"} <= names and "job" not in names:
+        _not_skipping(file, skip=skip_faulty)
+        table.faults = None
         return _dlrm(table, most)
-    if {"creation_time", "num_gpu"} <= columns and "job" not in columns:
-        used = (*formats.OPENB, *formats.OPENB_TIMES)
-        return _rows(read, table, formats.openb_rows, most, used, _OPENB_NOTES)
-    if not columns & {*COLUMNS}:
+    if {"creation_time", "num_gpu"} <= names and "job" not in names:
+        return _rows(read, table, formats.openb_rows, most, faults, columns)
+    if not names & {*COLUMNS}:
         raise TraceError(
             file, table.line, "", f"expected {formats.FORMATS}, got {first.strip()[:80]!r}"
         )
-    used = (*COLUMNS, *formats.OPTIONAL)
-    return _rows(read, table, formats.job_rows, most, used, ())
+    return _rows(read, table, formats.job_rows, most, faults, columns)
+
+
+def _not_skipping(file: str, *, skip: bool) -> None:
+    if skip:
+        problem = "malformed rows can be left out of CSV files with a job or a pod of openb a row"
+        raise TraceError(file, 1, "", problem)
+
+
+def _checked(columns: object) -> dict[str, str]:
+    """Return the names of columns; empty for those of this library."""
+    if columns is None:
+        return {}
+    known = (*COLUMNS, *formats.OPTIONAL)
+    if not isinstance(columns, Mapping):
+        raise InvalidValueError("columns", columns, "a mapping of names of columns")
+    found: dict[str, str] = {}
+    for name, source in cast("Mapping[object, object]", columns).items():
+        if name not in known:
+            raise InvalidValueError("columns", name, f"one of {', '.join(known)}")
+        if not isinstance(source, str):
+            raise InvalidValueError(f"columns[{name}]", source, "the name of a column")
+        found[str(name)] = source
+    return found
 
 
 def _begun(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -169,22 +225,30 @@ def _rows(
     table: Table,
     rows: Callable[[Table, Notes], Iterator[tuple[Row, TraceJob]]],
     most: int,
-    used: tuple[str, ...],
-    of_format: tuple[str, ...],
+    faults: Faults,
+    columns: Mapping[str, str],
 ) -> Trace:
-    file = table.file
-    check, notes = _Check(most), Notes(file)
+    file, is_openb = table.file, rows is formats.openb_rows
+    check, notes, twins = _Check(most), Notes(file), set[int]()
     for row, job in rows(table, notes):
         problem = check.take(row.line, job)
         if problem is not None:
             column, text = problem
             # the column of a name or a number of workers, whatever this format calls it
-            raise row.problem(column if column in row else table.columns[0], text)
-    skipped = formats.unused(table, used, of_format) + notes.sentences()
+            error = row.problem(column if column in row else table.columns[0], text)
+            if column != "job":
+                raise error
+            faults.take([error])
+            twins.add(row.line)
+    used = (*formats.OPENB, *formats.OPENB_TIMES) if is_openb else (*COLUMNS, *formats.OPTIONAL)
+    skipped = formats.unused(table, used, _OPENB_NOTES if is_openb else ())
+    skipped += notes.sentences() + faults.sentences(file) + check.sentences(file)
 
     def again() -> Iterator[TraceJob]:
-        table = Table(_begun(_strings(read()))[1], file, expected=COLUMNS)
-        return (job for _row, job in rows(table, Notes(file)))
+        begun = _begun(_strings(read()))[1]
+        left_out = Faults(skip=True) if faults.skip else None
+        table = Table(begun, file, expected=COLUMNS, columns=columns, faults=left_out)
+        return (job for row, job in rows(table, Notes(file)) if row.line not in twins)
 
     return Trace(file, check.pods, (), skipped, True, check.reader(again))
 
@@ -208,7 +272,7 @@ def _swf(
     def again() -> Iterator[TraceJob]:
         return (job for _line, job in SwfReader(_strings(read()), file, memory=memory))
 
-    skipped = reader.skipped(memory=memory)
+    skipped = reader.skipped(memory=memory) + check.sentences(file)
     return Trace(
         file, check.pods, nodes, skipped, True, check.reader(again), missing=reader.missing()
     )
@@ -220,12 +284,12 @@ def _philly(read: Callable[[], Iterable[str]], lines: Iterator[str], file: str, 
         problem = check.take(line, job)
         if problem is not None:
             raise TraceError(file, line, _PHILLY_FIELDS[problem[0]], problem[1])
-    origin = reader.first
 
     def again() -> Iterator[TraceJob]:
-        return (job for _line, job in PhillyReader(_strings(read()), file, origin=origin))
+        return (job for _line, job in PhillyReader(_strings(read()), file))
 
-    return Trace(file, check.pods, (), reader.skipped(), True, check.reader(again))
+    skipped = reader.skipped() + check.sentences(file)
+    return Trace(file, check.pods, (), skipped, True, check.reader(again))
 
 
 def _dlrm(table: Table, most: int) -> Trace:
@@ -246,6 +310,7 @@ class _Check:
         self.pods = 0
         self._most = most
         self._lines: dict[tuple[str, str] | str, int] = {}
+        self._first = math.inf
         self._last = 0.0
         self._sorted = True
 
@@ -261,19 +326,41 @@ class _Check:
             return "workers", f"with it the file has more than {self._most:,} pods"
         self._sorted = self._sorted and job.submitted_at >= self._last
         self._last = job.submitted_at
+        self._first = min(self._first, job.submitted_at)
         return None
+
+    @property
+    def _origin(self) -> float:
+        """The instant of the trace at which time begins: the first submission if it is a date."""
+        return self._first if _DATES <= self._first < math.inf else 0.0
+
+    def sentences(self, file: str) -> tuple[str, ...]:
+        """Return the date at which time begins; nothing if instants are no dates."""
+        if not self._origin:
+            return ()
+        try:
+            date = (
+                datetime.fromtimestamp(self._origin, UTC).isoformat(sep=" ").removesuffix("+00:00")
+            )
+        except (ValueError, OverflowError, OSError):
+            date = f"{self._origin:.0f} seconds since 1970"
+        return (f"{file}: dates count from the first submission, {date} UTC, which is t=0",)
 
     def reader(self, again: Callable[[], Iterator[TraceJob]]) -> Callable[[], Iterator[Arrival]]:
         """Return what reads the jobs again in time order."""
         self._lines.clear()
+        origin = self._origin
         if self._sorted:
-            return lambda: _pods(again())
+            return lambda: _pods(again(), origin)
         by_time: Any = attrgetter("submitted_at")
-        return partial(_pods, sorted(again(), key=by_time))
+        return partial(_pods, sorted(again(), key=by_time), origin)
 
 
-def _pods(jobs: Iterable[TraceJob]) -> Iterator[Arrival]:
-    return (arrival for job in jobs for arrival in arrivals(job))
+def _pods(jobs: Iterable[TraceJob], origin: float) -> Iterator[Arrival]:
+    for job in jobs:
+        if origin:  # to the microsecond, as dates have it
+            job = job._replace(submitted_at=round(job.submitted_at - origin, 6))
+        yield from arrivals(job)
 
 
 def parse_nodes_shape(text: str) -> tuple[Node, ...]:

@@ -4,7 +4,8 @@ A law is an observer of a ``Simulator``. It sees what the scheduler is told and 
 compares that with the cluster. So it holds for any plugins and any configuration.
 
 Laws of restarts:
-  R1  no member is bound while a pod is on a node that was there when its group was restarted;
+  R1  no member is bound while a pod is on a node that was there when its group was restarted. A pod
+      that has been terminating for as long as the longest backoff of the policy is left out;
   R2  no member is bound before the backoff of the restart is over;
   R3  restarts are counted one by one, up to the limit of the policy and not beyond;
   R4  the members that are left are evicted.
@@ -13,10 +14,12 @@ Laws of quotas:
   Q1  the groups that have started never have more than a quota allows. Of each its
       ``min_resources`` count, or else the least that its minimum of members requests;
   Q2  no group waits for a quota that has enough left. What is left is underestimated: all groups
-      that are not refused count with the most that they requested, whether they are charged or not.
+      that are not refused count with the most that they requested, whether they are charged or not;
+  Q3  no member is bound that makes the members of groups hold more than a quota allows. All of them
+      count that are on nodes or being bound, elastic and terminating ones included.
 
-R4, Q1 and Q2 depend on what the scheduler knows: it cannot count a pod whose bind it does not know
-of. So they hold where no event and no answer is lost or late.
+R4 and Q1 to Q3 depend on what the scheduler knows: it cannot count a pod whose bind it does not
+know of. So they hold where no event and no answer is lost or late.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Bind,
+    BindFailed,
     Effect,
     Event,
     Evict,
@@ -40,7 +44,7 @@ from gangsched.events import (
 )
 from gangsched.explain import NotAdmitted, Why
 from gangsched.membership import membership
-from gangsched.model import GroupKey, Pod, PodUID, Resources
+from gangsched.model import GroupKey, Pod, PodUID, Resources, RestartPolicy
 from gangsched.protocols import ClusterState
 from gangsched.resources import NOTHING
 
@@ -50,7 +54,7 @@ _WATCHED = "a run; call watch before it begins"
 
 
 class _Asked(Protocol):
-    def why(self, subject: str) -> Why: ...
+    def why(self, subject: str, *, budget: int) -> Why: ...
 
 
 class _Run(Protocol):
@@ -150,11 +154,24 @@ class RestartLaw:
                 f"{uid} is bound at {format_instant(now)}, and group {key} backs off until"
                 f" {format_instant(until)}"
             )
-        left = sorted(self._old[key] & _on_nodes(self._cluster, key))
+        left = sorted(
+            each
+            for each in self._old[key] & _on_nodes(self._cluster, key)
+            if not self._is_stuck(key, each, until, now)
+        )
         if left:
             raise AssertionError(
                 f"{uid} is bound beside {left[0]}, which was there before group {key} was restarted"
             )
+
+    def _is_stuck(self, key: GroupKey, uid: PodUID, until: float, now: float) -> bool:
+        """Return whether an old pod has been terminating for so long that it is given up."""
+        pod, group = self._cluster.pod(uid), self._cluster.pod_group(key)
+        policy = (None if group is None else group.restart) or RestartPolicy()
+        deleted_at = None if pod is None else pod.deleted_at
+        since = until if deleted_at is None else deleted_at
+        is_ending = deleted_at is not None or uid in self._evicted
+        return is_ending and now >= since + policy.longest_backoff
 
 
 @final
@@ -175,16 +192,28 @@ class QuotaLaw:
         self._started: dict[GroupKey, Resources] = {}
         self._most: dict[GroupKey, Resources] = {}
         self._restarting: set[GroupKey] = set()
+        self._binding: dict[PodUID, None] = {}
 
     def watch(self, run: _Run) -> None:
         """Compare what is decided with the cluster of a run."""
         self._run = run
 
     def event(self, event: Event, now: float) -> None:
-        """Do nothing: the cluster shows it."""
+        """Note that a bind has failed; the cluster shows everything else."""
+        if isinstance(event, BindFailed):
+            self._binding.pop(event.uid, None)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
-        """Note which groups start, and which are restarted."""
+        """Note which groups start, and which are restarted; check the binds.
+
+        Runtime complexity: O(pods) for each quota.
+
+        Raises:
+            AssertionError: Q3 is broken.
+        """
+        binds = [effect.uid for effect in effects if isinstance(effect, Bind)]
+        if binds:
+            self._check_binds(binds)
         for effect in effects:
             match effect:
                 case GroupScheduled():
@@ -204,6 +233,7 @@ class QuotaLaw:
         Raises:
             AssertionError: Q1 or Q2 is broken.
         """
+        self._binding.clear()  # no answer is late
         groups: dict[GroupKey, list[Pod]] = {}
         for pod in self._cluster.pods():
             key = _group_of(pod)
@@ -231,6 +261,29 @@ class QuotaLaw:
                 f"quota {quota.name} is exceeded: {', '.join(running)} have {over}"
             )
 
+    def _check_binds(self, binds: Sequence[PodUID]) -> None:
+        """Check Q3."""
+        self._binding.update(dict.fromkeys(binds))
+        held: dict[GroupKey, list[Resources]] = {}
+        bound: set[GroupKey] = set()
+        for pod in self._cluster.pods():
+            key = _group_of(pod)
+            is_held = pod.node_name is not None or pod.uid in self._binding
+            if key is None or pod.is_finished or not is_held:
+                continue
+            held.setdefault(key, []).append(pod.requests)
+            if pod.uid in binds:
+                bound.add(key)
+        for quota in self._quotas:
+            if not any(_shares(quota, key) for key in bound):
+                continue
+            shared = [each for key, some in held.items() if _shares(quota, key) for each in some]
+            over = _exceeded(quota, shared)
+            if over:
+                raise AssertionError(
+                    f"quota {quota.name} is exceeded by the bind of {', '.join(binds)}: {over}"
+                )
+
     def _check_waits(self, groups: Mapping[GroupKey, Sequence[Pod]], now: float) -> None:
         """Check Q2."""
         waiting = [key for key in groups if self._is_refused(key)]
@@ -250,7 +303,7 @@ class QuotaLaw:
 
     def _is_refused(self, key: GroupKey) -> bool:
         assert self._run is not None
-        why = self._run.scheduler.why(key)
+        why = self._run.scheduler.why(key, budget=0)
         return isinstance(why, NotAdmitted) and why.reason.startswith(EXCEEDED)
 
     def _least(self, key: GroupKey) -> Resources:

@@ -52,11 +52,12 @@ def check_plugin(
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.
-    - ``pod_ended`` undoes ``reserve`` of a pod that was bound, and returns True if ``reserve`` had
-      refused another.
+    - ``pod_ended`` undoes ``reserve`` of a pod that was bound, and returns True if ``reserve`` then
+      accepts a pod that it had refused. It is not missing if ``reserve`` refuses more and more.
     - ``filter`` and ``score`` depend on the pods on nodes only for pods for which ``reads_pods``
       returns True, also where ``pre_filter`` counts them. ``add_pod`` and ``remove_pod`` keep what
-      ``pre_filter`` counts.
+      ``pre_filter`` counts. Up to eight other pods are on the nodes, so a quota of more is not
+      checked.
     - Each answer is of a type that its point may return.
 
     Args:

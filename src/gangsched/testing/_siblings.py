@@ -5,14 +5,15 @@ Rules:
       pods are on the nodes, also where ``pre_filter`` counts them for ``filter``;
   R2  a bound for all nodes is at least 1 wherever ``filter`` accepts a node;
   R3  a count that is kept by ``add_pod`` and ``remove_pod`` gives the answers that ``pre_filter``
-      gives on the same nodes.
+      gives on the same nodes;
+  R4  up to eight other pods are on the nodes: a quota has no effect before it is used up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, product
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -21,7 +22,10 @@ from gangsched.outcomes import Unschedulable
 from gangsched.testing._asked import NOW, Asked, short
 from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
-__all__ = ["Siblings"]
+__all__ = ["MOST_ALIKE", "Siblings"]
+
+MOST_ALIKE: Final = 8
+"""The largest number of other pods on the nodes: a rule that counts to more is not caught."""
 
 
 @frozen
@@ -77,13 +81,14 @@ class Siblings:
                 self.asked.expect("reads_pods", said[0] == said[1], details)
 
     def _is_independent(self, pod: Pod) -> None:
-        for view, (where, other) in product(self.views, self._others()):
-            shown = [self._with(each, other, each is where) for each in self.views]
+        for view, (where, other), count in product(self.views, self._others(), (1, MOST_ALIKE)):
+            shown = self._shown(where, other, count)
             for point in self._points():
                 before = self._on(point, pod, view, self.views)
                 after = self._on(point, pod, view, shown)
                 details = f"answers {before!r} for {short((pod, view))}, and {after!r} with"
-                on = f"pod {other.uid} on node {where.node.name}"
+                like = "" if count == 1 else f"{count} copies of "
+                on = f"{like}pod {other.uid} on node {where.node.name}"
                 why = (
                     f"reads_pods {'returned False' * self.asked.has('reads_pods') or 'is missing'}"
                 )
@@ -98,13 +103,13 @@ class Siblings:
         return self.asked.ask(point, state, pod, given)
 
     def _is_bounded(self, pod: Pod) -> None:
-        """Compare the bound with ``filter``, without and with another pod on a node."""
+        """Compare the bound with ``filter``, without and with other pods on a node."""
         if not self.asked.has("cluster_headroom", "filter"):
             return
         shown = [list(self.views)]
         shown += [
-            [self._with(each, other, each is where) for each in self.views]
-            for where, other in self._others()
+            self._shown(where, other, count)
+            for (where, other), count in product(self._others(), range(1, MOST_ALIKE + 1))
         ]
         for views in shown:
             state = cycle(self.group, *views)
@@ -120,6 +125,7 @@ class Siblings:
                 self.asked.expect("cluster_headroom", not fits, problem)
 
     def _keeps_counts(self, pod: Pod) -> None:
+        """Add copies of a pod to the nodes in turn and remove them, comparing at each step."""
         if not self.asked.has("pre_filter", "add_pod", "remove_pod", "filter"):
             return
         # one node of each name, as in a cluster
@@ -128,28 +134,33 @@ class Siblings:
             if not any(where is view for view in views):
                 continue
             nodes = [evolve(view) for view in views]
-            target = nodes[views.index(where)]
+            first = views.index(where)
+            targets = [nodes[(first + number) % len(nodes)] for number in range(MOST_ALIKE)]
             kept = cycle(self.group, *nodes)
             self.asked.ask("pre_filter", kept, pod, now=NOW)
-            first = self._answers(kept, pod, nodes)
-            target.pods = (*where.pods, other)
-            self.asked.ask("add_pod", kept, pod, other, target)
-            self._agree("add_pod", pod, other, self._answers(kept, pod, nodes), nodes)
-            target.pods = where.pods
-            self.asked.ask("remove_pod", kept, pod, other, target)
-            again = self._answers(kept, pod, nodes)
-            details = f"does not undo add_pod for {short([pod])}: {first} at first, then {again}"
-            self.asked.expect("remove_pod", again == first, details)
+            answers = [self._answers(kept, pod, nodes)]
+            for copy, target in zip(_copies(other, MOST_ALIKE), targets, strict=True):
+                target.pods = (*target.pods, copy)
+                self.asked.ask("add_pod", kept, pod, copy, target)
+                answers.append(self._answers(kept, pod, nodes))
+                self._agree(pod, copy, answers[-1], nodes)
+            for target in reversed(targets):
+                *rest, removed = target.pods
+                target.pods = tuple(rest)
+                self.asked.ask("remove_pod", kept, pod, removed, target)
+                answers.pop()
+                again = self._answers(kept, pod, nodes)
+                details = f"{answers[-1]} at first, then {again}"
+                problem = f"does not undo add_pod for {short([pod])}: {details}"
+                self.asked.expect("remove_pod", again == answers[-1], problem)
 
-    def _agree(
-        self, point: str, pod: Pod, other: Pod, found: list[Any], nodes: Sequence[FakeNode]
-    ) -> None:
+    def _agree(self, pod: Pod, other: Pod, found: list[Any], nodes: Sequence[FakeNode]) -> None:
         fresh = cycle(self.group, *nodes)
         self.asked.ask("pre_filter", fresh, pod, now=NOW)
         counted = self._answers(fresh, pod, nodes)
         details = f"for {short([pod])} beside pod {other.uid}: filter returned {found}"
         problem = f"{details}; after a new pre_filter it returned {counted}"
-        self.asked.expect(point, found == counted, problem)
+        self.asked.expect("add_pod", found == counted, problem)
 
     def _answers(self, state: Any, pod: Pod, nodes: Sequence[FakeNode]) -> list[Any]:
         return [self.asked.ask("filter", state, pod, node) for node in nodes]
@@ -158,6 +169,11 @@ class Siblings:
         for view, pod in product(self.views, self.pods):
             yield view, evolve(pod, uid=PodUID(f"{pod.uid}-other"), name=f"{pod.name}-other")
 
-    @staticmethod
-    def _with(view: FakeNode, other: Pod, is_there: bool) -> FakeNode:
-        return evolve(view, pods=(*view.pods, other)) if is_there else view
+    def _shown(self, where: FakeNode, other: Pod, count: int) -> list[FakeNode]:
+        """Return the nodes, with copies of a pod on one of them."""
+        crowded = evolve(where, pods=(*where.pods, *_copies(other, count)))
+        return [crowded if view is where else view for view in self.views]
+
+
+def _copies(pod: Pod, count: int) -> list[Pod]:
+    return [evolve(pod, uid=PodUID(f"{pod.uid}-{n}"), name=f"{pod.name}-{n}") for n in range(count)]

@@ -15,18 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Any, Final
+from typing import Any
 
 from attrs import evolve, frozen
 
 from gangsched.model import Pod, PodUID
 from gangsched.testing._asked import NOW, Asked, short
+from gangsched.testing._siblings import MOST_ALIKE
 from gangsched.testing._views import FakeGroup, FakeNode, cycle
 
 __all__ = ["SignedAlike"]
-
-_MOST: Final = 8
-"""The largest number of alike pods on a node: a rule that counts to more is not caught."""
 
 
 @frozen
@@ -73,7 +71,7 @@ class SignedAlike:
                 self.asked.expect("pod_signature", answers[0] == answers[1], sentence)
 
     def _holds_for_all(self, points: Sequence[str], pod: Pod, twin: Pod, view: FakeNode) -> None:
-        for count in range(1, _MOST + 1):
+        for count in range(1, MOST_ALIKE + 1):
             alike = (pod, *(_copy(pod, number) for number in range(1, count)))
             there = tuple(evolve(each, node_name=view.node.name) for each in alike)
             shown = evolve(view, pods=(*view.pods, *there))

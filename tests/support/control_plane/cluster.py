@@ -24,10 +24,10 @@ from support.control_plane.programs import programs
 
 __all__ = ["GANG_FEATURES", "ControlPlane"]
 
-GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True, "GangScheduling": True}
-"""The feature gates of native pod groups in 1.36, for the API server and for kube-scheduler."""
+GANG_FEATURES: Final[Mapping[str, bool]] = {"GenericWorkload": True}
+"""The feature gate of native pod groups in 1.37, for the API server and for kube-scheduler."""
 
-_GROUPS: Final = "scheduling.k8s.io/v1alpha2=true"
+_GROUPS: Final = "scheduling.k8s.io/v1beta1=true"
 _LOOPBACK: Final = "127.0.0.1"
 _WITHOUT: Final = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 _TRIES: Final = 3

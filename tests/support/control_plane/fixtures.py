@@ -67,7 +67,7 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     admin = control_plane.admin
     admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
-    for group, kind in (("api/v1", "pods"), ("apis/scheduling.k8s.io/v1alpha2", "podgroups")):
+    for group, kind in (("api/v1", "pods"), ("apis/scheduling.k8s.io/v1beta1", "podgroups")):
         try:
             path = f"/{group}/namespaces/{name}/{kind}"
             admin.delete(path, {"gracePeriodSeconds": 0})

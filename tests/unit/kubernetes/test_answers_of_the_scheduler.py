@@ -309,11 +309,11 @@ async def test_answers_take_a_tenth_of_the_time_at_most() -> None:
     assert free_at > began
     real = driver.scheduler.why
 
-    def slow(key: str) -> Any:
+    def slow(key: str, *, budget: int) -> Any:
         import time
 
         time.sleep(0.02)
-        return real(key)
+        return real(key, budget=budget)
 
     driver.scheduler = _Slow(driver.scheduler, slow)
     before = clock()
@@ -325,7 +325,7 @@ async def test_answers_take_a_tenth_of_the_time_at_most() -> None:
 class _Slow:
     """A scheduler whose ``why`` takes its time."""
 
-    def __init__(self, scheduler: Any, why: Callable[[str], Any]) -> None:
+    def __init__(self, scheduler: Any, why: Callable[..., Any]) -> None:
         self._scheduler, self.why = scheduler, why
 
     def __getattr__(self, name: str) -> Any:

@@ -26,9 +26,13 @@ from gangsched.kubernetes._decode import (
 )
 from gangsched.kubernetes._events import UnexpectedAnswer
 
-CORE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
+CORE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")
 VOLCANO = Dialect("scheduling.volcano.sh", "v1beta1", "/apis/scheduling.volcano.sh/v1beta1/x")
 
+_BINDING: dict[str, Any] = {
+    "name": "c",
+    "volumeMounts": [{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}],
+}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
@@ -147,6 +151,8 @@ def test_pod_with_an_unknown_field_is_always_read_slowly(change: dict[str, Any])
         ("containers", [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]),
         ("initContainers", [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]),
         ("volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]),
+        ("containers", [_BINDING]),
+        ("initContainers", [_BINDING]),
     ],
 )
 def test_pod_with_another_specification_is_not_a_copy(field: str, value: object) -> None:
@@ -376,10 +382,10 @@ def test_condition_of_a_group_does_not_make_it_another_group() -> None:
     decode = GroupDecoder(CORE)
     first = decode(raw(pod_group()))
     document = pod_group(version="8")
-    document["status"] = {"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}
+    document["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
     second = decode(raw(document))
     assert second.group is first.group
-    assert second.conditions == (Condition("PodGroupScheduled", "True"),)
+    assert second.conditions == (Condition("PodGroupInitiallyScheduled", "True"),)
 
 
 def test_group_of_volcano_has_its_phase_and_minimum() -> None:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from gangsched.events import PodAdded, PodUpdated
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._requests import Requests
@@ -68,6 +70,25 @@ async def test_nomination_that_the_watch_has_shown_is_taken_away_first() -> None
         cache.nominated[A] = "n"  # of an earlier process
         nominator.put(A, N)
         await until(lambda: api.written == [None, "n"])
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_said"),
+    [
+        ("Forbidden: may not be set on pods that are already bound to a node", False),
+        ("Invalid value: must be a DNS name", True),
+    ],
+)
+@on_a_loop
+async def test_nomination_of_a_pod_that_was_bound_meanwhile_is_no_problem(
+    problem: str, is_said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with nominating() as (api, _cache, nominator):
+        message = f"Pod is invalid: status.nominatedNodeName: {problem}"
+        api.fault = lambda method, _path: refused(422, message) if method == "PATCH" else None
+        nominator.put(A, N)
+        await until(lambda: api.written and not len(nominator))
+    assert (problem in caplog.text) is is_said
 
 
 @on_a_loop

@@ -24,7 +24,7 @@ from support.running import ALONE, on_a_loop, running, until
 
 CLAIMS = "spec.resourceClaims"
 CLAIMING: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}
-CORE = Dialect("scheduling.k8s.io", "v1alpha2", "/apis/scheduling.k8s.io/v1alpha2/podgroups")
+CORE = Dialect("scheduling.k8s.io", "v1beta1", "/apis/scheduling.k8s.io/v1beta1/podgroups")
 
 
 @pytest.mark.parametrize("ignored", [(), (CLAIMS,)], ids=["held", "ignored"])

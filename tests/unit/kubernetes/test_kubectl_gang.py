@@ -134,7 +134,7 @@ def test_wide_shows_what_the_running_scheduler_wrote(api: Server, kubectl: Kubec
     gang(api, "g", 2)
     group = api.get(GROUPS, "default/g")
     assert group is not None
-    said = {"type": "PodGroupScheduled", "status": "False", "message": "as it was told"}
+    said = {"type": "PodGroupInitiallyScheduled", "status": "False", "message": "as it was told"}
     group["status"] = {"conditions": [said]}
     api.put(GROUPS, group)
     assert "as it was told" in kubectl("get", "-o", "wide")
@@ -218,6 +218,17 @@ def test_queue_is_in_the_order_of_the_scheduler(api: Server, kubectl: Kubectl) -
     ]
 
 
+def test_priority_of_a_group_is_its_own_and_not_that_of_its_pods(
+    api: Server, kubectl: Kubectl
+) -> None:
+    """The API server of 1.37 fills in 0 for a group that names no class."""
+    api.put(GROUPS, group_json("g", 2, priority=0))
+    for number in range(2):
+        api.put(PODS, pod_json(f"g-{number}", group="g", priority=10))
+    (item,) = json.loads(kubectl("get", "-o", "json"))["items"]
+    assert item["priority"] == 0
+
+
 def test_pods_show_group_node_and_phase(api: Server, kubectl: Kubectl) -> None:
     api.put(PODS, pod_json("a", group="g", nodeName="n"))
     api.put(PODS, pod_json("alone"))
@@ -257,7 +268,7 @@ def test_errors_name_what_is_wrong_and_what_is_known(api: Server, fails: Kubectl
 def test_right_that_is_missing_is_named(
     api: Server, fails: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.served.discard("scheduling.k8s.io/v1alpha2")
+    api.served.discard("scheduling.k8s.io/v1beta1")
 
     def forbid(_method: str, path: str) -> Any:
         return refused(403, "cannot list pods") if path.startswith("/api/v1/pods") else None

@@ -38,7 +38,7 @@ def row(name: str = "train", **given: Any) -> Document:
         "restarts": 0,
         "reason": "backing off until 2026-11-23T10:00:00Z after 3 attempts: said by the scheduler",
         "priority": 0,
-        "api": "scheduling.k8s.io/v1alpha2",
+        "api": "scheduling.k8s.io/v1beta1",
         "message": "",
         "age": 7,
         "nodes": [],

@@ -43,6 +43,7 @@ def says(reason: str) -> bool:
         Shortage(8, 7, exact=False),
         Shortage(8, 5, exact=True, within="rack=r1"),
         Shortage(8, 5, exact=True, role="worker", within="rack=a b", group=LARGE),
+        Shortage(8, 5, exact=True, role="worker", within="rack=a b", beside_others=True),
         Shortage(8, 5, exact=True, resource="cpu", within="rack=r1"),
         Shortage(8, 5, exact=True, resource="cpu", in_pieces=True),
     ],

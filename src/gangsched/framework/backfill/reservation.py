@@ -8,9 +8,10 @@ Theory of operation
 
     Three kinds of entities are exempt and see all free capacity: the gang itself, entities of a
     higher priority, and entities that end before the expected start. The last must take no volume
-    that the gang needs. An exempt entity may use reserved capacity only in a cycle of its own
-    (``turn``). If pods of it are bound on a reserved node, they become returning pods of that
-    entry: they will have left in time.
+    that the gang needs. A nominated entity is exempt on its nominated nodes: each reservation is
+    planned beside its pods or after them, and its victims must not have ended in vain. An exempt
+    entity may use reserved capacity only in a cycle of its own (``turn``). If pods of it are bound
+    on a reserved node, they become returning pods of that entry: they will have left in time.
 
     Constraints between pods cannot be withheld from nodes as capacity is. For an entity that is not
     exempt, ``ReservedPlan`` says on which nodes a pod would break the plan of the gang.
@@ -106,13 +107,19 @@ def turn(
     """
     before = len(state.call.out)
     found.guard.now = now
+    entries = list(found.capacity.values())
     if not run_times.is_exempt(
         state.settings, state.pods, state.reservations, state.call, found, entity, now
     ):
+        nomination = state.reservations.nominations.get(entity.seq)
+        nominated = () if nomination is None else nomination.nodes
+        # an estimate leaves nominated pods on their nodes, or awaits that they have come and gone
+        entries = [entry for entry in entries if entry.node in nominated]
+    if not entries:
         yield
         _note_started(state.pods, state.reservations, state.call, found, entity, before, now)
         return
-    with reserved_views.exempt(state.nodes, found.capacity.values()):
+    with reserved_views.exempt(state.nodes, entries):
         yield
         _note_started(
             state.pods, state.reservations, state.call, found, entity, before, now, is_exempt=True

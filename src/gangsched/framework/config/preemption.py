@@ -6,7 +6,7 @@ from typing import final
 
 from attrs import field, frozen
 
-from gangsched._fields import check_seconds
+from gangsched._fields import check_flag, check_seconds
 from gangsched.errors import InvalidValueError
 
 __all__ = ["Preemption"]
@@ -32,7 +32,10 @@ class Preemption:
             are planned; all of them share the budget of the call, see ``Scheduler``. If a search
             exhausts it, more pods may be evicted than necessary, or none. Then
             ``VictimSearchExhausted`` says so.
+        elastic_members: Whether members beyond the minimum of a gang evict pods, too. If not, they
+            wait for free capacity: whole gangs of lower priority may run where one member would go.
     """
 
     grace: float = field(default=60.0, validator=check_seconds)
     search_budget: int = field(default=500, validator=_check_steps)
+    elastic_members: bool = field(default=False, validator=check_flag)

@@ -1,4 +1,4 @@
-"""The scheduling unit of a scheduler, and its placement strategy for gangs."""
+"""The scheduling unit of a scheduler, and its placement strategy."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ class SchedulingUnit(enum.Enum):
 
 
 class PlacementStrategy(enum.Enum):
-    """Which of the feasible nodes the members of a gang are placed on."""
+    """Which of the feasible nodes the pods of a gang are placed on; a single pod is a gang of one.
+
+    A pod that is packed goes where it fits best, whatever the scores of plugins are.
+    """
 
     AUTO = "auto"
-    """``pack`` for members that request an extended resource such as a GPU, else ``score``."""
+    """``pack`` for pods that request an extended resource such as a GPU, else ``score``."""
     PACK = "pack"
-    """The fewest nodes; last of all, nodes with free GPUs that the members do not request."""
+    """The fewest nodes; last of all, nodes with free GPUs that the pods do not request."""
     SPREAD = "spread"
     """As many nodes as there are members; among equal nodes, the best score."""
     SCORE = "score"
-    """The node with the best score, for one member after the other."""
+    """The node with the best score, for one pod after the other."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -42,7 +45,7 @@ class PlacementStrategy(enum.Enum):
 
 
 def strategy_for(placement: PlacementStrategy, resources: Iterable[str]) -> PlacementStrategy:
-    """Return the strategy for members that request some resources; never ``AUTO``."""
+    """Return the strategy for pods that request some resources; never ``AUTO``."""
     if placement is not PlacementStrategy.AUTO:
         return placement
     # an extended resource has a slash in its name; one string is searched faster than each name

@@ -48,7 +48,7 @@ from gangsched.framework.lifecycle.transition import (
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import choose_node, nominator, topology
 from gangsched.framework.preemption import preempt
-from gangsched.framework.queueing import equivalence, requeue
+from gangsched.framework.queueing import equivalence, quotas, requeue
 from gangsched.framework.runtime import extension_points, filter_and_score, pod_readers
 from gangsched.framework.runtime.extension_points import Waits
 from gangsched.framework.state.current_call import CurrentCall
@@ -197,6 +197,10 @@ def _lacks_capacity(state: State, member: Member, info: PodGroupInfo) -> Rejecte
 
 
 def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) -> Outcome:
+    if state.pods.quotas.is_used:
+        exceeded = quotas.exceeded_by(state.pods, member)
+        if exceeded:
+            return _fail(state, member, cycle, exceeded, now=now)
     every = state.settings.profile.pre_filter
     asked = extension_points.concerned(state.settings, member, "pre_filter", every)
     if asked:
@@ -213,7 +217,7 @@ def _schedule(state: State, member: Member, cycle: CycleState, *, now: float) ->
     )
     node: NodeName | None = None
     if state.reservations.nominations:
-        node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge)
+        node = nominator.node_for(state.nodes, state.reservations, member, pod_class, judge, domain)
     found = choose_node.choose(state.settings, state.nodes, cycle, member, pod_class, domain, node)
     if isinstance(found, Diagnosis):
         return _fail(state, member, cycle, found, now=now)

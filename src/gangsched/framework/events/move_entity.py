@@ -18,7 +18,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.current_call import CurrentCall
-from gangsched.framework.state.pods import Member
+from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import GroupKey
@@ -95,11 +95,29 @@ def move_siblings(state: State, bundle: Bundle | None, changed: GroupKey, *, now
 
 
 def move_if_needed(state: State, entity: QueuedEntity, *, now: float) -> None:
-    """Settle an entity after one of its pods changed, if its queue may change."""
-    denied = bundles.pre_enqueue(
-        state.settings, state.pods, state.call, entity.pod, entity.group, now
-    )
+    """Settle an entity after one of its pods changed, if its queue may change.
+
+    A parked entity is behind those of its equivalence class. If it is of another class by now, such
+    as that of entities that may preempt, nothing is known about it.
+    """
+    settings = state.settings
+    denied = bundles.pre_enqueue(settings, state.pods, state.call, entity.pod, entity.group, now)
     is_denied = isinstance(denied, Unschedulable)
     is_shared = bundles.is_shared(state.pods, entity)
-    if is_shared or is_denied != state.queue.is_gated(entity) or not state.settings.profile.signed:
+    if (
+        is_shared
+        or is_denied != state.queue.is_gated(entity)
+        or not settings.profile.signed
+        or _has_another_class(settings, state.nodes, state.pods, state.call, entity)
+    ):
         move(state, entity, now=now)
+
+
+def _has_another_class(
+    settings: Settings, nodes: Nodes, pods: Pods, call: CurrentCall, entity: QueuedEntity
+) -> bool:
+    """Return whether an entity is parked in a class that is no longer its own. O(members)."""
+    parked = entity.equivalence_class
+    if parked is None:
+        return False
+    return parked != equivalence.class_of(settings, nodes, pods, call, entity)

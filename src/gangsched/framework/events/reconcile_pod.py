@@ -1,8 +1,8 @@
 """Making the known pods agree with what the cluster state shows.
 
 Rules:
-  R1  while a bind is under way, the pod is left alone: only the report of the bind, a node, or the
-      end of the pod settles it;
+  R1  while a bind is under way, a change of the pod is only charged to its node, and a deletion
+      counted: the report of the bind, a node, or the end of the pod settles the rest;
   R2  the nodes that a pod has left or come to are read with it;
   R3  a pod is of the equivalence class of its current signature; the class is dropped with its
       last pod.
@@ -48,6 +48,7 @@ _EVICTABLE = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
 _ASSIGNED: Final = MemberState.ASSIGNED
 _REFUSED: Final = MemberState.REFUSED
 _SUCCEEDED: Final = MemberState.SUCCEEDED
+_HELD: Final = frozenset({MemberState.REFUSED, MemberState.GATED})
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
 
@@ -77,7 +78,13 @@ def _pod_changed(state: State, uid: PodUID, *, now: float) -> None:
         and pod.node_name is None
         and not pod.is_finished
     ):
-        return  # the report of its bind decides; a change until then is read with it
+        # the report of its bind decides, and the rest of a change is read with it; but no other
+        # pod may get what this one requests by now, and its gang must not count on it to stay
+        if state.nodes.replace_pod(pod) and member.node is not None:
+            requeue.gain(state, (member.node,), now=now, ends_backoff=True)
+        if pod.deleted_at is not None:
+            state.pods.put(member, MemberState.TERMINATING)
+        return
     due = member if member is not None and member.node and uid in state.pods.evicted else None
     reason = "" if due is None else due.reason
     claim, problem = seen.claim, seen.problem or conflict(state.pods, seen)
@@ -151,6 +158,7 @@ def _admit(
     is_first = label_readers.note(state.nodes, state.pod_classes, member)
     state.pods.members[pod.uid] = member
     state.pods.count_priority(member, 1)
+    state.pods.hold(member)
     if claim is not None:
         member.role = claim.role
     if is_first:
@@ -175,6 +183,7 @@ def _update(
     before, node, known = member.state, member.node, member.pod
     left = known.node_name
     member.replace(pod)
+    state.pods.hold(member)
     if pod.node_name is None:
         member.started_at = None
     elif member.started_at is None:
@@ -186,12 +195,17 @@ def _update(
         look_at_nodes(state, left, pod.node_name, uid=pod.uid, now=now)
         if before is _UNSCHEDULED and known != pod:
             move_entity.move_if_needed(state, member.entity, now=now)
+        elif before in _HELD and (
+            _why_held(state.settings, state.pods, member, problem) != member.reason
+        ):
+            _tell_held(state.settings, state.pods, state.call, member, problem)
         return
     if node is not None:
         if pod.node_name == node:
             assumed_pod.confirm(state, member, now=now)
         elif wanted is _UNSCHEDULED:
-            state.nodes.replace_pod(pod)
+            if state.nodes.replace_pod(pod):
+                requeue.gain(state, (node,), now=now, ends_backoff=True)
             if before is _WAITING and known != pod:
                 permit_end.ask_again(state, member, now=now)
             return
@@ -204,8 +218,10 @@ def _update(
         member.entity.discard(pod.uid)
     if wanted is _UNSCHEDULED:
         member.entity.add(pod, member.seq, member.role, member.pod_class)
-    if before is _SUCCEEDED and member.group is not None:
-        state.pods.restarts.note_ended(member.group.key, member.role)
+    if before is _SUCCEEDED and wanted is MemberState.ENDED and member.group is not None:
+        member.group.members.collect(member.role)
+    if wanted is MemberState.FAILED and pod.deleted_at is None and member.group is not None:
+        state.pods.restarts.note_failed(member.group.key, now=now)
     state.pods.put(member, wanted)
     label_readers.note(state.nodes, state.pod_classes, member)
     _tell_held(state.settings, state.pods, state.call, member, problem)
@@ -235,8 +251,8 @@ def _what_happened(
 
 def _forget(state: State, member: Member, *, now: float) -> None:
     uid, entity, info = member.pod.uid, member.entity, member.group
+    is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
     if member.node is not None:
-        is_gone = prefetch.look(state.settings, state.pod_classes, state.call, uid) is None
         cause, how = ("deleted", "was deleted") if is_gone else ("changed", "has changed")
         reason = f"pod {member.pod.name} {how}"
         ended = MemberState.TERMINATING
@@ -245,12 +261,13 @@ def _forget(state: State, member: Member, *, now: float) -> None:
     state.pods.attempt_floor = max(state.pods.attempt_floor, member.attempt)
     del state.pods.members[uid]
     state.pods.count_priority(member, -1)
+    state.pods.hold(member, is_known=False)
     label_readers.leave(state.nodes, state.pod_classes, member)
     _leave_class(state.nodes, state.pod_classes, member.pod_class)
     if info is not None:
         said = (info.claimed_min, info.claimed_priority)
-        if member.state is _SUCCEEDED:
-            state.pods.restarts.note_ended(info.key, member.role)
+        if member.state is _SUCCEEDED and is_gone:
+            info.members.collect(member.role)
         state.pods.registry.leave(info.key, uid, now=now)
         if not info.members:
             del state.pods.entities[info.key]
@@ -325,14 +342,20 @@ def _tell_held(
     member: Member,
     problem: InvalidPodGroupError | None,
 ) -> None:
-    pod = member.pod
+    if member.state in _HELD:
+        member.reason = _why_held(settings, pods, member, problem)
+        notice = PodRefused if member.state is _REFUSED else PodNotAdmitted
+        call.out.append(notice(member.pod.uid, member.reason))
+
+
+def _why_held(
+    settings: Settings, pods: Pods, member: Member, problem: InvalidPodGroupError | None
+) -> str:
+    """Return why a member is refused or gated; empty for a member that is neither."""
     if member.state is _REFUSED:
-        member.reason = str(problem)
-        call.out.append(PodRefused(pod.uid, member.reason))
-    elif member.state is MemberState.GATED:
-        group = None if member.group is None else member.group.key
-        member.reason = "; ".join(gates(settings, pods, pod, group))
-        call.out.append(PodNotAdmitted(pod.uid, member.reason))
+        return str(problem)
+    group = None if member.group is None else member.group.key
+    return "; ".join(gates(settings, pods, member.pod, group))
 
 
 def look_at_nodes(

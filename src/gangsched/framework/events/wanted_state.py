@@ -22,6 +22,7 @@ __all__ = ["conflict", "is_another", "is_being_bound", "wanted_state"]
 # a look-up in an enum takes ten times as long, and pods are compared with every event
 _REFUSED: Final = MemberState.REFUSED
 _WAITING: Final = MemberState.WAITING
+_HELD: Final = (MemberState.GATED, MemberState.REFUSED)
 _HAS_SUCCEEDED: Final = PodPhase.SUCCEEDED
 _HAS_FAILED: Final = PodPhase.FAILED
 
@@ -69,15 +70,19 @@ def _contradicts_spec(pods: Pods, pod: Pod, claim: Membership) -> bool:
 def is_another(member: Member, seen: Seen) -> bool:
     """Return whether a pod must be treated as another: its group, role or priority changed.
 
-    A pod that has a node is not scheduled again. A change of what plugins read of it, such as an
-    in-place resize, only moves it to another equivalence class.
+    A pod that has a node, is gated or refused is not scheduled now. A change of what plugins read
+    of it, such as an in-place resize, only moves it to another equivalence class.
     """
     group = None if member.group is None else member.group.key
     return (
         group != (None if seen.claim is None else seen.claim.group)
         or member.pod.priority != seen.pod.priority
         or member.role != (None if seen.claim is None else seen.claim.role)
-        or (member.pod_class.signature != seen.signature and seen.pod.node_name is None)
+        or (
+            member.pod_class.signature != seen.signature
+            and seen.pod.node_name is None
+            and member.state not in _HELD
+        )
     )
 
 

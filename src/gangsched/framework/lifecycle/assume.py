@@ -138,6 +138,7 @@ def give_back(
     state.pods.put(member, to)
     verdict = extension_points.unreserve(state.settings, state.call, member, cause, now)
     member.node = member.cycle = None
+    state.pods.hold(member)
     label_readers.note(state.nodes, state.pod_classes, member)
     if to is MemberState.UNSCHEDULED:
         member.entity.add(member.pod, member.seq, member.role, member.pod_class)

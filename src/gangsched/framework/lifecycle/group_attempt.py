@@ -65,12 +65,22 @@ def abandon(info: PodGroupInfo) -> None:
 def succeed(call: CurrentCall, info: PodGroupInfo, *, now: float) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
     info.was_scheduled = info.is_binding = True
+    if info.members.collected and _holds_its_minimum(info):
+        info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
     info.failures = 0
     info.backoff_until = -math.inf
     info.failure = ""
     since = now if info.complete_at is None else info.complete_at
     call.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, now - since))
+
+
+def _holds_its_minimum(info: PodGroupInfo) -> bool:
+    """Return whether enough members hold a node, without those that have succeeded. O(roles)."""
+    roles = info.roles.items()
+    return info.scheduled >= (info.min_available or 0) and all(
+        info.role(role).scheduled >= least for role, least in roles
+    )
 
 
 def fail(info: PodGroupInfo, *, now: float | None) -> None:

@@ -4,21 +4,25 @@ Rules:
   R1  a change of a member is noted at once, and judged at the end of the call. While a listing is
       read, or a pod is read as another one, a group may have too few members for a moment;
   R2  a group that is being restarted is not admitted before its old pods are gone and its backoff
-      is over.
+      is over. Nor is one that has just lost members, until it is known whether it is restarted;
+  R3  the pod of a dead node terminates for ever, so it is waited for only as long as the longest
+      backoff, from the instant of its deletion.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched._core._restarts import Fall, Minimum, Restarts
+from gangsched._core._restarts import Fall, Minimum
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.settings import Settings
+from gangsched.model import RestartPolicy
 
 __all__ = ["note", "observe", "on_nodes", "try_start"]
-
-_BOUND = (MemberState.ASSIGNED, MemberState.SUCCEEDED)
 
 
 def note(pods: Pods, call: CurrentCall, info: PodGroupInfo) -> None:
@@ -43,42 +47,52 @@ def observe(settings: Settings, pods: Pods, info: PodGroupInfo, *, now: float) -
         None if minimum is None else Minimum(minimum, info.roles),
         spec.restart if spec is not None and settings.can_evict else None,
         is_whole=_is_whole(pods, info),
-        is_short=_is_short(pods.restarts, info),
+        is_short=partial(_is_short, info),
+        is_left=info.scheduled > 0,
         now=now,
     )
 
 
 def try_start(pods: Pods, info: PodGroupInfo, *, now: float) -> bool:
-    """Return whether the restart of a group is over, so that it may start. O(1)."""
-    # members of a held group that have nodes are old ones
-    leaving = info.members.count(MemberState.TERMINATING) + info.scheduled
-    return pods.restarts.try_start(info.key, leaving=leaving, now=now)
+    """Return whether the restart of a group is over, so that it may start.
+
+    Runtime complexity: O(1); O(members) if the backoff is over, and old pods are terminating.
+    """
+    return pods.restarts.try_start(info.key, gone_at=partial(_gone_at, pods, info), now=now)
 
 
-def on_nodes(pods: Pods, info: PodGroupInfo) -> int:
-    """Return how many members hold a node, or have succeeded since the group runs. O(1)."""
-    return info.scheduled + info.succeeded + pods.restarts.ended(info.key)
+def _gone_at(pods: Pods, info: PodGroupInfo, until: float) -> float:
+    """Return until when old pods are waited for, after a backoff that ends at *until*."""
+    if info.scheduled:
+        return math.inf
+    if not info.members.count(MemberState.TERMINATING):
+        return -math.inf
+    policy = (None if info.spec is None else info.spec.restart) or RestartPolicy()
+    deleted = (each.pod.deleted_at for each in pods.leaving(info))
+    return policy.longest_backoff + max(until if at is None else at for at in deleted)
+
+
+def on_nodes(info: PodGroupInfo) -> int:
+    """Return how many members hold a node, or have succeeded. O(1)."""
+    return info.scheduled + info.succeeded
 
 
 def _is_whole(pods: Pods, info: PodGroupInfo) -> bool:
     """Return whether enough members are bound, or have succeeded."""
-    minimum, ended = info.min_available, pods.restarts.ended
-    if minimum is None or info.assigned + info.succeeded + ended(info.key) < minimum:
+    minimum = info.min_available
+    if minimum is None or info.assigned + info.succeeded < minimum:
         return False
     if not info.roles:
         return True
-    roles = [each.role for each in pods.of_group(info) if each.state in _BOUND]
+    bound = [each.role for each in pods.of_group(info) if each.state is MemberState.ASSIGNED]
     return all(
-        roles.count(role) + ended(info.key, role) >= least for role, least in info.roles.items()
+        bound.count(role) + info.role(role).succeeded >= least for role, least in info.roles.items()
     )
 
 
-def _is_short(restarts: Restarts, info: PodGroupInfo) -> bool:
-    """Return whether too few members hold a node, or have succeeded."""
-    minimum, key = info.min_available, info.key
-    if minimum is None or info.scheduled + info.succeeded + restarts.ended(key) < minimum:
+def _is_short(info: PodGroupInfo, minimum: Minimum) -> bool:
+    """Return whether too few members for a minimum hold a node, or have succeeded."""
+    if on_nodes(info) < minimum.members:
         return True
-    counts = (
-        (info.role(role), least, restarts.ended(key, role)) for role, least in info.roles.items()
-    )
-    return any(role.scheduled + role.succeeded + ended < least for role, least, ended in counts)
+    counts = ((info.role(role), least) for role, least in minimum.roles.items())
+    return any(role.scheduled + role.succeeded < least for role, least in counts)

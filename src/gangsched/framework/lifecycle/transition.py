@@ -115,12 +115,18 @@ def apply_verdict(
 ) -> None:
     """Reject, and if the verdict says so evict, the group that a verdict names.
 
-    Nothing happens if the group has no members.
+    If a group is evicted, the groups of its bundle that have started are evicted too: they run
+    together or not at all. Nothing happens if the group has no members. O(groups of its bundle),
+    plus that of ``transition``.
     """
     entity = state.pods.entities.get(verdict.group)
-    if entity is not None:
-        evict = isinstance(verdict, EvictGroup)
-        transition(state, entity, Rejected(verdict.reason, freed=freed, evict=evict), now=now)
+    if entity is None:
+        return
+    evict = isinstance(verdict, EvictGroup)
+    transition(state, entity, Rejected(verdict.reason, freed=freed, evict=evict), now=now)
+    if evict:
+        for other in bundles.started(state.pods, entity):
+            transition(state, other, Rejected(verdict.reason, evict=True), now=now)
 
 
 def give_way(state: State, member: Member, reason: str, *, now: float) -> NodeName:

@@ -272,7 +272,7 @@ class Nodes:
         return True
 
     def _put_on(self, info: NodeInfo, pod: Pod, held: Resources | None) -> bool:
-        """Put a bound pod on its node; return whether it requests less than it held before."""
+        """Put a pod on its node; return whether it requests less than it held before."""
         shown = info.pods_by_uid.get(pod.uid)
         if held == pod.requests and shown == pod:
             return False
@@ -444,21 +444,17 @@ class Nodes:
                 if need:
                     self._total[name] -= count * need
 
-    def replace_pod(self, pod: Pod) -> None:
-        """Show an assumed pod as it is now, such as with other labels. O(1).
+    def replace_pod(self, pod: Pod) -> bool:
+        """Show an assumed pod as it is now; return whether its node may take more than before.
 
-        If its requests have changed, it is shown as before: its node has capacity for the requests
-        with which it was assumed.
+        The node holds what the pod requests now: a bind that is under way cannot be recalled, and
+        binds the pod as the cluster has it. O(resources + log nodes).
         """
-        name, before = self.assumed[pod.uid]
-        if before.requests != pod.requests:
-            return
+        name, _before = self.assumed[pod.uid]
         self.assumed[pod.uid] = (name, pod)
         info = self.infos.get(name)
-        if info is not None and pod.uid in info.holders:
-            self._uncount(pod.uid, info)
-            info.show(pod)
-            self.counts.put(pod, info.index)
+        held = None if info is None else info.holders.get(pod.uid)
+        return info is not None and held is not None and self._put_on(info, pod, held)
 
     def read_again(self) -> list[NodeName]:
         """Read the nodes that could not be read; return those that may take more than before.

@@ -1,7 +1,8 @@
 """Choose the node of a single pod (``choose``).
 
 Theory of operation. ``PodClass`` knows which classes of nodes are accepted, with their scores. If
-no plugin reads, for this pod, which pods are on nodes, the best node of ``PodClass`` is taken.
+no plugin reads, for this pod, which pods are on nodes, the best node of ``PodClass`` is taken. If
+the placement strategy packs the pod, that is the node that a gang of one would get: the smallest.
 
 Otherwise the answers of ``PodClass`` leave out the plugins that read pods. These plugins are asked
 about nodes of the accepted classes only, best first. If none of them scores, the first accepted
@@ -21,21 +22,24 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from attrs import evolve
+
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.placement.tentative import Tentative
-from gangsched.framework.runtime import pod_readers
+from gangsched.framework.runtime import filter_and_score, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 
-__all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "ranked"]
+__all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "packed", "ranked"]
 
 _NOT_NAMED: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Said of nodes other than those that a plugin names, as kube-scheduler says it."""
@@ -72,19 +76,31 @@ def choose(
             node is asked about.
     """
     # no call where no pod carries a term, since most decisions pass here
+    packs = settings.unit is SchedulingUnit.GROUP and filter_and_score.packs(settings, member)
     may_be = nodes.counts.has_terms or (nodes.guard is not None and nodes.watches_pods)
     is_affected = may_be and bool(pod_readers.affected(nodes, member.pod))
     if not pod_class.reads_pods and not is_affected:
         node = nominated
-        if node is None and domain is None:
+        if node is None and packs:
+            smallest = next(packed(pod_class, domain), None)
+            node = None if smallest is None else nodes.by_index[smallest].node.name
+        elif node is None and domain is None:
             node = pod_class.judgements.best(nodes)
         elif node is None and domain is not None:
             node = topology.best(nodes, pod_class, domain)
-        return pod_class.judgements.diagnosis() if node is None else node
+        if node is not None:
+            return node
+        found = pod_class.judgements.diagnosis()
+        return found if domain is None else _with_outside(found, pod_class, domain)
     check = NodeCheck(settings, nodes, cycle, member.pod, is_affected=is_affected)
     if nominated is not None and not check.refusal(nodes.infos[nominated]):
         return nominated
-    index = best(nodes, pod_class, check, domain, barred)
+    index: int | None
+    if packs and check.named is None:
+        order = (index for index in packed(pod_class, domain, check) if index not in barred)
+        index = next((each for each in order if not check.refusal(nodes.by_index[each])), None)
+    else:
+        index = best(nodes, pod_class, check, domain, barred)
     if index is None:
         return (
             diagnosis(nodes, pod_class, check, domain)
@@ -165,6 +181,25 @@ def ranked(
             yield score, int(index)
 
 
+def packed(
+    pod_class: PodClass, domain: Domain | None, check: NodeCheck | None = None, wanted: int = 1
+) -> Iterator[int]:
+    """Iterate over nodes in the order in which packing fills them. O(log classes) for each.
+
+    Args:
+        pod_class: The class of the pods.
+        domain: The nodes that may be used; None for all.
+        check: Classes that it refuses as a whole are left out; None to leave out none.
+        wanted: How many such pods are to be placed.
+    """
+    within = None if domain is None else domain.within
+    for strands in (False, True):
+        for given in pod_class.judgements.by_max_pods(strands, wanted, within):
+            allowed = domain is None or domain.has(given)
+            if allowed and (check is None or not check.refuses(given)):
+                yield from map(int, given.nodes)
+
+
 def diagnosis(
     nodes: Nodes, pod_class: PodClass, check: NodeCheck, domain: Domain | None = None
 ) -> Diagnosis:
@@ -183,11 +218,30 @@ def diagnosis(
                 reasons[_NOT_NAMED] += 1
             elif given not in accepted or domain is None or domain.has(given):
                 reasons.update(check.first_refusal(info, in_order or ()))
+            else:
+                reasons[_outside(domain)] += 1
         return Diagnosis(len(infos), tuple(sorted(reasons.items())))
-    reasons = Counter(dict(pod_class.judgements.diagnosis().reasons))
+    found = pod_class.judgements.diagnosis()
+    if domain is not None:
+        found = _with_outside(found, pod_class, domain)
+    reasons = Counter(dict(found.reasons))
     for _score, index in ranked(pod_class.judgements.ranked(), domain):
         reasons.update(check.refusal(infos[index]))
     return Diagnosis(len(infos), tuple(sorted(reasons.items())))
+
+
+def _with_outside(found: Diagnosis, pod_class: PodClass, domain: Domain) -> Diagnosis:
+    """Add the nodes outside of a domain that would take a pod otherwise. O(classes of nodes)."""
+    others = (given for _score, given in pod_class.judgements.ranked() if not domain.has(given))
+    count = sum(len(given.nodes) for given in others)
+    if not count:
+        return found
+    return evolve(found, reasons=tuple(sorted((*found.reasons, (_outside(domain), count)))))
+
+
+def _outside(domain: Domain) -> str:
+    """Return the reason of nodes that would take a pod, but not within the domain of its gang."""
+    return f"node(s) not within {domain}"
 
 
 def accepts_all(

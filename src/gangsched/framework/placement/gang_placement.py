@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
 from typing import Final
@@ -41,6 +41,7 @@ from gangsched.framework.placement.like_runs import runs
 from gangsched.framework.placement.packing.budget import EVALUATED, READ, Budget, Work
 from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
+from gangsched.framework.queueing import quotas
 from gangsched.framework.runtime import filter_and_score, signatures
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
@@ -59,6 +60,7 @@ _OF_CAPACITY: Final = ("Insufficient ", "Too many pods")
 """How the reasons begin that a proof says already."""
 
 _reads_pods: Final = attrgetter("reads_pods")
+_arrival: Final[Callable[[Member], int]] = attrgetter("seq")
 
 
 def place(
@@ -159,8 +161,23 @@ def place(
         return refused or UnschedulableMember(
             first.uid, first.key, "too few members may be placed", None
         )
-    if isinstance(found, Plan) and state.settings.profile.minima_first and not checks:
-        return _least(task, found)
+    if isinstance(found, Plan) and not (checks and state.settings.profile.minima_first):
+        plan, found = found, _allowed(task, found)
+        if checks and found is not plan:
+            # a member that stays may have been placed for the sake of one that does not
+            allowed = [member for member, _index in found.placed]
+            allowed.sort(key=_arrival)
+            return place(
+                state,
+                groups,
+                allowed,
+                cycles,
+                asks,
+                now=now,
+                budget=budget,
+                work=work,
+                explains=explains,
+            )
     if isinstance(found, UnschedulableMember) and isinstance(found.proof, SearchBudgetExhausted):
         state.attempts.exhausted_searches += 1
     return found
@@ -176,18 +193,33 @@ def _followers(kinds: Kinds) -> dict[Kind, int]:
     return found
 
 
-def _least(task: Task, plan: Plan) -> Plan:
-    """Return the plan without elastic members: the first members planned for each need stay.
+def _allowed(task: Task, plan: Plan) -> Plan:
+    """Return the plan without the elastic members that may not start now.
 
-    O(members x roles).
+    These are all of them if minima come first, and otherwise those that exceed a quota. O(members x
+    roles).
     """
+    minima_first = task.settings.profile.minima_first
+    if not (minima_first or task.pods.quotas.is_used):
+        return plan
+    least = _least(task, plan)
+    members = [member for member, _index in plan.placed]
+    if not minima_first:
+        needed = [member for member in members if member.seq in least]
+        elastic = [member for member in members if member.seq not in least]
+        least = {member.seq for member in quotas.within(task.pods, needed, elastic)}
+    return plan if len(least) == len(members) else plan.only(least)
+
+
+def _least(task: Task, plan: Plan) -> set[int]:
+    """Return the numbers of the first members planned for each need. O(members x roles)."""
     kept: set[int] = set()
     for ask in sorted(task.asks, key=lambda ask: not ask.role):  # a role counts for the total too
         of_group = [m for m, _i in plan.placed if m.group is not None and m.group.key == ask.group]
         able = [m.seq for m in of_group if not ask.role or m.role == ask.role]
         missing = ask.count - sum(seq in kept for seq in able)
         kept.update([seq for seq in able if seq not in kept][: max(missing, 0)])
-    return plan if len(kept) == len(plan.placed) else plan.only(kept)
+    return kept
 
 
 def _empty(task: Task) -> Plan:
@@ -412,6 +444,7 @@ def _unschedulable(
             found.resource,
             found.in_pieces,
             group=group,
+            beside_others=not found.alone,
         )
         if domain is not None:
             proof = evolve(proof, within=str(domain))

@@ -54,7 +54,7 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology as group_topology
-from gangsched.framework.placement.plan import Plan
+from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import filter_and_score
 from gangsched.framework.state.nomination import NominatedPod, Nomination
@@ -293,7 +293,8 @@ def _why_obsolete(state: State, nomination: Nomination, *, now: float) -> str:
             requeue.gain(state, (nominated.node,), now=now)
     if not nomination.is_sufficient:
         return "too few nominated pods or nodes are left"
-    if equivalence.preemption_reach(state.pods, nomination.entity)[0] != nomination.priority:
+    reach = equivalence.preemption_reach(state.settings, state.pods, nomination.entity)
+    if reach[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:
         info = state.pods.registry.get(key)
@@ -345,15 +346,23 @@ def next_member(pods: Pods, reservations: Reservations, entity: QueuedEntity) ->
 
 
 def node_for(
-    nodes: Nodes, reservations: Reservations, member: Member, pod_class: PodClass, judge: Judge
+    nodes: Nodes,
+    reservations: Reservations,
+    member: Member,
+    pod_class: PodClass,
+    judge: Judge,
+    domain: Domain | None,
 ) -> NodeName | None:
-    """Return the nominated node of a pod, if it is free and takes the pod.
+    """Return the nominated node of a pod, if it is free, takes the pod, and is in its domain.
 
+    The members of its gang may have left that domain since, and others run in another one.
     Runtime complexity: O(nominations).
     """
     nomination = reservations.nominations.get(member.entity.seq)
     nominated = None if nomination is None else nomination.pods.get(member.pod.uid)
     if nomination is None or nominated is None or nomination.awaited:
+        return None
+    if domain is not None and not domain.has(nodes.classes.of(nodes.infos[nominated.node].index)):
         return None
     now_and_later = _now_and_later(nodes, reservations, nomination, nominated.node)
     is_refused = any(

@@ -43,7 +43,7 @@ _Entry: TypeAlias = tuple[int, int, int, NodeClass, bool]
 @final
 @frozen
 class Domain:
-    """The nodes of which a label has one of some values."""
+    """The nodes of which a label has one of some values; of no value, no node."""
 
     key: str
     values: frozenset[str]
@@ -61,6 +61,8 @@ class Domain:
         return given.node.labels.get(self.key) in self.values
 
     def __str__(self) -> str:
+        if not self.values:
+            return f"the {self.key} of its members, whose nodes have no such label"
         return f"{self.key}={'|'.join(sorted(self.values))}"
 
 

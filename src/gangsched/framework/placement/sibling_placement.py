@@ -187,10 +187,8 @@ class SiblingPlacement:
             elif domain is None or domain.has(given):
                 in_use.append((-known.max_pods, index))
         yield from (index for _order, index in sorted(in_use))
-        for strands in (False, True):
-            for given in kind.pod_class.judgements.by_max_pods(strands, wanted):
-                if (domain is None or domain.has(given)) and not check.refuses(given):
-                    yield from (index for index in given.nodes if index not in used)
+        order = choose_node.packed(kind.pod_class, domain, check, wanted)
+        yield from (index for index in order if index not in used)
 
     def _spread(self, kind: Kind) -> Iterator[int]:
         """Iterate over nodes: those with the fewest members of the gang first, then by score."""

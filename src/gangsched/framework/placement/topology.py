@@ -3,8 +3,8 @@
 Rules:
   R1  the value that may take most members of the gang comes first, its elastic members included.
       Of equal values the tightest does: larger ones are left for larger gangs;
-  R2  a member that joins a gang on nodes goes to the values of these nodes; if the topology is only
-      preferred, other nodes will do;
+  R2  a member that joins a gang on nodes goes to the values of these nodes. If none of them has the
+      label, it is held. If the topology is only preferred, other nodes will do;
   R3  an attempt is rejected if its members wait on permit on nodes of several values, because the
       specification or the label of a node has changed.
 
@@ -151,13 +151,17 @@ def rejection_reason(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> str:
 
 
 def _of_members(nodes: Nodes, pods: Pods, info: PodGroupInfo) -> Domain | None:
-    """Return the domain of the members that hold nodes; None if none does. O(members)."""
+    """Return the domain of the members that hold nodes; None if none does. O(members).
+
+    If none of their nodes has the label, no node is in the domain: any other one would be in
+    another domain, or in none.
+    """
     topology = None if info.spec is None else info.spec.topology
     if topology is None or not info.scheduled:
         return None
     values = _values(nodes, pods, info, topology.key, ON_NODES)
     known = frozenset(value for value in values if value is not None)
-    return Domain(topology.key, known) if known else None
+    return Domain(topology.key, known) if known or topology.required else None
 
 
 def _values(

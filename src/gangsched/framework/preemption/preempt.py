@@ -76,7 +76,7 @@ def conclude(
     if state.settings.preemption is not None and _lacks_capacity(
         state.settings, state.queue, state.call, entity
     ):
-        priority, evicts = equivalence.preemption_reach(state.pods, entity)
+        priority, evicts = equivalence.preemption_reach(state.settings, state.pods, entity)
         try:
             _preempt(state, entity, priority, evicts, now=now)
         except GangschedError as error:
@@ -189,6 +189,9 @@ def _single_pods(
     is not enough to know: others may have failed for other reasons.
     """
     members = sorted((pods.members[pod.uid] for pod in entity.pending), key=attrgetter("seq"))
+    if equivalence.has_evicting_members(settings, pods, entity):
+        # beside a member that is needed, elastic ones do not evict either
+        members = [m for m in members if equivalence.may_evict(settings, m.group, m.role)]
     known = set[tuple[PodClass, frozenset[Affecting]]]()
     for member in members:
         if settings.profile.signed:
@@ -261,8 +264,8 @@ def _carry_out(
         state.nodes, state.pods, state.reservations, nomination.nodes
     )
     if found.awaited is not None:
-        # its victims may be in its way on any node; tried before they are gone, it would fail and
-        # preempt again, with the same plan and no end
+        # its victims may be in its way, or hold what it needs in total, on any node; tried before
+        # they are gone, it would fail and preempt again, with the same plan and no end
         elsewhere = [uid for uid in victims if nominator.holds_capacity(state.pods, uid)]
         awaited += [uid for uid in (*elsewhere, *found.awaited) if uid not in awaited]
     nomination.awaited[:] = dict.fromkeys(awaited)

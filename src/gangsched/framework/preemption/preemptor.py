@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, final
 
@@ -41,6 +42,7 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
 from gangsched.outcomes import Outcome, Unschedulable
+from gangsched.quantity import MILLI
 
 __all__ = ["GangPreemptor", "SinglePod"]
 
@@ -87,6 +89,11 @@ class SinglePod:
     def depends_on_pods(self) -> bool:
         """See ``Preemptor``."""
         return pod_readers.depends_on_pods(self.nodes, [self.member])
+
+    @property
+    def depends_on_total(self) -> bool:
+        """No: what a group requests is asked of a group that has not started."""
+        return False
 
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
@@ -195,7 +202,9 @@ class GangPreemptor:
     info: PodGroupInfo
     now: float
     budget: VictimBudget
-    _needed: list[tuple[Member, int]] | None = field(default=None, init=False)
+    _needed: dict[Domain | None, list[tuple[Member, int]]] = field(
+        init=False, factory=dict[Domain | None, list[tuple[Member, int]]]
+    )
     _cycles: Mapping[int, CycleState] | None = field(default=None, init=False)
 
     @property
@@ -236,6 +245,13 @@ class GangPreemptor:
         pending = [members[pod.uid] for each, _info in self.parties for pod in each.pending]
         return pod_readers.depends_on_pods(self.state.nodes, pending)
 
+    @property
+    def depends_on_total(self) -> bool:
+        """See ``Preemptor``."""
+        state = self.state
+        wanted = equivalence.needed_in_total(state.settings, state.pods, state.call, self.info)
+        return bool(wanted)
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """See ``Preemptor``."""
         needs = self._needs(domain)
@@ -247,10 +263,12 @@ class GangPreemptor:
         return None if needs is None else _slack(needs)
 
     def _needs(self, domain: Domain | None) -> list[_Need] | None:
-        if self._needed is None:
-            self._needed = list(self._count_needed())
-        state = self.state
-        return _needs(state.settings, state.nodes, self._needed, domain, self.budget, now=self.now)
+        state, needed = self.state, self._needed.get(domain)
+        if not state.settings.profile.signed:
+            return None  # no filter may be asked before ``pre_filter`` has passed
+        if needed is None:
+            needed = self._needed[domain] = list(self._count_needed(domain))
+        return _needs(state.settings, state.nodes, needed, domain, self.budget, now=self.now)
 
     def is_resolvable(self, given: NodeClass) -> bool:
         """See ``Preemptor``."""
@@ -292,22 +310,26 @@ class GangPreemptor:
         found, refused, cycles = gang_layout.plan_gang(
             state, self.entity, now=self.now, budget=steps, work=budget.work, explains=False
         )
-        budget.count(CLASS * len(self._needed or ()) + MEMBER * len(cycles))
+        classes = max(map(len, self._needed.values()), default=0)
+        budget.count(CLASS * classes + MEMBER * len(cycles))
         if refused is None:
             self._cycles = cycles
         if isinstance(found, UnschedulableMember):
             budget.is_exhausted |= isinstance(found.proof, SearchBudgetExhausted)
         return found.placed if isinstance(found, Plan) else None
 
-    def _count_needed(self) -> Iterable[tuple[Member, int]]:
+    def _count_needed(self, domain: Domain | None) -> Iterable[tuple[Member, int]]:
         """Yield one member of each class of which members are needed, with their number.
 
-        These are the minimum of each role, and of the others those that arrived first. Where
-        members differ, another choice may be possible too; so the numbers are only an estimate.
+        These are the minimum of each role, and of the others those that arrived first; but of no
+        class more than empty nodes could take. Where members differ, another choice may be possible
+        too; so the numbers are only an estimate.
         """
         for each, _info in self.parties:
             members = sorted((self.state.pods.members[p.uid] for p in each.pending), key=_arrival)
             whole, *roles = equivalence.role_counts(self.state.settings, self.state.call, each)
+            if len(members) > whole.count and len({m.pod_class for m in members}) > 1:
+                members = self._those_that_fit_first(members, domain)
             taken: list[Member] = []
             for ask in roles:
                 taken += [member for member in members if member.role == ask.role][: ask.count]
@@ -319,6 +341,53 @@ class GangPreemptor:
                 of_class.setdefault(member.pod_class, []).append(member)
             for alike in of_class.values():
                 yield alike[0], len(alike)
+
+    def _those_that_fit_first(
+        self, members: Sequence[Member], domain: Domain | None
+    ) -> list[Member]:
+        """Return the members in their order, but those last of whose class fewer can ever fit.
+
+        Otherwise a member that fits nowhere, whatever is evicted, would keep a gang from preempting
+        that can start without it. O(classes of pods x classes of nodes).
+        """
+        left: dict[PodClass, int] = {}
+        first, last = list[Member](), list[Member]()
+        for member in members:
+            pod_class = member.pod_class
+            if pod_class not in left:
+                left[pod_class] = self._most_on_empty_nodes(member, domain)
+            left[pod_class] -= 1
+            (first if left[pod_class] >= 0 else last).append(member)
+        return first + last
+
+    def _most_on_empty_nodes(self, member: Member, domain: Domain | None) -> int:
+        """Return an upper bound on the pods like one that fit if all other pods were evicted."""
+        state, total = self.state, 0
+        cycle = CycleState(
+            member.group, state.nodes.infos, state.settings.cluster, state.nodes.counts
+        )
+        for given in state.nodes.classes.occupied():
+            if domain is not None and not domain.has(given):
+                continue
+            self.budget.count(ASK)
+            each = _most_on_empty_node(given, member)
+            if each and filter_and_score.is_resolvable(
+                state.settings, state.nodes, cycle, member, given, self.now
+            ):
+                total += each * len(given.nodes)
+        return total
+
+
+def _most_on_empty_node(given: NodeClass, member: Member) -> int:
+    """Return how many pods like one fit on a node of a class by what it has. O(resources)."""
+    allocatable, bound = given.node.allocatable, sys.maxsize
+    limit = allocatable.get("pods")
+    if limit is not None:
+        bound = limit // MILLI
+    for name, need in member.requests.items():
+        if need > 0:
+            bound = min(bound, allocatable.amount(name) // need)
+    return bound
 
 
 def _needs(

@@ -69,6 +69,11 @@ class Preemptor(Protocol):
         """Whether it depends on which pods are on other nodes than those it is placed on."""
         ...
 
+    @property
+    def depends_on_total(self) -> bool:
+        """Whether it needs capacity in the cluster as a whole, beside that of its own nodes."""
+        ...
+
     def shortfalls(self, domain: Domain | None) -> list[Shortfall] | None:
         """Return the pods that exceed free capacity, or None if unknown.
 
@@ -116,8 +121,9 @@ class VictimPlan:
         cost: The sort key of R2: highest priority of a victim, gangs, sum of priorities, pods, and
             how early the first victim of the highest priority was created.
         violations: The number of evictions that violate a disruption budget.
-        awaited: For a preemptor that depends on other pods, those that terminate already and must
-            have left, on whichever nodes; None for any other, which needs only its nodes.
+        awaited: For a preemptor that depends on other pods, or on the cluster as a whole, those
+            that terminate already and must have left, on whichever nodes; None for any other,
+            which needs only its nodes.
         held: What the victims hold, if only the filters were asked about the node so far; None if
             the preemptor was placed.
     """

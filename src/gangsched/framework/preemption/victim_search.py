@@ -90,6 +90,7 @@ def find(
     each set of victims that is tried. If V units of N are evicted, these are about V log N.
     """
     depends, budget = preemptor.depends_on_pods, preemptor.budget
+    awaits = depends or preemptor.depends_on_total
     if depends:
         preemptor.bar_nodes()
     view = NodesView(state.nodes)
@@ -115,7 +116,7 @@ def find(
         places = preemptor.places()
         if places is not None:
             without = VictimPlan(places)
-            return _with_awaited(view, preemptor, ending, without) if depends else without
+            return _with_awaited(view, preemptor, ending, without) if awaits else without
         limits = budgets(state.settings, state.pods, budget.count) if units else None
         is_one, where = is_one_pod(preemptor), preemptor.domains
         budget.count(UNIT * len(units))
@@ -146,7 +147,7 @@ def find(
                     is_one and not depends,
                 )
                 plan = search.run_sparing(within) if spares else search.run(within)
-                if plan is not None and depends:
+                if plan is not None and awaits:
                     plan = _with_awaited(view, preemptor, ending, plan)
                 if not budget.is_spent or (is_one and not depends):
                     search.undo()  # otherwise nothing is tried any more

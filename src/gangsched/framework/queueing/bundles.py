@@ -52,6 +52,7 @@ __all__ = [
     "reason",
     "restarting",
     "siblings",
+    "started",
 ]
 
 _FEW: Final = 32
@@ -84,6 +85,20 @@ def siblings(pods: Pods, bundle: Bundle | None, but: GroupKey | None = None) -> 
     return [pods.entities[key] for key in bundle.keys if key != but and _is_pending(pods, key)]
 
 
+def started(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:
+    """Return the other groups of a bundle that have started. O(groups)."""
+    bundle = None if entity.group is None else entity.group.bundle
+    known = (pods.entities.get(key) for key in (() if bundle is None else bundle.keys))
+    return [
+        other
+        for other in known
+        if other is not None
+        and other is not entity
+        and other.group is not None
+        and other.group.was_scheduled
+    ]
+
+
 def _is_pending(pods: Pods, key: GroupKey) -> bool:
     entity = pods.entities.get(key)
     return entity is not None and entity.group is not None and not entity.group.was_scheduled
@@ -104,10 +119,8 @@ def pre_enqueue(
     held = restarting(pods, info)
     if held:
         return Unschedulable(held, resolvable=False)
-    if info.was_scheduled:
-        return answer
     bundle = info.bundle
-    if bundle is None:
+    if bundle is None or info.was_scheduled:
         return _charged(pods, info, answer)
     first: GroupKey | None = None
     if call.complete and call.complete[0] is bundle:
@@ -135,9 +148,23 @@ def held_back(pods: Pods, info: PodGroupInfo) -> str:
 
 
 def restarting(pods: Pods, info: PodGroupInfo) -> str:
-    """Return that a group is being restarted; empty if it is not. O(1)."""
-    is_held = pods.restarts.is_held(info.key)
-    return f"pod group {info.key} is being restarted" if is_held else ""
+    """Return that a group is being restarted, or may be; empty if it is not. O(1)."""
+    if pods.restarts.is_held(info.key):
+        return f"pod group {info.key} is being restarted"
+    if pods.restarts.is_short(info.key):
+        return f"pod group {info.key} has lost members, and is restarted if they are not replaced"
+    return ""
+
+
+def _awaited(pods: Pods, info: PodGroupInfo) -> str:
+    """Return which old pod the restart of a group waits for; empty if it waits for none."""
+    old = pods.leaving(info) if pods.restarts.is_held(info.key) else []
+    if not old:
+        return ""
+    pod, more = old[0].pod, f" and {len(old) - 1} more" if len(old) > 1 else ""
+    where = "" if pod.node_name is None else f" on node {pod.node_name}"
+    how = "has not ended" if pod.deleted_at is None else "is terminating"
+    return f": pod {pod.name}{where} {how}{more}"
 
 
 def _behind(first: GroupKey | None) -> str:
@@ -191,7 +218,7 @@ def reason(
     info = entity.group
     bundle = None if info is None else info.bundle
     if info is not None and held_back(pods, info):
-        return held_back(pods, info)
+        return held_back(pods, info) + _awaited(pods, info)
     if info is None or bundle is None:
         return entity.denial
     answer = extension_points.pre_enqueue(settings, call, entity.pod, info, now)

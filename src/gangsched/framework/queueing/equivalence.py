@@ -18,6 +18,7 @@ from typing import Final
 
 from attrs import evolve
 
+from gangsched._core import _quorum
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
@@ -34,15 +35,18 @@ from gangsched.framework.state.pods import ON_NODES, Member, Pods
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
-from gangsched.model import PreemptionPolicy, Resources
+from gangsched.model import Pod, PreemptionPolicy, Resources
 from gangsched.resources import NOTHING
 
 __all__ = [
     "EquivalenceClass",
     "class_of",
     "falls_short",
+    "needed_in_total",
     "goes_alone",
+    "has_evicting_members",
     "joins_alike",
+    "may_evict",
     "missing",
     "needed",
     "next_member",
@@ -65,7 +69,7 @@ def class_of(
     party = bundles.pending(pods, entity)
     if not settings.profile.signed or any(_has_its_place(each.group) for each in party):
         return entity.seq
-    reach = None if settings.preemption is None else preemption_reach(pods, entity)
+    reach = None if settings.preemption is None else preemption_reach(settings, pods, entity)
     parts = tuple(_class_alone(settings, nodes, pods, call, each, reach) for each in party)
     if len(parts) == 1:
         return parts[0]
@@ -87,23 +91,48 @@ def reads_pods(equivalence_class: Hashable) -> bool:
     return not isinstance(equivalence_class, EquivalenceClass) or equivalence_class.watches_pods
 
 
-def preemption_reach(pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
+def preemption_reach(settings: Settings, pods: Pods, entity: QueuedEntity) -> tuple[int, bool]:
     """Return the priority below which an entity may preempt, and whether it may evict pods.
 
     The lowest priority of a group of the bundle, or of a member below its group's, counts. Every
-    group of a bundle must allow preemption. Runtime complexity: O(members).
+    group of a bundle must allow preemption. Members that wait on permit count, too: a gang gives
+    their nodes back before it preempts, and nominates nodes for all. A group of which only elastic
+    members are pending may not evict. Runtime complexity: O(members).
     """
     parties = bundles.pending(pods, entity)
-    priorities = (pod.priority for party in parties for pod in party.pending)
+    unbound = [_unbound(pods, party) for party in parties]
+    priorities = (pod.priority for members in unbound for pod in members)
     lowest = min(party.priority for party in parties)
-    return min((lowest, *priorities)), all(map(_may_displace, parties))
+    evicts = all(map(_may_displace, parties, unbound))
+    return min((lowest, *priorities)), evicts and has_evicting_members(settings, pods, entity)
 
 
-def _may_displace(entity: QueuedEntity) -> bool:
+def has_evicting_members(settings: Settings, pods: Pods, entity: QueuedEntity) -> bool:
+    """Return whether a pending member may evict, as ``may_evict`` says. O(kinds of members)."""
+    members = (pods.members[pod.uid] for pod in entity.firsts)
+    return any(may_evict(settings, member.group, member.role) for member in members)
+
+
+def may_evict(settings: Settings, info: PodGroupInfo | None, role: str | None) -> bool:
+    """Return whether a member of a role may evict, by whether it is elastic. O(roles)."""
+    preemption = settings.preemption
+    if preemption is None or info is None or not info.was_scheduled:
+        return preemption is not None
+    return preemption.elastic_members or _quorum.brings_nearer(info, role)
+
+
+def _unbound(pods: Pods, entity: QueuedEntity) -> list[Pod]:
+    """Return the members that are pending or wait on permit. O(members)."""
+    info = entity.group
+    waiting = () if info is None or not info.waiting else pods.waiting.of(info.key)
+    return [*entity.pending, *(pods.members[entry.uid].pod for entry in waiting)]
+
+
+def _may_displace(entity: QueuedEntity, unbound: Iterable[Pod]) -> bool:
     spec = None if entity.group is None else entity.group.spec
     if spec is not None and spec.preemption_policy is not None:
         return spec.preemption_policy is not PreemptionPolicy.NEVER
-    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in entity.pending)
+    return all(pod.preemption_policy is not PreemptionPolicy.NEVER for pod in unbound)
 
 
 def _has_its_place(info: PodGroupInfo | None) -> bool:
@@ -201,7 +230,9 @@ def joins_alike(settings: Settings, nodes: Nodes, call: CurrentCall, member: Mem
     if not goes_alone(settings, call, member.group):
         return False
     if parked.reach is not None and (
-        pod.priority < parked.reach[0] or pod.preemption_policy is PreemptionPolicy.NEVER
+        pod.priority < parked.reach[0]
+        or pod.preemption_policy is PreemptionPolicy.NEVER
+        or (may_evict(settings, member.group, member.role) and not parked.reach[1])
     ):
         return False
     return any(pod_class is member.pod_class for pod_class, _count in parked.runs)
@@ -270,14 +301,18 @@ def next_member(settings: Settings, pods: Pods, call: CurrentCall, entity: Queue
     """Return the member that an entity tries next. O(roles).
 
     That is the first to arrive. While every member that is still needed must have one of certain
-    roles, it is the first of these: an elastic member must not take their capacity.
+    roles, it is the first of these: an elastic member must not take their capacity. In a group that
+    has started, members are needed as long as it is below its minimum.
     """
     pod = entity.next_member
     assert pod is not None
     if entity.group is not None and entity.group.roles:
+        info = entity.group
         whole, *lacking = role_counts(settings, call, entity)
         if whole.count <= sum(each.count for each in lacking):
             pod = entity.next_of(each.role for each in lacking if each.role is not None) or pod
+        elif info.was_scheduled and not _quorum.brings_nearer(info, None):
+            pod = entity.next_of(_quorum.lacking_roles(info)) or pod
     return pods.members[pod.uid]
 
 
@@ -321,12 +356,23 @@ def missing(state: State, info: PodGroupInfo) -> Resources:
 
     Runtime complexity: O(1) for a group without requests of its own, else O(members).
     """
-    entity, floor = state.pods.entities.get(info.key), NOTHING
-    for each in [] if entity is None else bundles.pending(state.pods, entity):
-        wanted = _floor(state.settings, state.pods, state.call, each.group)
+    wanted = needed_in_total(state.settings, state.pods, state.call, info)
+    return NOTHING if wanted is NOTHING else gap(wanted, state.nodes.total())
+
+
+def needed_in_total(
+    settings: Settings, pods: Pods, call: CurrentCall, info: PodGroupInfo
+) -> Resources:
+    """Return what must be free in the cluster as a whole for a group to be tried.
+
+    Runtime complexity: that of ``missing``.
+    """
+    entity, found = pods.entities.get(info.key), NOTHING
+    for each in [] if entity is None else bundles.pending(pods, entity):
+        wanted = _floor(settings, pods, call, each.group)
         if wanted is not NOTHING:
-            floor = wanted if floor is NOTHING else floor + wanted
-    return NOTHING if floor is NOTHING else gap(floor, state.nodes.total())
+            found = wanted if found is NOTHING else found + wanted
+    return found
 
 
 def _floor(

@@ -49,6 +49,7 @@ __all__ = [
     "is_resolvable",
     "judged",
     "note_fitted",
+    "packs",
     "share_judgements",
 ]
 
@@ -335,14 +336,14 @@ def evaluate_ahead(
             note_fitted(settings, pod_class)
         share_judgements(settings, pod_classes, pod_class)
         judged(settings, nodes, pod_class, now)
-        pod_class.judgements.put_in_order(packs=_packs(settings, member))
+        pod_class.judgements.put_in_order(packs=packs(settings, member))
 
 
-def _packs(settings: Settings, member: Member) -> bool:
-    """Return whether the nodes for a member are read in the order of packing."""
-    is_planned = member.group is not None and settings.unit is SchedulingUnit.GROUP
-    strategy = strategy_for(settings.placement, member.requests)
-    return is_planned and strategy is PlacementStrategy.PACK
+def packs(settings: Settings, member: Member) -> bool:
+    """Return whether the nodes for a pod are read in the order of packing. O(resources)."""
+    if settings.unit is not SchedulingUnit.GROUP:
+        return False
+    return strategy_for(settings.placement, member.requests) is PlacementStrategy.PACK
 
 
 def share_judgements(settings: Settings, pod_classes: PodClasses, pod_class: PodClass) -> None:

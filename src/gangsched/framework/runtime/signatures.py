@@ -5,7 +5,9 @@ A pod whose plugins do not all give a signature is evaluated by itself, and so i
 
 Rules:
   R1  pods of one signature get the same answers, and so do nodes of one signature;
-  R2  if one plugin gives no signature, every pod, or every node, is a class of its own;
+  R2  if one plugin gives no signature, every pod, or every node, is a class of its own. Such a pod
+      has another signature as soon as anything changes that a plugin may read, so what was
+      remembered of it is dropped as with any other signature;
   R3  the signature of a pod is read before the state changes, and an error is raised. The signature
       of a node is read while nodes change, so its error is deferred, and the node stands alone.
 """
@@ -13,7 +15,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, final
+
+from attrs import field, fields, frozen
 
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.errors import GangschedError
@@ -23,7 +28,7 @@ from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.settings import Settings
-from gangsched.model import Node, Pod
+from gangsched.model import Node, Pod, PodUID
 from gangsched.protocols import NodeView
 
 __all__ = [
@@ -44,14 +49,28 @@ __all__ = [
 _NO_OBJECTS: Final[frozenset[type[Any]]] = frozenset()
 
 
+# what changes while a pod is gated, bound and run; no plugin places it by that
+_STATUS: Final = frozenset({"node_name", "phase", "deleted_at", "scheduling_gates"})
+_spec: Final = attrgetter(*(each.name for each in fields(Pod) if each.name not in _STATUS))
+
+
+@final
+@frozen
+class _AloneInItsClass:
+    """The signature of a pod if a plugin does not say what it reads: all but the status."""
+
+    uid: PodUID
+    pod: Pod = field(eq=_spec, hash=False)
+
+
 def signature(settings: Settings, pod: Pod) -> Hashable:
-    """Return the part of a pod that filters and scores read; its UID if a plugin does not say.
+    """Return the part of a pod that filters and scores read; all of it if a plugin does not say.
 
     Raises:
         PluginError: A plugin raised, or returned a value that cannot be hashed.
     """
     if not settings.profile.signed:
-        return pod.uid
+        return _AloneInItsClass(pod.uid, pod)
     try:  # with every pod event, so all plugins at once
         parts = _parts(settings.profile.signing, pod)
         hash(parts)

@@ -103,8 +103,12 @@ HELD: Final[Mapping[type, Held]] = {
         anew="priorities",
     ),
     Restarts: Held(kept="_lives", anew="_deadlines"),
-    QuotaLedger: Held(kept="_charges _waiting", anew="_used", given="_of _quotas"),
-    GroupLife: Held(kept="runs_with ended restarts is_held until"),
+    QuotaLedger: Held(
+        kept="_charges _waiting",
+        anew="_used _held _charged _has_returned",
+        given="_of _quotas",
+    ),
+    GroupLife: Held(kept="runs_with restarts is_held until short_since failed_at due_at"),
     PodClasses: Held(anew="by_signature labels alike watching"),
     Attempts: Held(
         kept="step waiting_since giving_way exhausted_searches", anew="tried search_steps"
@@ -117,7 +121,7 @@ HELD: Final[Mapping[type, Held]] = {
     ),
     Member: Held(
         kept="pod seq state node attempt cycle reason told bind_failures started_at",
-        anew="entity group pod_class role requests is_counted",
+        anew="entity group pod_class role requests is_counted held",
     ),
     CycleState: Held(
         kept="_scratch", anew="_counts _group _nodes bind_failures can_evict", given="_cluster"
@@ -225,7 +229,7 @@ HELD: Final[Mapping[type, Held]] = {
         anew="claimed_min claimed_priority members untried untried_by_role bundle",
     ),
     Claims: Held(kept="_all", anew="_minima _removed"),
-    PodGroupCounters: Held(anew="_states _roles _counts _by_role"),
+    PodGroupCounters: Held(kept="_collected", anew="_states _roles _counts _by_role"),
     WaitingMap: Held(kept="_pods", anew="_groups _deadlines _arrivals"),
 }
 """All that a scheduler remembers, by class; beside it there are frozen values, and the heap."""

@@ -111,6 +111,7 @@ _SHORTAGE: Final = Record(
     in_pieces=BOOL,
     within=STR,
     group=optional(STR),
+    beside_others=BOOL,
 )
 _EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
 _UNSCHEDULABLE: Final = Record(
@@ -142,6 +143,7 @@ _GROUP_ROW: Final = Record(
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
     is_binding=BOOL,
+    collected=many(row(STR, _POSITIVE)),
 )
 _RESTART: Final = Record(
     RestartRow,
@@ -151,7 +153,9 @@ _RESTART: Final = Record(
     is_held=BOOL,
     minimum=optional(_POSITIVE),
     roles=many(row(STR, _POSITIVE)),
-    ended=many(row(STR, _POSITIVE)),
+    short_since=_MAYBE_INSTANT,
+    failed_at=_PAST_OR_NEVER,
+    due_at=_MAYBE_INSTANT,
 )
 _CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
 _ENTITY: Final = Record(

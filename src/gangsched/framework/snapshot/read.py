@@ -126,6 +126,8 @@ def _read_groups(reading: Reading) -> None:
             was_scheduled=row.was_scheduled,
             is_binding=row.is_binding,
         )
+        for role, count in pairs_once(row.collected, f"{path}.collected").items():
+            info.members._collected[role or None] = count
         registry._specify(info, row.spec)
         if row.spec is not None and row.spec.topology is not None:
             reading.state.pod_classes.labels.add((row.spec.topology.key,))
@@ -155,15 +157,17 @@ def _read_restarts(reading: Reading) -> None:
         require(may_be_held or not row.is_held, f"{path}.is_held", row.is_held, expected)
         expected = "an int >= 1 for a group that does not run"
         require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
-        expected = "empty for a group that does not run"
-        require(row.minimum is not None or not row.ended, f"{path}.ended", row.ended, expected)
         roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
         minimum = None if row.minimum is None else Minimum(row.minimum, roles)
-        ended = pairs_once(row.ended, f"{path}.ended")
+        since, due_at = row.short_since, row.due_at
+        expected = "None for a group that does not run"
+        require(since is None or minimum is not None, f"{path}.short_since", since, expected)
+        expected = "None for a group that is neither short of members nor held"
+        waits = since is not None or row.is_held
+        require(due_at is None or waits, f"{path}.due_at", due_at, expected)
         pods.restarts.restore(
             row.group,
-            GroupLife(minimum, ended, row.restarts, row.is_held, row.until),
-            now=reading.rows.now,
+            GroupLife(minimum, row.restarts, row.is_held, row.until, since, row.failed_at, due_at),
         )
 
 
@@ -177,8 +181,6 @@ def _read_charges(reading: Reading) -> None:
             get(known, key, f"{path}[{n}]")
             expected = "a group in a namespace with a quota"
             require(pods.quotas.covers(key), f"{path}[{n}]", key, expected)
-    for n, key in enumerate(waiting):
-        require(key not in charged, f"over_quota[{n}]", key, "a group that is not charged")
     pods.quotas.restore(rows.charges, waiting.items())
 
 
@@ -273,6 +275,7 @@ def _member(reading: Reading, row: MemberRow, seen: Seen, path: str, *, is_evict
         member.role = seen.claim.role
         info.members.set(uid, row.state)
         info.members.give_role(uid, member.role)
+        state.pods.hold(member)
     expected = "present exactly if the member holds a node"
     require((row.cycle is None) == (row.node is None), f"{path}.cycle", row.cycle, expected)
     if row.cycle is not None:
@@ -293,7 +296,8 @@ def _check_state(
     found, value = row.state, row.state.name.lower()
     allowed: tuple[MemberState, ...]
     if row.node is not None:
-        allowed = (MemberState.TERMINATING,) if is_evicted else ASSUMED
+        # its deletion may have been requested while its bind was under way
+        allowed = (MemberState.TERMINATING,) if is_evicted else (*ASSUMED, MemberState.TERMINATING)
     elif is_evicted:
         allowed = _GONE
     else:

@@ -84,7 +84,11 @@ class AssumedRow:
 @final
 @frozen(kw_only=True)
 class GroupRow:
-    """A ``PodGroupInfo``; *claims* are the members whose claims count, the first one first."""
+    """A ``PodGroupInfo``; *claims* are the members whose claims count, the first one first.
+
+    *collected* has the members that succeeded and were deleted, by role; the empty role has those
+    without one.
+    """
 
     key: GroupKey
     number: int
@@ -100,6 +104,7 @@ class GroupRow:
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
+    collected: tuple[tuple[str, int], ...] = ()
 
 
 @final
@@ -107,8 +112,8 @@ class GroupRow:
 class RestartRow:
     """A ``GroupLife``: a group that runs, is held, or was restarted.
 
-    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. *ended* has
-    the members that succeeded and were deleted meanwhile, by role; the empty role has all of them.
+    *minimum* and *roles* are what it runs with; *minimum* is None if it does not run. At *due_at*
+    it is looked at again; None for never.
     """
 
     group: GroupKey
@@ -117,7 +122,9 @@ class RestartRow:
     is_held: bool = False
     minimum: int | None = None
     roles: tuple[tuple[str, int], ...] = ()
-    ended: tuple[tuple[str, int], ...] = ()
+    short_since: float | None = None
+    failed_at: float = -math.inf
+    due_at: float | None = None
 
 
 @final

@@ -153,6 +153,7 @@ def _group(info: PodGroupInfo) -> GroupRow:
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
         is_binding=info.is_binding,
+        collected=tuple(sorted((role or "", n) for role, n in info.members._collected.items())),
     )
 
 
@@ -165,7 +166,9 @@ def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
         is_held=life.is_held,
         minimum=None if minimum is None else minimum.members,
         roles=() if minimum is None else tuple(minimum.roles.items()),
-        ended=tuple(sorted(life.ended.items())),
+        short_since=life.short_since,
+        failed_at=life.failed_at,
+        due_at=life.due_at,
     )
 
 

@@ -4,7 +4,8 @@ Invariants (checked by ``_check``):
   I1  each known pod is in exactly one state, and its group, its role in the group, its entity and
       the waiting map agree with it;
   I2  each group that has an entity here has members, and each evicted or waiting pod is known;
-  I3  ``priorities`` counts the known pods of each priority.
+  I3  ``priorities`` counts the known pods of each priority;
+  I4  the quotas count what each member requests that holds a node, or is being given one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gangsched.errors import InternalError
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
+from gangsched.resources import NOTHING
 
 __all__ = ["ASSUMED", "ON_NODES", "Member", "Pods"]
 
@@ -61,6 +63,7 @@ class Member:
         role: Its role in its group; None without one.
         started_at: The instant at which it was bound, or first seen on its node; None before.
         is_counted: Whether it counts as pending in its class; see ``label_readers``.
+        held: What it holds of the quotas of its namespace; see ``Pods.hold``.
     """
 
     pod: Pod
@@ -78,6 +81,7 @@ class Member:
     role: str | None = None
     started_at: float | None = None
     is_counted: bool = False
+    held: Resources = NOTHING
     requests: Resources = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -136,6 +140,25 @@ class Pods:
         else:
             del self.priorities[priority]
 
+    def hold(self, member: Member, *, is_known: bool = True) -> None:
+        """Count what a member holds now in the quotas of its namespace. O(1).
+
+        A terminating pod counts only if it is on a node: one without a node will never have one.
+        """
+        if member.group is None or not self.quotas.is_used:
+            return
+        holds = is_known and (
+            member.state in ON_NODES
+            or (
+                member.state is MemberState.TERMINATING
+                and (member.node is not None or member.pod.node_name is not None)
+            )
+        )
+        after = member.requests if holds else NOTHING
+        if after is not member.held:
+            self.quotas.hold(member.group.key, member.held, after)
+            member.held = after
+
     def put(self, member: Member, state: MemberState) -> None:
         """Put a member in a state, and count it so in its group. O(1)."""
         self._change(member, state)
@@ -160,14 +183,22 @@ class Pods:
     def _change(self, member: Member, state: MemberState) -> None:
         if (member.state in _HOLD_CAPACITY) == (state in _HOLD_CAPACITY):
             member.state = state
-            return
-        self.count_priority(member, -1)
-        member.state = state
-        self.count_priority(member, 1)
+        else:
+            self.count_priority(member, -1)
+            member.state = state
+            self.count_priority(member, 1)
+        self.hold(member)
 
     def of_group(self, info: PodGroupInfo) -> list[Member]:
         """Return the members of a group, in the order in which they came. O(members)."""
         return [self.members[uid] for uid in info.members]
+
+    def leaving(self, info: PodGroupInfo) -> list[Member]:
+        """Return the pods that the restart of a group waits for. O(members).
+
+        Members of a group that is being restarted have nodes only if they are old ones.
+        """
+        return [each for each in self.of_group(info) if each.state in _HOLD_CAPACITY]
 
     def _check(self) -> None:
         self.registry._check()
@@ -186,6 +217,10 @@ class Pods:
             pending = member.state is MemberState.UNSCHEDULED
             if (uid in member.entity) != pending:
                 raise InternalError(f"{uid} is {member.state.name}, its entity disagrees")
+            held = member.held
+            self.hold(member)
+            if member.held is not held:
+                raise InternalError(f"{uid} holds {member.held} of its quotas, counted as {held}")
         self._check_known()
         counted: dict[int, int] = {}
         for member in self.members.values():

@@ -21,6 +21,7 @@ from typing import final
 
 from attrs import define, field
 
+from gangsched._core._counters import MemberState
 from gangsched._core._queue import SchedulingQueue
 from gangsched.errors import InternalError
 from gangsched.framework.nodes.node_table import Nodes
@@ -77,7 +78,7 @@ class State:
     def _check_assumed(self) -> None:
         assumed = self.nodes.assumed
         for uid, member in self.pods.members.items():
-            under_way = member.node is not None and uid in self.pods.evicted
+            under_way = member.node is not None and member.state is MemberState.TERMINATING
             if (uid in assumed) != (member.state in ASSUMED or under_way):
                 known = "is" if uid in assumed else "is not"
                 evicted = "an eviction" if uid in self.pods.evicted else "no eviction"

@@ -36,7 +36,7 @@ class Settings:
         profile: The plugins.
         membership: The function that returns the group of a pod.
         unit: Whether one scheduling cycle is about a pod or about a whole gang.
-        placement: How the members of a gang are placed.
+        placement: How gangs and single pods are placed.
         search_budget: The number of steps that the search for a placement of a gang may take.
         backoff: The backoff after a failed attempt.
         preemption: When pods and gangs may preempt others; None for never.

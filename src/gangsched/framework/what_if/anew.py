@@ -1,24 +1,32 @@
-"""Why a pod or a group does not run as of now: the answer of ``Scheduler.why_anew``.
+"""Why a pod or a group does not run as of now: the answer of ``Scheduler.why``.
 
-``why`` gives the reason of the last attempt. An entity is not tried again while nothing has changed
-that helps it, so its reason may count nodes that have been filled or freed since. Here a fork tries
-it once more.
+The state has the reason of the last attempt. An entity is not tried again while nothing has changed
+that helps it, so that reason may count nodes that have been filled or freed since. Here a fork
+tries it once more.
 
 Rules:
   R1  the scheduler itself is not changed, and its attempts are not counted on;
-  R2  the kind of the answer is that of ``why``: only the reason, and the instant of the attempt,
-      are those of the fork. If the fork starts the entity, or cannot finish the attempt, or if a
-      plugin cannot be forked, the answer is that of ``why``.
+  R2  the kind of the answer is that of the state: only the reason, and the instant of the attempt,
+      are those of the fork. If the fork starts the entity or cannot finish the attempt, the reason
+      of the last attempt stays, and the answer says as of when it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from attrs import evolve
 
-from gangsched.errors import ProfileError
-from gangsched.explain import BackingOff, NoNodeFits, PartlyRunning, Why
+from gangsched.errors import PluginError, ProfileError
+from gangsched.explain import (
+    BackingOff,
+    NoNodeFits,
+    OnPermit,
+    PartlyRunning,
+    UnschedulableMember,
+    Why,
+)
 from gangsched.framework.lifecycle import transition
 from gangsched.framework.what_if import why as answers
 from gangsched.framework.what_if.simulate import Ahead
@@ -26,39 +34,75 @@ from gangsched.model import GroupKey, Pod, PodGroup, PodUID
 
 __all__ = ["with_fresh_reason"]
 
+_Failed: TypeAlias = BackingOff | NoNodeFits
+
 
 def with_fresh_reason(
-    answer: Why, subject: str | Pod | PodGroup, look: Callable[[], Ahead], *, now: float
+    answer: Why, subject: str | Pod | PodGroup, look: Callable[[], Ahead] | None, *, now: float
 ) -> Why:
-    """Return an answer of ``why`` with the reason of an attempt that a fork makes.
+    """Return an answer with the reason of an attempt that a fork makes.
 
     Args:
-        answer: The answer about *subject*.
+        answer: The answer about *subject*, from the state.
         subject: A pod, a group, the UID of a pod, or the key of a group.
         look: Forks the scheduler; see ``simulate.look``. It is called for a failed attempt only.
+            None to keep the reason of the last attempt.
         now: The instant of the attempt.
-
-    Raises:
-        PluginError: A plugin raised.
     """
     failed = _failed(answer)
-    if failed is None:
+    if failed is None or _is_of_an_event(failed):
         return answer
-    try:
-        ahead = look()
-    except ProfileError:
-        return answer
-    _try(ahead, subject)
-    ahead.run(now)
-    then = _failed(answers.why(ahead.state, subject, now=ahead.now))
-    if then is None:  # it has started, or is not tried yet as the budget is used up
-        return answer
-    member = then.unschedulable_member
-    fresh = evolve(failed, reason=then.reason, unschedulable_member=member, tried_at=now)
+    then = None if look is None else _tried_anew(look, subject, now)
+    fresh = evolve(failed, is_of_last_attempt=True)
+    if isinstance(then, OnPermit):
+        # pod by pod, siblings wait for the member that does not fit
+        fresh = _as_of_now(failed, failed.reason, then.unschedulable_member, now)
+    elif then is not None:
+        fresh = _as_of_now(failed, then.reason, then.unschedulable_member, now)
     return evolve(answer, rest=fresh) if isinstance(answer, PartlyRunning) else fresh
 
 
-def _failed(answer: Why) -> NoNodeFits | BackingOff | None:
+def _is_of_an_event(failed: _Failed) -> bool:
+    """Return whether a reason is what happened, such as an eviction or a bind that failed.
+
+    It is true at any later instant, and another attempt would hide why there is a backoff.
+    """
+    return isinstance(failed, BackingOff) and failed.unschedulable_member is None
+
+
+def _as_of_now(
+    failed: _Failed, reason: str, member: UnschedulableMember | None, now: float
+) -> _Failed:
+    return evolve(
+        failed,
+        reason=reason,
+        unschedulable_member=member,
+        tried_at=now,
+        is_of_last_attempt=False,
+    )
+
+
+def _tried_anew(
+    look: Callable[[], Ahead], subject: str | Pod | PodGroup, now: float
+) -> _Failed | OnPermit | None:
+    """Return the answer after an attempt of a fork.
+
+    None if no member is to blame: the fork starts the entity, has not tried it when its budget is
+    used up, or cannot try it because of a plugin.
+    """
+    try:
+        ahead = look()
+        _try(ahead, subject)
+        ahead.run(now)
+        answer = answers.why(ahead.state, subject, now=ahead.now)
+    except (PluginError, ProfileError):
+        return None
+    if isinstance(answer, OnPermit) and answer.unschedulable_member is not None:
+        return answer
+    return _failed(answer)
+
+
+def _failed(answer: Why) -> _Failed | None:
     """Return the part of an answer that is about a failed attempt; None if there is none."""
     part = answer.rest if isinstance(answer, PartlyRunning) else answer
     return part if isinstance(part, NoNodeFits | BackingOff) else None

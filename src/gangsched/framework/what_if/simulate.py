@@ -270,14 +270,14 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
     return Ahead(twin, memory, cluster, now, spending, copied)
 
 
-def check_budget(budget: object) -> None:
+def check_budget(budget: object, *, least: int = 1) -> None:
     """Require a number of steps.
 
     Raises:
-        InvalidValueError: *budget* is not an int >= 1.
+        InvalidValueError: *budget* is not an int >= *least*.
     """
-    if type(budget) is not int or budget < 1:
-        raise InvalidValueError("budget", budget, "an int >= 1")
+    if type(budget) is not int or budget < least:
+        raise InvalidValueError("budget", budget, f"an int >= {least}")
 
 
 def span(last: float, now: float | None, until: float | None) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 Rules:
   R1  a question changes nothing, and calls no plugin method that may change anything;
   R2  the reason for a failed attempt is the one that was found in that attempt. The nodes are not
-      evaluated again.
+      evaluated again. If time has passed since, the answer says as of when it is; see ``anew``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def why_pod(state: State, member: Member, ahead: Ahead | None = None, *, now: fl
             pending = _pending_plugins(state.settings, [waiting])
             return OnPermit((uid,), waiting.since, 0, waiting.deadline, plugins=pending)
         case MemberState.UNSCHEDULED if group is None:
-            return _why_entity(state.queue, member.entity, ahead)
+            return _why_entity(state.queue, member.entity, ahead, now=now)
         case MemberState.UNSCHEDULED | MemberState.WAITING:
             assert group is not None
             return why_group(state, group, ahead, now=now)
@@ -167,7 +167,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None, *, n
         settings, pods, call = state.settings, state.pods, state.call
         rest = NotAdmitted(bundles.reason(settings, pods, call, entity, now))
     elif is_pending and entity is not None:
-        rest = _why_entity(state.queue, entity, ahead)
+        rest = _why_entity(state.queue, entity, ahead, now=now)
     if info.scheduled:
         part = _partly_running(state.pods, info, rest)
         if part is not None:
@@ -264,7 +264,9 @@ def _without_role(pods: Pods, info: PodGroupInfo) -> int:
     return sum(member.role is None for member in members)
 
 
-def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | None = None) -> Why:
+def _why_entity(
+    queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | None = None, *, now: float
+) -> Why:
     ahead = ahead or _ahead
     if queue.is_gated(entity):
         return NotAdmitted(entity.denial)
@@ -273,13 +275,14 @@ def _why_entity(queue: SchedulingQueue, entity: QueuedEntity, ahead: Ahead | Non
     if entity.group is not None and entity.group.last_failure_at is not None:
         # the pods, and with them the entity, may be newer than the attempt of their group
         tried_at = entity.group.last_failure_at
-    member = entity.unschedulable_member
+    is_old = tried_at is not None and tried_at < now
+    failures, reason, member = entity.failures, entity.reason, entity.unschedulable_member
     if entity.place is Place.BACKOFF:
-        return BackingOff(entity.backoff_until, entity.failures, entity.reason, member, tried_at)
+        return BackingOff(entity.backoff_until, failures, reason, member, tried_at, is_old)
     if entity.place is Place.UNSCHEDULABLE:
         leader = queue.leader_of(entity)
         if leader is None:
-            return NoNodeFits(entity.failures, entity.reason, member, tried_at)
+            return NoNodeFits(failures, reason, member, tried_at, is_old)
         return Queued(ahead(queue, entity), _name(leader), member)
     return Queued(ahead(queue, entity), None, member)
 

@@ -26,6 +26,8 @@ __all__ = ["Nominator"]
 _LANE: Final = "nominations"
 _FIELD: Final = "nominatedNodeName"
 _PATIENCE: Final = 10.0
+_INVALID: Final = 422
+_IS_BOUND: Final = "may not be set on pods that are already bound to a node"
 
 _log = logging.getLogger("gangsched.kubernetes.extender")
 
@@ -108,7 +110,10 @@ class Nominator:
             patience=_PATIENCE,
         )
         # 404, and 409 after some tries: the pod of that UID is gone
-        if response.status >= 300 and response.status not in (404, 409):
+        if response.status < 300 or response.status in (404, 409):
+            return
+        # kube-scheduler was faster: the pod needs no nomination any more
+        if response.status != _INVALID or _IS_BOUND not in said(response):
             _log.warning("nomination of %s not written: %s", pod.key, said(response))
 
     def _has(self, uid: PodUID) -> NodeName | None:

@@ -1,4 +1,4 @@
-"""``Scheduler.why_anew`` has the reason of now, where ``why`` has that of the last attempt."""
+"""``Scheduler.why`` has the reason of now; with a budget of 0, that of the last attempt."""
 
 from __future__ import annotations
 
@@ -60,57 +60,57 @@ def parked(answer: explain.Why) -> explain.NoNodeFits:
     return answer
 
 
-def test_why_anew_counts_what_is_free_now(half_free: Driver) -> None:
-    old = parked(half_free.scheduler.why("default/g"))
-    new = parked(half_free.scheduler.why_anew("default/g"))
+def test_why_counts_what_is_free_now(half_free: Driver) -> None:
+    old = parked(half_free.scheduler.why("default/g", budget=0))
+    new = parked(half_free.scheduler.why("default/g"))
     assert str(old).endswith("0/2 nodes are available: 2 Insufficient cpu.")
     assert str(new).endswith("at most 1 of 2 members fit: cpu is short")
 
 
-def test_why_anew_says_when_it_tried(half_free: Driver) -> None:
+def test_why_says_when_it_tried(half_free: Driver) -> None:
     scheduler, now = half_free.scheduler, half_free.now
-    assert (parked(scheduler.why("default/g")).tried_at or 0) < now
-    assert parked(scheduler.why_anew("default/g")).tried_at == now
-    assert parked(scheduler.why_anew("default/g", now=now + 5)).tried_at == now + 5
+    assert (parked(scheduler.why("default/g", budget=0)).tried_at or 0) < now
+    assert parked(scheduler.why("default/g")).tried_at == now
+    assert parked(scheduler.why("default/g", now=now + 5)).tried_at == now + 5
 
 
-def test_why_anew_counts_no_attempt(half_free: Driver) -> None:
-    old = parked(half_free.scheduler.why("default/g"))
-    assert parked(half_free.scheduler.why_anew("default/g")).attempts == old.attempts == 1
+def test_why_counts_no_attempt(half_free: Driver) -> None:
+    old = parked(half_free.scheduler.why("default/g", budget=0))
+    assert parked(half_free.scheduler.why("default/g")).attempts == old.attempts == 1
 
 
-def test_why_anew_changes_nothing(half_free: Driver) -> None:
+def test_why_changes_nothing(half_free: Driver) -> None:
     before = fingerprint(half_free.scheduler)
-    half_free.scheduler.why_anew("default/g")
+    half_free.scheduler.why("default/g")
     assert fingerprint(half_free.scheduler) == before
 
 
-def test_why_anew_is_asked_about_a_pod_of_a_gang_or_alone(half_free: Driver) -> None:
+def test_why_is_asked_about_a_pod_of_a_gang_or_alone(half_free: Driver) -> None:
     half_free.add(make_pod("large", cpu=9))
     half_free.settle()
     scheduler = half_free.scheduler
-    member = scheduler.why_anew("default/g-0")
+    member = scheduler.why("default/g-0")
     assert "at most 1 of 2 members fit" in str(member)
-    assert "0/2 nodes are available" in str(scheduler.why_anew("default/large"))
+    assert "0/2 nodes are available" in str(scheduler.why("default/large"))
 
 
-def test_why_anew_counts_nodes_that_came_since_and_cannot_help() -> None:
+def test_why_counts_nodes_that_came_since_and_cannot_help() -> None:
     driver = Driver(presets.gang)
     driver.tell(node("n0", 1))
     driver.add(make_pod("p", cpu=4))
     driver.settle()
     driver.tell(node("n1", 2))
     driver.settle()
-    assert "0/1 nodes are available" in str(driver.scheduler.why("default/p"))
-    assert "0/2 nodes are available" in str(driver.scheduler.why_anew("default/p"))
+    assert "0/1 nodes are available" in str(driver.scheduler.why("default/p", budget=0))
+    assert "0/2 nodes are available" in str(driver.scheduler.why("default/p"))
 
 
-def test_why_anew_of_a_running_pod_is_why(half_free: Driver) -> None:
+def test_why_of_a_running_pod_names_its_node(half_free: Driver) -> None:
     scheduler = half_free.scheduler
-    assert scheduler.why_anew("default/b") == scheduler.why("default/b")
+    assert scheduler.why("default/b") == explain.Running(NodeName("n1"))
 
 
-def test_why_anew_has_the_fresh_reason_of_late_members() -> None:
+def test_why_has_the_fresh_reason_of_late_members() -> None:
     driver = Driver(presets.gang)
     driver.tell(node("n0"), node("n1"))
     driver.add(*gang("g", 2))
@@ -121,7 +121,7 @@ def test_why_anew_has_the_fresh_reason_of_late_members() -> None:
     driver.settle()
     driver.tell(node("n2"))
     driver.settle()
-    old, new = (ask("default/g") for ask in (driver.scheduler.why, driver.scheduler.why_anew))
+    old, new = (driver.scheduler.why("default/g", budget=budget) for budget in (0, 100_000))
     assert isinstance(old, explain.PartlyRunning)
     assert isinstance(new, explain.PartlyRunning)
     assert "0/2 nodes are available" in str(old)
@@ -135,29 +135,30 @@ def test_gang_in_backoff_that_would_start_now_is_answered_as_backing_off() -> No
     driver.drain()
     answer = driver.scheduler.why("default/g")
     assert isinstance(answer, explain.BackingOff)
-    assert driver.scheduler.why_anew("default/g") == answer
+    assert driver.scheduler.why("default/g", budget=0) == answer
 
 
-def test_why_anew_of_an_attempt_beyond_its_budget_is_why(half_free: Driver) -> None:
-    scheduler = half_free.scheduler
-    assert scheduler.why_anew("default/g", budget=1) == scheduler.why("default/g")
+def test_why_of_an_attempt_beyond_its_budget_has_the_last_reason(half_free: Driver) -> None:
+    answer = parked(half_free.scheduler.why("default/g", budget=1))
+    assert answer == half_free.scheduler.why("default/g", budget=0)
+    assert str(answer).startswith(f"as of {answer.tried_at:g}: pod default/g-")
 
 
-def test_why_anew_of_an_unknown_subject_is_an_error(half_free: Driver) -> None:
+def test_why_of_an_unknown_subject_is_an_error(half_free: Driver) -> None:
     with pytest.raises(UnknownPodError, match="default/no-such"):
-        half_free.scheduler.why_anew("default/no-such")
+        half_free.scheduler.why("default/no-such")
 
 
 @pytest.mark.parametrize("now", [math.nan, -1.0])
 def test_instant_before_the_last_call_is_refused(half_free: Driver, now: float) -> None:
     with pytest.raises(InvalidValueError, match="now"):
-        half_free.scheduler.why_anew("default/g", now=now)
+        half_free.scheduler.why("default/g", now=now)
 
 
-@pytest.mark.parametrize("budget", [0, 1.5, None])
-def test_budget_without_a_step_is_refused(half_free: Driver, budget: Any) -> None:
+@pytest.mark.parametrize("budget", [-1, 1.5, None])
+def test_budget_that_is_no_number_of_steps_is_refused(half_free: Driver, budget: Any) -> None:
     with pytest.raises(InvalidValueError, match="budget"):
-        half_free.scheduler.why_anew("default/g", budget=budget)
+        half_free.scheduler.why("default/g", budget=budget)
 
 
 class Counts:
@@ -173,7 +174,7 @@ class Counts:
         return SUCCESS
 
 
-def test_why_anew_of_a_scheduler_that_cannot_be_forked_is_why() -> None:
+def test_why_of_a_scheduler_that_cannot_be_forked_has_the_last_reason() -> None:
     plugin = Counts()
     driver = Driver(lambda cluster: presets.gang(cluster, plugins=(plugin,)))
     driver.tell(node("n0"), node("n1"))
@@ -182,7 +183,8 @@ def test_why_anew_of_a_scheduler_that_cannot_be_forked_is_why() -> None:
     asked = len(plugin.seen)
     with pytest.raises(ProfileError):
         driver.scheduler.what_if()
-    assert driver.scheduler.why_anew("default/g") == driver.scheduler.why("default/g")
+    assert driver.scheduler.why("default/g") == driver.scheduler.why("default/g", budget=0)
+    assert str(driver.scheduler.why("default/g")).startswith("as of 0: ")
     assert len(plugin.seen) == asked
 
 
@@ -224,7 +226,7 @@ class TenantQuota:
         return None
 
 
-def test_why_anew_names_the_quota_that_is_the_only_cause_by_now() -> None:
+def test_why_names_the_quota_that_is_the_only_cause_by_now() -> None:
     driver = Driver(lambda cluster: presets.gang(cluster, plugins=(TenantQuota(),)))
     driver.tell(node("n0", 8))
     driver.add(evolve(make_pod("a", cpu=1), labels={"tenant": "red"}), make_pod("b", cpu=4))
@@ -234,5 +236,5 @@ def test_why_anew_names_the_quota_that_is_the_only_cause_by_now() -> None:
     driver.settle()
     driver.tell(PodDeleted(PodUID("default/b")))
     driver.settle()
-    assert str(driver.scheduler.why("default/g")).endswith("cpu is short")
-    assert str(driver.scheduler.why_anew("default/g")).endswith("1 the quota is used up.")
+    assert str(driver.scheduler.why("default/g", budget=0)).endswith("cpu is short")
+    assert str(driver.scheduler.why("default/g")).endswith("1 the quota is used up.")
