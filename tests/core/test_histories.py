@@ -8,7 +8,15 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 
-from gangsched import Bind, ClusterState, InMemoryCluster, PodUID, Scheduler, presets
+from gangsched import (
+    Bind,
+    ClusterState,
+    InMemoryCluster,
+    MatchPolicy,
+    PodUID,
+    Scheduler,
+    presets,
+)
 from gangsched.core.scheduler import Scheduler as Core
 from support.driver import Driver
 from support.histories import Policy, histories, policies
@@ -51,7 +59,9 @@ def test_no_history_breaks_a_law_and_at_rest_nothing_could_start(
     shown: InMemoryCluster = copy.deepcopy(driver.cluster)
     plain = evolve(policy, preemption=None, backfill=None)
     assert started_by(driver.make(shown), driver.now) == []
-    assert started_by(plain.make(shown), driver.now) == []
+    # a started group of a bundle that needs another quorum holds the others up here, and not there
+    if policy.match_policy is not MatchPolicy.ONLY_WAITING:
+        assert started_by(plain.make(shown), driver.now) == []
 
 
 @given(policies, histories())

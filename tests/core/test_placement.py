@@ -74,7 +74,9 @@ def placements(case: Case) -> Iterator[dict[tuple[str, int], int | None]]:
 def meets(case: Case, placed: dict[tuple[str, int], int | None]) -> bool:
     """Return whether a placement meets the minima and the required domains of a tree."""
     on = {
-        leaf.key: [node for (name, _n), node in placed.items() if name == leaf.key and node is not None]
+        leaf.key: [
+            node for (name, _n), node in placed.items() if name == leaf.key and node is not None
+        ]
         for leaf in case.tree.leaves
     }
 

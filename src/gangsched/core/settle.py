@@ -125,12 +125,24 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
         refusal = state.points.pre_enqueue(records[0].pod, None, state.now)
         return None if refusal is None else (None, refusal)
     by_group = {r.info.key: r for r in records if r.info is not None}
+    denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
     for key, record in by_group.items():
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.now)
-        if refusal is not None:
-            return info, refusal
-    return None if split(state, gang) != ([], []) else _bundle_problem(state, gang)
+        if refusal is None:
+            continue
+        denied = info, refusal
+        if not (len(gang.infos) > 1 and _rests(state, info)):
+            return denied
+    if gang.waiting or split(state, gang) != ([], []):
+        return None
+    return denied or _bundle_problem(state, gang)
+
+
+def _rests(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and has too few pending members for another quorum."""
+    needed = state.points.roles_needed(info).get("", 0)
+    return info.was_scheduled and needed > info.unscheduled + info.waiting
 
 
 def _bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
@@ -253,7 +265,10 @@ def demand_of(state: State, gang: Gang) -> Demand:
     is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
     own = gang.seq if is_pinned else 0
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
-    gang_minima = lambda: tuple(_minima(state, tree, counts, needed))  # noqa: E731
+
+    def gang_minima() -> tuple[Minimum, ...]:
+        return tuple(_minima(state, tree, counts, needed))
+
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),))
     later_key, later = _later(gang, alone, constrained=constrained)
@@ -274,6 +289,9 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
     pending = gang.in_order()
     if len(alone_groups) == len(gang.infos):
         return pending, []
+    if len(gang.infos) > 1:
+        resting = {key for key, info in gang.infos.items() if _rests(state, info)}
+        pending = [r for r in pending if r.info is None or r.info.key not in resting]
     if _bundle_problem(state, gang) is not None:
         return [r for r in pending if r.info is None or r.info.key in alone_groups], []
     if not alone_groups:
@@ -309,7 +327,8 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
     for each in tree.sub_groups():
         info = gang.infos.get(GroupKey(each.key))
         if info is not None:
-            needed = state.points.roles_needed(info)
+            rests = len(gang.infos) > 1 and _rests(state, info)
+            needed = {} if rests else state.points.roles_needed(info)
             found[each.key] = max(needed.get("", 0), 0)
             for leaf in each.children:
                 found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)
