@@ -44,7 +44,8 @@ def cases(draw: Any) -> Case:
     )
     # a rack is in one zone
     nodes = tuple((cpu, zone, f"{zone}{rack}") for cpu, zone, rack in nodes)
-    leaves, members = [], {}
+    leaves: list[SubGroup] = []
+    members: dict[str, tuple[int, ...]] = {}
     for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
         sizes = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
         members[name] = sizes
@@ -128,8 +129,8 @@ def test_gang_is_placed_exactly_if_a_placement_exists(case: Case) -> None:
         task.elastic(tree)
         placed: dict[tuple[str, int], int | None] = {}
         for record, slot in task.nodes:
-            leaf, _, number = record.pod.name.partition("-")
-            placed[leaf, int(number)] = slot
+            leaf, _, index = record.pod.name.partition("-")
+            placed[leaf, int(index)] = slot
         assert len(placed) == len(task.nodes)
         assert meets(case, placed)
         free = [cpu for cpu, _zone, _rack in case.nodes]

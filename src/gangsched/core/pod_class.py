@@ -254,10 +254,10 @@ class PodClass:
                     else:
                         bucket[state] = None
         for rank in sorted(buckets):
-            found = buckets[rank]
-            if isinstance(found, dict):
-                found = buckets[rank] = SortedKeyList(found, key=_order)
-            for state in found:
+            states: Any = buckets[rank]
+            if type(states) is dict:
+                states = buckets[rank] = SortedKeyList(states, key=_order)
+            for state in states:
                 yield rank, state
 
     def diagnosis(self) -> Diagnosis:

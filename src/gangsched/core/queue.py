@@ -197,12 +197,12 @@ class Queue:
         for gang in gangs:
             if (gang.place is _ACTIVE) != (id(gang) in active):
                 raise InternalError(f"{gang} is not where it says")
-            demand = gang.demand
+            demand: Any = gang.demand
             if demand is not None:
                 asking.add(id(demand))
                 if self._demands.get(demand.key) is not demand:
                     raise InternalError(f"the demand of {gang} is not known")
-            if gang.place is _PARKED:
+            if gang.place is _PARKED and demand is not None:
                 parked += 1
                 if gang not in demand.parked:
                     raise InternalError(f"{gang} is not parked")

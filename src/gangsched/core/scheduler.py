@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, final
 
 from gangsched._checks import check_event
@@ -188,7 +188,3 @@ class Scheduler:
         state = self._state
         state.records.check()
         state.queue.check(state.records.gangs.values())
-
-
-def _names(plugins: Iterable[Any]) -> list[str]:
-    return [plugin.name for plugin in plugins]

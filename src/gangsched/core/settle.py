@@ -16,7 +16,7 @@ A fact never asks a policy; a settlement never reads an event.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
@@ -328,7 +328,9 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
         info = gang.infos.get(GroupKey(each.key))
         if info is not None:
             rests = len(gang.infos) > 1 and _rests(state, info)
-            needed = {} if rests else state.points.roles_needed(info)
+            needed: Mapping[str, int] = {}
+            if not rests:
+                needed = state.points.roles_needed(info)
             found[each.key] = max(needed.get("", 0), 0)
             for leaf in each.children:
                 found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)

@@ -26,17 +26,16 @@ def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
     table, needs = pod_class.table, pod_class.needs
     pod_class.refresh()
     if isinstance(domain, int):
-        found = [domain] * min(number, pod_class.within(domain))
-        for slot in found:
-            table.take(slot, needs)
-        return found
+        count = min(number, pod_class.within(domain))
+        table.take(domain, needs, count)
+        return [domain] * count
     if domain != EVERYWHERE:
         return _best_in(pod_class, number, domain)
     upcoming = pod_class.in_order()
     head = next(upcoming, None)
     again: list[tuple[int, Any, int, NodeState]] = []
     met: set[NodeState] = set()
-    found = []
+    found: list[int] = []
     while len(found) < number:
         if again and (head is None or again[0][:2] <= (head[0], head[1].order)):
             state = again[0][3]

@@ -29,17 +29,16 @@ def search(task: Task, budget: int) -> bool:
         return False
     if any(each.within and each.within.slices for each in tree.sub_groups()):
         return False
-    if not tree.children and tree.within is None and len(task.pools.get(tree.key, ())) < 2:
+    if not tree.children and tree.within is None and len(task.pools.get(tree.key, {})) < 2:
         return False  # like members: counting them was exact
     for keys in _choices(tree):
         for domains in _assignments(task, tree, keys, (), {}):
             if budget <= 0:
                 return False
             problem = _Problem(task, keys, domains)
-            found = problem.solve(budget)
-            budget -= found.steps + 1
-            if isinstance(found, Packed):
-                problem.carry_over(found)
+            steps, is_placed = problem.solve(budget)
+            budget -= steps + 1
+            if is_placed:
                 return True
     return False
 
@@ -189,13 +188,17 @@ class _Problem:
                 node = _Node(state.kind, frozenset(inside.get(slot, ())), free)
                 self._nodes.setdefault(node, []).append(slot)
 
-    def solve(self, budget: int) -> Any:
-        """Return what the packing search answers."""
-        model = _Model(self._task, self._classes, self._names, self._where)
+    def solve(self, budget: int) -> tuple[int, bool]:
+        """Search; return the steps that it took, and whether the members are placed now."""
+        model: Any = _Model(self._task, self._classes, self._names, self._where)
         nodes = [(node, len(slots)) for node, slots in self._nodes.items()]
-        return pack(self._demands, self._quotas, nodes, model, budget=budget, explains=False)
+        answer: Any = pack(self._demands, self._quotas, nodes, model, budget=budget, explains=False)
+        if type(answer) is Packed:
+            self._carry_over(answer)
+            return answer.steps, True
+        return answer.steps, False
 
-    def carry_over(self, found: Packed[Any, Any]) -> None:
+    def _carry_over(self, found: Any) -> None:
         """Take the placement that was found in the trial."""
         for node, takes in found.nodes:
             slot = self._nodes[node].pop(0)

@@ -250,7 +250,7 @@ class Task:
 
     def _demands(self, tree: SubGroup) -> list[tuple[list[tuple[PodClass, int]], int, int]]:
         """Return for each leaf its classes with their numbers, its minimum, and all its members."""
-        found = []
+        found: list[tuple[list[tuple[PodClass, int]], int, int]] = []
         optional = any(each.is_optional for each in tree.sub_groups())
         for leaf in tree.leaves:
             classes = [(c, len(recs)) for c, recs in self.pools.get(leaf.key, {}).items()]
