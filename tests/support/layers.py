@@ -127,6 +127,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         ),
         _FRAMEWORK,
     ),
+    (Room((("core", "core.**"),), free=True),),
     (_one("presets"),),
     (
         _one(FACADE),
@@ -164,7 +165,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("_core", "framework", "simulation"),
+    "sortedcontainers": ("_core", "core", "framework", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),

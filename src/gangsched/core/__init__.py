@@ -1,0 +1,10 @@
+"""The core: events in, decisions, effects out.
+
+It is being built beside ``framework``, behind the same four calls, and replaces it when it does all
+that ``framework`` does. Start reading here:
+
+- ``gang_tree``: what starts together; ``node_table`` and ``domains``: where;
+- ``pod_class``: the one memo; ``records``: what is remembered; ``queue``: what is tried next;
+- ``intake`` and ``settle``: the walk of an event; ``cycle``: the walk of a decision;
+- ``scheduler``: the four calls.
+"""

@@ -1,0 +1,579 @@
+"""One scheduling cycle: place, then commit, or say what failed and block what would fail too.
+
+A cycle is about a list of members: all that are pending (unit ``group``), or one (unit ``pod``). It
+places them in a trial, asks Reserve and Permit about those that got nodes, and releases them, lets
+them wait, or gives everything back.
+
+Rules:
+  R1  nothing is assumed before the placement has as many members as the gang needs;
+  R2  if a plugin raises, the state from before the cycle is restored;
+  R3  reasons are computed after a failure, never for a placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gangsched._core._capacity import gap
+from gangsched._core._counters import MemberState
+from gangsched.core import attempt, notices
+from gangsched.core.demand import Demand
+from gangsched.core.domains import EVERYWHERE
+from gangsched.core.gang_tree import SubGroup, present
+from gangsched.core.placement import late
+from gangsched.core.placement.search import search
+from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
+from gangsched.core.points import Waits
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
+from gangsched.core.state import State
+from gangsched.core.views import NodeViews
+from gangsched.errors import GangschedError
+from gangsched.explain import Diagnosis, UnschedulableMember
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.runtime.calls import name_of
+from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
+from gangsched.resources import NOTHING, Resources
+
+__all__ = ["run"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+
+
+def run(state: State) -> bool:
+    """Run one scheduling cycle; return False if no gang was to be tried."""
+    while True:
+        settle_all(state)
+        gang = state.queue.head()
+        if gang is None:
+            return False
+        if _make_others_give_way(state, gang):
+            continue
+        demand = gang.demand
+        state.queue.pop()
+        if demand.blocked_at and not gang.began:
+            # one like it has failed since it became active
+            state.queue.put(gang, QueuePlace.PARKED, demand)
+            continue
+        state.records.step += 1
+        _try(state, gang)
+        return True
+
+
+def _make_others_give_way(state: State, gang: Gang) -> bool:
+    """Reject gangs that keep waiting only until another's cycle; return whether there were any."""
+    others: list[Gang] = []
+    if state.giving_way:
+        gangs = state.records.gangs.values()
+        others = [other for other in gangs if other.giving_way and other is not gang]
+        state.giving_way = sum(bool(other.giving_way) for other in gangs) - len(others)
+    for other in others:
+        attempt.reject(state, other, other.giving_way, backs_off=False)
+        other.is_whole = True
+    return bool(others)
+
+
+def _try(state: State, gang: Gang) -> None:
+    demand: Demand = gang.demand
+    alone, together = split(state, gang)
+    infos = gang.infos.values()
+    before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
+    if together:
+        attempt.begin(state, gang)
+    try:
+        if not together:
+            _try_whole(state, gang, demand, alone, alone=True)
+        elif unit_is_whole(state, gang):
+            _try_whole(state, gang, demand, together, alone=False)
+            left = [record for record in alone if record.state is _UNSCHEDULED]
+            if left and gang.backoff_until <= state.now:
+                _try_whole(state, gang, demand, left, alone=True)
+        else:
+            _try_one(state, gang, demand)
+    except GangschedError:
+        gang.began, gang.round, figures = before
+        for info, attempts, started_at in figures:
+            info.attempts, info.attempt_started_at = attempts, started_at
+        state.queue.put(gang, QueuePlace.ACTIVE, demand)
+        raise
+    state.touch(gang)
+
+
+# All pending members ----------------------------------------------------------------------------
+
+
+def _try_whole(
+    state: State, gang: Gang, demand: Demand, pods: Sequence[PodRecord], *, alone: bool
+) -> None:
+    """Place pending members: the minima together, or each by itself if they go alone."""
+    if not alone and (missing := _missing(state, gang)):
+        _fail_whole(state, gang, demand, pods[0], f"resource gap: {missing}", None)
+        return
+    cycles: dict[int, CycleState] = {}
+
+    def cycle_of(record: PodRecord) -> CycleState:
+        found = cycles.get(record.seq)
+        if found is None:
+            found = cycles[record.seq] = state.cycle(record)
+        return found
+
+    ready, refused = _pre_filter(state, pods, cycle_of)
+    needed = {} if alone else lacking(state, gang)
+    task = Task(gang, ready, state.records, cycle_of, needed)
+    found: Diagnosis | None = None
+    state.table.begin()
+    try:
+        if alone:
+            is_placed = _place_alone(state, gang, task)
+        else:
+            is_placed = bool(ready) and _place_gang(state, gang, task)
+        if not is_placed:
+            state.table.rewind()
+            if task.failed is None and ready:
+                task.failed = ready[0]
+                task.diagnosis = late.diagnosis(
+                    ready[0], cycle_of(ready[0]), NodeViews(state.records)
+                )
+        found = task.diagnosis
+    except BaseException:
+        state.table.rewind()
+        raise
+    finally:
+        state.table.end()
+        state.records.clear_plan()
+    if is_placed:
+        _commit(state, gang, demand, task.nodes, cycle_of, alone=alone)
+    if alone:
+        _fail_rest(state, gang, pods, refused, found)
+    elif not is_placed:
+        if refused and not _enough(gang, ready):
+            record, reason = next(iter(refused.items()))
+            _fail_whole(state, gang, demand, record, reason, None)
+        else:
+            member = task.failed or (ready or pods)[0]
+            _fail_whole(state, gang, demand, member, str(found), found)
+
+
+def _pre_filter(
+    state: State, pods: Sequence[PodRecord], cycle_of: Callable[[PodRecord], CycleState]
+) -> tuple[list[PodRecord], dict[PodRecord, str]]:
+    """Return the members that pass PreFilter, and why others do not."""
+    profile, points, now = state.settings.profile, state.points, state.now
+    if not profile.pre_filter:
+        return list(pods), {}
+    refused: dict[PodRecord, str] = {}
+    wide, each = profile.group_wide["pre_filter"], profile.per_member["pre_filter"]
+    for members in _by_group(pods):
+        first = members[0]
+        denied = points.pre_filter(cycle_of(first), first.pod, now, wide) if wide else None
+        if denied is not None:
+            refused |= dict.fromkeys(members, denied.reason)
+            continue
+        for record in members if each else ():
+            denied = points.pre_filter(cycle_of(record), record.pod, now, each)
+            if denied is not None:
+                refused[record] = denied.reason
+    return [record for record in pods if record not in refused], refused
+
+
+def _by_group(records: Sequence[PodRecord]) -> list[list[PodRecord]]:
+    groups: dict[Any, list[PodRecord]] = {}
+    for record in records:
+        groups.setdefault(None if record.info is None else record.info.key, []).append(record)
+    return list(groups.values())
+
+
+def _place_gang(state: State, gang: Gang, task: Task) -> bool:
+    """Place the minima, then what else fits; return whether the minima are placed."""
+    assert gang.tree is not None
+    budget = state.settings.search_budget
+    if not task.minimum(gang.tree, EVERYWHERE) and not search(task, budget):
+        return False
+    task.failed = task.diagnosis = None
+    if not state.settings.profile.minima_first:
+        task.elastic(gang.tree)
+    return True
+
+
+def _place_alone(state: State, gang: Gang, task: Task) -> bool:
+    task.elastic(gang.tree or SubGroup(gang.key))
+    return bool(task.nodes)
+
+
+def _enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
+    """Return whether the members that passed PreFilter could meet all minima."""
+    counts = dict(holding_by_leaf(gang))
+    for record in ready:
+        counts[record.leaf] = counts.get(record.leaf, 0) + 1
+    assert gang.tree is not None
+    return present(gang.tree, lambda leaf: counts.get(leaf.key, 0)) is not None
+
+
+def _commit(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    nodes: Sequence[tuple[PodRecord, int]],
+    cycle_of: Callable[[PodRecord], CycleState],
+    *,
+    alone: bool,
+) -> None:
+    """Assume what is placed, and ask Reserve, Permit, PreBind and Bind."""
+    members = [record for record, _slot in nodes]
+    for record, slot in nodes:
+        attempt.assume(state, record, slot, cycle_of(record), is_taken=True)
+    try:
+        answer, waits = _reserve_and_permit(state, members, alone=alone)
+        prepared: Any = answer
+        ready = members
+        if not isinstance(answer, tuple):
+            kept = [record for record in members if record.seq in waits]
+            ready = [record for record in members if record.seq not in waits]
+            prepared = ""
+            if ready and (not kept or attempt.is_quorum_without(state, ready, kept)):
+                prepared = attempt.prepare(state, ready, kept)
+    except GangschedError:
+        _undo(state, members)
+        raise
+    if isinstance(answer, tuple):
+        record, reason = answer
+        _refuse_all(state, gang, demand, members, record, reason, alone=alone)
+    elif not isinstance(prepared, str):
+        attempt.release(state, ready, *prepared)
+        _wait(state, [record for record in members if record not in ready], waits)
+    elif waits:
+        _wait(state, members, waits)
+    else:
+        _refuse_all(state, gang, demand, members, members[-1], prepared, alone=alone)
+
+
+def _wait(state: State, members: Sequence[PodRecord], waits: Mapping[int, Waits]) -> None:
+    """Let members wait on permit until the first of their deadlines."""
+    timeouts = [seconds for each in waits.values() for _name, seconds in each]
+    for record in members:
+        attempt.wait(state, record, waits.get(record.seq, ()), min(timeouts))
+
+
+def _reserve_and_permit(
+    state: State, members: Sequence[PodRecord], *, alone: bool
+) -> tuple[tuple[PodRecord, str] | None, dict[int, Waits]]:
+    """Return a member that is refused with the reason, or which plugins let members wait."""
+    profile, points, now = state.settings.profile, state.points, state.now
+    waits: dict[int, Waits] = {}
+    for some in _by_group(members):
+        for point in ("reserve", "permit"):
+            wide, each = profile.group_wide[point], profile.per_member[point]
+            asked: list[tuple[PodRecord, Sequence[Any]]] = []
+            if wide:
+                asked.append((some[0], wide))
+            asked += [(record, each) for record in some if each]
+            for record, plugins in asked:
+                if point == "reserve":
+                    denied = points.reserve(record, now, plugins)
+                    if denied is not None:
+                        return (record, denied.reason), {}
+                    continue
+                answer = points.permit(record, now, plugins)
+                if isinstance(answer, Unschedulable):
+                    return (record, answer.reason), {}
+                for waiting in (some if plugins is wide else [record]) if answer else ():
+                    waits[waiting.seq] = (*waits.get(waiting.seq, ()), *answer)
+    if waits and len(_by_group(members)) > 1:
+        return (members[0], "the groups of a bundle do not wait on permit"), {}
+    return None, waits
+
+
+def _undo(state: State, members: Sequence[PodRecord]) -> None:
+    """Take back an assumption that a plugin broke off: the attempts of the pods do not count."""
+    for record in reversed(members):
+        state.points.unreserve(record, "refused", state.now)
+        state.records.move(record, _UNSCHEDULED)
+        record.cycle = None
+        record.attempt -= 1
+
+
+def _refuse_all(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    members: Sequence[PodRecord],
+    refused: PodRecord,
+    reason: str,
+    *,
+    alone: bool,
+) -> None:
+    """Give back what was assumed, because a plugin refused a member."""
+    verdict: Any = None
+    cycle = refused.cycle
+    for record in reversed(members):
+        found = attempt.give_back(state, record, _UNSCHEDULED, "refused")
+        verdict = verdict or found
+    if alone:
+        notices.tell(state, refused, reason)
+        attempt.fail(state, gang, reason, backs_off=True)
+        return
+    refused.cycle = cycle
+    _fail_whole(state, gang, demand, refused, reason, None, verdict=verdict)
+    refused.cycle = None
+
+
+def _fail_whole(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    record: PodRecord,
+    reason: str,
+    diagnosis: Diagnosis | None,
+    *,
+    verdict: Any = None,
+) -> None:
+    """End an attempt in which a gang found no nodes, or was refused by a plugin."""
+    cycle = record.cycle or state.cycle(record)
+    if any(info.is_binding for info in gang.infos.values()):
+        cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
+    record.round = gang.round
+    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
+    notices.tell(state, record, reason)
+    lacks_capacity = diagnosis is not None or reason.startswith("resource gap")
+    gang.is_whole = False
+    if lacks_capacity:
+        state.queue.put(gang, QueuePlace.NOWHERE, demand)
+        state.queue.block(demand)
+    if isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
+        if answer.group in gang.infos:
+            evicts = isinstance(answer, EvictGroup)
+            why = answer.reason
+            attempt.reject(state, gang, why, evicts=evicts, backs_off=not lacks_capacity)
+            return
+        attempt.apply_verdict(state, answer)
+    attempt.reject(state, gang, reason, backs_off=not lacks_capacity)
+
+
+def _fail_rest(
+    state: State,
+    gang: Gang,
+    pods: Sequence[PodRecord],
+    refused: Mapping[PodRecord, str],
+    found: Diagnosis | None,
+) -> None:
+    """Tell the members of a gang that go alone why they found no node, and block their demand."""
+    for record, reason in refused.items():
+        if record.state is _UNSCHEDULED:
+            notices.tell(state, record, reason)
+    left = [r for r in pods if r.state is _UNSCHEDULED and r not in refused]
+    if left and found is not None and gang.backoff_until <= state.now:
+        first = left[0]
+        reason = str(found)
+        gang.refused = UnschedulableMember(first.uid, first.pod.key, reason, found)
+        gang.queued_at = state.now
+        gang.failures += 1
+        gang.reason = reason
+        _post_filter_alone(state, gang, first, reason)
+        for record in left:
+            if record is first or record.told != reason:
+                notices.tell(state, record, reason)
+        own = demand_of(state, gang)
+        state.queue.put(gang, QueuePlace.NOWHERE, own)
+        state.queue.block(own)
+    elif refused and not left:
+        record, reason = next(iter(refused.items()))
+        attempt.fail(state, gang, reason, backs_off=True)
+
+
+def _post_filter_alone(state: State, gang: Gang, record: PodRecord, reason: str) -> None:
+    """Ask what follows from a member that goes alone and finds no node."""
+    cycle = state.cycle(record)
+    if record.info is not None and record.info.is_binding:
+        cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    answer = state.points.post_filter(cycle, record.pod, reason, state.now)
+    if isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
+        attempt.apply_verdict(state, answer, backs_off=isinstance(answer, EvictGroup))
+
+
+# One member -------------------------------------------------------------------------------------
+
+
+def _try_one(state: State, gang: Gang, demand: Demand) -> None:
+    """Place the next member of a gang that is decided pod by pod."""
+    record = _next_member(state, gang)
+    if not gang.waiting and (missing := _missing(state, gang)):
+        _fail_whole(state, gang, demand, record, f"resource gap: {missing}", None)
+        return
+    cycle = state.cycle(record)
+    denied = state.points.pre_filter(cycle, record.pod, state.now)
+    if denied is not None:
+        _fail_one(state, gang, demand, record, cycle, denied.reason, None)
+        return
+    found: Diagnosis | None = None
+    task = Task(gang, [record], state.records, lambda _record: cycle, {})
+    assert gang.tree is not None
+    leaf = next(leaf for leaf in gang.tree.leaves if leaf.key == record.leaf)
+    state.table.begin()
+    try:
+        task.put(leaf, 1, EVERYWHERE)
+        if not task.nodes:
+            found = late.diagnosis(record, cycle, NodeViews(state.records))
+    except BaseException:
+        state.table.rewind()
+        raise
+    finally:
+        state.table.end()
+        state.records.clear_plan()
+    if found is not None:
+        _fail_one(state, gang, demand, record, cycle, str(found), found)
+        return
+    for info in gang.infos.values():
+        if not gang.waiting:
+            info.attempt_started_at = state.now  # the time of the permit runs from here
+    attempt.assume(state, record, task.nodes[0][1], cycle, is_taken=True)
+    try:
+        outcome = _permit_one(state, record)
+    except GangschedError:
+        _undo(state, [record])
+        raise
+    if isinstance(outcome, str):
+        verdict = attempt.give_back(state, record, _UNSCHEDULED, "refused")
+        _fail_one(state, gang, demand, record, cycle, outcome, None, verdict=verdict)
+
+
+def _permit_one(state: State, record: PodRecord) -> str | None:
+    """Ask Reserve and Permit of one member; release it with those that wait, or let it wait.
+
+    Returns:
+        Why it is refused; None if it is not.
+    """
+    points, gang = state.points, record.gang
+    denied = points.reserve(record, state.now)
+    if denied is not None:
+        return denied.reason
+    waits = points.permit(record, state.now)
+    if isinstance(waits, Unschedulable):
+        return waits.reason
+    if waits:
+        attempt.wait(state, record, waits, min(seconds for _name, seconds in waits))
+        return None
+    siblings = [r for r in gang.waiting.values() if r.info is record.info and r is not record]
+    siblings.sort(key=lambda each: each.seq)
+    each = state.settings.profile.per_member["permit"]
+    kept: list[PodRecord] = []
+    for sibling in siblings if each else ():
+        entry = state.records.waiting.get(sibling.uid)
+        names = () if entry is None else entry.pending_plugins
+        own = tuple(plugin for plugin in each if name_of(plugin) in names)
+        answer = points.permit(sibling, state.now, own) if own else ()
+        if answer:
+            kept.append(sibling)
+    together = [*[sibling for sibling in siblings if sibling not in kept], record]
+    if kept and not attempt.is_quorum_without(state, together, kept):
+        last = (
+            max(e.deadline for e in state.records.waiting.of(record.info.key))
+            if record.info
+            else state.now
+        )
+        attempt.wait(state, record, (), last - state.now)
+        return None
+    prepared = attempt.prepare(state, together, kept)
+    if isinstance(prepared, str):
+        return prepared
+    attempt.release(state, together, *prepared)
+    return None
+
+
+def _fail_one(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    record: PodRecord,
+    cycle: CycleState,
+    reason: str,
+    diagnosis: Diagnosis | None,
+    *,
+    verdict: Any = None,
+) -> None:
+    """End the cycle of a member that found no node; the others may still be tried."""
+    if any(info.is_binding for info in gang.infos.values()):
+        cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
+    record.round = gang.round
+    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
+    notices.tell(state, record, reason)
+    verdict = answer if isinstance(answer, RejectGroup | HoldGroup | EvictGroup) else None
+    if verdict is not None and verdict.group not in gang.infos:
+        attempt.apply_verdict(state, verdict)
+        verdict = None
+    if isinstance(verdict, HoldGroup) and gang.waiting:
+        gang.giving_way = verdict.reason
+        state.giving_way += 1
+        _park_waiting(state, gang)
+    elif verdict is not None:
+        evicts = isinstance(verdict, EvictGroup)
+        backs_off = diagnosis is None or evicts
+        attempt.reject(state, gang, verdict.reason, evicts=evicts, backs_off=backs_off)
+        _try_whole_next(state, gang, diagnosis)
+    elif gang.untried():
+        return
+    elif gang.waiting:
+        _park_waiting(state, gang)
+    else:
+        attempt.reject(state, gang, reason, backs_off=diagnosis is None)
+        _try_whole_next(state, gang, diagnosis)
+
+
+def _try_whole_next(state: State, gang: Gang, diagnosis: Diagnosis | None) -> None:
+    """Let the next attempt be about the whole gang, unless it is known to fail.
+
+    Pod by pod it was in its own way, or others were: whether it fits as a whole is not known.
+    """
+    if diagnosis is None or not gang.pending:
+        return
+    own = demand_of(state, gang)
+    gang.is_whole = own.could_fit()
+    if not gang.is_whole:
+        state.queue.put(gang, QueuePlace.NOWHERE, own)
+        state.queue.block(own)
+
+
+def _park_waiting(state: State, gang: Gang) -> None:
+    """Park a gang whose members wait and that cannot be completed now; it keeps its nodes."""
+    if state.gained_at >= gang.round:
+        gang.round = state.records.step + 1  # a node may take more since the round began
+        return
+    own = demand_of(state, gang)
+    state.queue.put(gang, QueuePlace.NOWHERE, own)
+    state.queue.block(own)
+
+
+def _next_member(state: State, gang: Gang) -> PodRecord:
+    """Return the next member: of a role that is lacking first; a new round begins if needed."""
+    untried = gang.untried()
+    if not untried:
+        gang.round = state.records.step
+        untried = gang.in_order()
+    assert gang.tree is not None
+    if gang.tree.children:
+        holding = holding_by_leaf(gang)
+        lacking = {leaf.key for leaf in gang.tree.leaves if holding.get(leaf.key, 0) < leaf.least}
+        for record in untried:
+            if record.leaf in lacking:
+                return record
+    return untried[0]
+
+
+def _missing(state: State, gang: Gang) -> Resources:
+    """Return what the nodes lack in total for a gang that states its total request."""
+    missing = NOTHING
+    for info in gang.infos.values():
+        if info.was_scheduled:
+            continue
+        wanted = state.points.group_requests(info)
+        if wanted:
+            done = info.succeeded > 0 and info.all < (info.min_available or 0)
+            for record in gang.members.values():
+                if record.info is info and (
+                    record.state in HOLDING or (done and record.state is MemberState.SUCCEEDED)
+                ):
+                    wanted = wanted - record.pod.requests
+            missing = missing + wanted if missing else wanted
+    return gap(missing, state.table.total_free()) if missing else NOTHING

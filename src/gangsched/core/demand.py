@@ -1,0 +1,100 @@
+"""What gangs ask of the nodes, so that a failure of one speaks for all that ask for the same.
+
+A ``Demand`` has the *minima* of a gang. A minimum names classes of pods, each with the most that
+count. It says how many of them must find a node, and within which domains. Each minimum is a sum
+over nodes, so it is necessary for a placement; for members of one class it is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeAlias, final
+
+from attrs import frozen
+from sortedcontainers import SortedKeyList
+
+from gangsched.core.domains import Domain
+from gangsched.core.pod_class import PodClass
+from gangsched.core.records import Gang
+
+__all__ = ["Demand", "Minimum"]
+
+_Domains: TypeAlias = Callable[[], Sequence[Domain]]
+
+
+@final
+@frozen
+class Minimum:
+    """Members that have to find nodes together.
+
+    Attributes:
+        parts: The classes of pods that count, each with the most that do.
+        number: How many of them must find a node.
+        domains: Returns the domains of which one has to take them.
+    """
+
+    parts: tuple[tuple[PodClass, int], ...]
+    number: int
+    domains: _Domains
+
+    def could_be_met(self) -> bool:
+        """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
+        for pod_class, _most in self.parts:
+            pod_class.refresh()
+        for domain in self.domains():
+            total = 0
+            for pod_class, most in self.parts:
+                fits = pod_class.within(domain)
+                total += fits if fits < most else most
+            if total >= self.number:
+                return True
+        return False
+
+
+@final
+class Demand:
+    """What equal gangs ask for.
+
+    Attributes:
+        key: Equal for gangs that fail alike.
+        alternatives: Minima of which those of one alternative have to be met; see the module.
+        blocked_at: The step at which a gang of it failed; 0 while none is known to fail.
+        gangs: How many gangs ask for it; without any it is forgotten.
+        parked: The gangs that wait, in queue order.
+        leader: The gang that was activated for all of them.
+        reads_pods: Whether pods that come or go on any node may help.
+    """
+
+    __slots__ = ("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reads_pods")
+
+    def __init__(self, key: Hashable, alternatives: tuple[tuple[Minimum, ...], ...]) -> None:
+        self.key = key
+        self.alternatives = alternatives
+        self.blocked_at = 0
+        self.gangs = 0
+        self.parked: Any = SortedKeyList(key=_sort_key)
+        self.leader: Gang | None = None
+        self.reads_pods = any(pod_class.late for pod_class in self._classes())
+
+    def could_fit(self) -> bool:
+        """Return whether every minimum of an alternative could be met by itself."""
+        return any(
+            all(minimum.could_be_met() for minimum in minima) for minima in self.alternatives
+        )
+
+    def is_helped_by(self, slots: Iterable[int]) -> bool:
+        """Return whether a pod of this demand fits on one of some nodes."""
+        classes = [pod_class.refresh() for pod_class in self._classes()]
+        return any(pod_class.within(slot) for slot in slots for pod_class in classes)
+
+    def _classes(self) -> dict[PodClass, None]:
+        return dict.fromkeys(
+            pod_class
+            for minima in self.alternatives
+            for minimum in minima
+            for pod_class, _most in minimum.parts
+        )
+
+
+def _sort_key(gang: Gang) -> tuple[Any, ...]:
+    return gang.sort_key

@@ -1,0 +1,158 @@
+"""The gang tree: what starts together, and within which domain.
+
+A ``SubGroup`` is a node of the tree. A leaf stands for pods: those of one group, or those of one
+role of it. A sub group states a minimum over the members below it, over its children (k of n), or
+both. Whatever is a special case elsewhere is a shape of tree here:
+
+- a regular pod: ``SubGroup("", 1)``;
+- ``min_available``: ``SubGroup(key, m)``;
+- roles: ``SubGroup(key, m, (SubGroup(key/ps, 1), ..., SubGroup(key/)))``;
+- a bundle of groups: ``SubGroup(key, children=(group, group, ...))``;
+- any 3 of 4 replicas: ``SubGroup(key, children=(replica,) * 4, wanted=3)``.
+
+Source: CompositePodGroup of KEP-6012, sub groups of KAI, ``subGroupPolicy`` of Volcano, gang groups
+of Koordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, final
+
+from attrs import field, frozen
+
+from gangsched.model import GroupKey, PodGroup
+
+__all__ = ["HOST", "REGULAR", "Slices", "SubGroup", "Within", "group_tree", "present", "shortfall"]
+
+HOST: Final = "kubernetes.io/hostname"
+"""The level below all labels: a single node."""
+
+Slices: TypeAlias = tuple[tuple[str, int], ...]
+"""Pairs of level and size, outermost first; each size divides the one before it."""
+
+
+@final
+@frozen
+class Within:
+    """Where the members of a sub group may be.
+
+    Attributes:
+        level: The members share one domain of this level: one value of this node label.
+        required: Whether a sub group that fits into no such domain waits. If not, the levels above
+            are tried, up to the whole cluster.
+        slices: The members are cut into slices, and each slice shares a domain of its level.
+    """
+
+    level: str
+    required: bool = True
+    slices: Slices = ()
+
+
+@final
+@frozen
+class SubGroup:
+    """A node of a gang tree; its root is the gang.
+
+    Attributes:
+        key: Unique in the tree.
+        least: The number of members below it that start together, at least.
+        children: What it consists of; empty for a leaf.
+        wanted: How many of the children must meet their own minima.
+        within: Where its members may be; None for anywhere.
+        group: Of a leaf, the group of its pods; None for a regular pod.
+        role: Of a leaf, the role of its pods; None for every role that no other leaf of the group
+            has.
+        shape: Equal for sub groups that ask for the same, whatever their keys are.
+    """
+
+    key: str
+    least: int = 0
+    children: tuple[SubGroup, ...] = ()
+    wanted: int = -1
+    within: Within | None = None
+    group: GroupKey | None = None
+    role: str | None = None
+    shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
+    leaves: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.wanted < 0:
+            object.__setattr__(self, "wanted", len(self.children))
+        below = tuple(child.shape for child in self.children)
+        object.__setattr__(self, "shape", (self.least, self.wanted, self.within, below))
+        leaves = tuple(leaf for child in self.children for leaf in child.leaves) or (self,)
+        object.__setattr__(self, "leaves", leaves)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether some of its children need not start."""
+        return self.wanted < len(self.children)
+
+    def sub_groups(self) -> Iterator[SubGroup]:
+        """Yield it and all sub groups below, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.sub_groups()
+
+    def constrained(self) -> Iterator[SubGroup]:
+        """Yield the sub groups with a domain constraint, parents first."""
+        return (each for each in self.sub_groups() if each.within is not None)
+
+
+REGULAR: Final = SubGroup("", 1)
+"""The tree of a regular pod."""
+
+
+def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> SubGroup | None:
+    """Return the tree of one group; None while nothing states its minimum.
+
+    Args:
+        key: The key of the group.
+        spec: The specification; None if only the labels of members define the group.
+        minimum: The minimum that members claim; used without a specification.
+    """
+    if spec is None:
+        return None if minimum is None else SubGroup(key, minimum, group=key)
+    topology = spec.topology
+    within = None if topology is None else Within(topology.key, topology.required)
+    if not spec.roles:
+        return SubGroup(key, spec.min_available, within=within, group=key)
+    roles = [SubGroup(f"{key}/{r}", n, group=key, role=r) for r, n in spec.roles.items()]
+    others = SubGroup(f"{key}/", group=key)
+    return SubGroup(key, spec.min_available, (*roles, others), within=within)
+
+
+def present(tree: SubGroup, count: Callable[[SubGroup], int]) -> int | None:
+    """Return how many members meet the minima of *tree* together; None if they do not.
+
+    Members of a child that does not meet its own minimum do not count: they cannot start.
+
+    Args:
+        tree: The root.
+        count: Returns the number of members of a leaf.
+    """
+    if not tree.children:
+        number = count(tree)
+        return number if number >= tree.least else None
+    met = total = 0
+    for child in tree.children:
+        below = present(child, count)
+        if below is not None:
+            met += 1
+            total += below
+    return total if met >= tree.wanted and total >= tree.least else None
+
+
+def shortfall(tree: SubGroup, counts: Mapping[str, int]) -> int:
+    """Return how many members *tree* lacks, at the least; 0 if its minima are met.
+
+    Args:
+        tree: The root.
+        counts: The number of members by the key of a leaf.
+    """
+    if not tree.children:
+        return max(tree.least - counts.get(tree.key, 0), 0)
+    lacks = sorted(shortfall(child, counts) for child in tree.children)
+    below = sum(counts.get(leaf.key, 0) for leaf in tree.leaves)
+    return max(sum(lacks[: tree.wanted]), tree.least - below)

@@ -1,0 +1,1 @@
+"""Where the members of a gang go; nothing is assumed here."""

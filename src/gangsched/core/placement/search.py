@@ -1,0 +1,216 @@
+"""The complete search: when placing one after the other fails, decide whether there is a placement.
+
+It chooses children where a sub group wants k of n, and a domain for each sub group with a
+constraint. How many pods of each class a domain takes bounds the choice. What is left are numbers
+of pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+from typing import Any, NamedTuple, final
+
+from gangsched.core.domains import Domain
+from gangsched.core.gang_tree import SubGroup
+from gangsched.core.node_table import GONE
+from gangsched.core.placement.task import Task
+from gangsched.core.pod_class import PodClass
+from gangsched.framework.placement.packing.pack import Demand, Packed, Quota, pack
+
+__all__ = ["search"]
+
+
+def search(task: Task, budget: int) -> bool:
+    """Place the minima of a task; return False, with nothing placed, if none was found."""
+    tree = task.gang.tree
+    assert tree is not None
+    if budget <= 0 or any(task.asks_late(c) for pool in task.pools.values() for c in pool):
+        return False
+    if any(each.within and each.within.slices for each in tree.sub_groups()):
+        return False
+    if not tree.children and tree.within is None and len(task.pools.get(tree.key, {})) < 2:
+        return False  # like members: counting them was exact
+    for keys in _choices(tree):
+        for domains in _assignments(task, tree, keys, (), {}):
+            if budget <= 0:
+                return False
+            problem = _Problem(task, keys, domains)
+            steps, is_placed = problem.solve(budget)
+            budget -= steps + 1
+            if is_placed:
+                return True
+    return False
+
+
+def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:
+    """Yield every set of sub groups, by key, that meets what each wants of its children."""
+    if not tree.children:
+        yield frozenset((tree.key,))
+        return
+    for chosen in combinations(tree.children, tree.wanted):
+        for below in product(*(list(_choices(child)) for child in chosen)):
+            yield frozenset((tree.key,)).union(*below)
+
+
+def _assignments(
+    task: Task, tree: SubGroup, keys: frozenset[str], under: Domain, given: Mapping[str, Domain]
+) -> Iterator[dict[str, Domain]]:
+    """Yield domains of the chosen sub groups: each below that of its parent, large enough alone."""
+    domains = [under]
+    if tree.within is not None:
+        domains = [domain for domain, _slices in task.options(tree, under)]
+    children = [child for child in tree.children if child.key in keys]
+    for domain in domains:
+        yield from _each(task, children, keys, domain, {**given, tree.key: domain})
+
+
+def _each(
+    task: Task,
+    children: list[SubGroup],
+    keys: frozenset[str],
+    domain: Domain,
+    given: dict[str, Domain],
+) -> Iterator[dict[str, Domain]]:
+    if not children:
+        yield given
+        return
+    for one in _assignments(task, children[0], keys, domain, given):
+        yield from _each(task, children[1:], keys, domain, one)
+
+
+class _Node(NamedTuple):
+    """What matters of a node: what it is, in which of the domains it is, and what is free."""
+
+    kind: int
+    where: frozenset[int]
+    free: tuple[int, ...]
+
+
+class _Kind(NamedTuple):
+    """Interchangeable members: a class of pods, in a leaf."""
+
+    leaf: str
+    number: int
+
+
+@final
+class _Model:
+    """The nodes as the packing search sees them."""
+
+    def __init__(
+        self,
+        task: Task,
+        classes: Mapping[_Kind, PodClass],
+        names: list[str],
+        where: Mapping[_Kind, int],
+    ) -> None:
+        self._classes = classes
+        self._names = names
+        self._where = where
+        numbers = [task.table.resources[name] for name in names]
+        self._compared = {
+            kind: [dict(pod_class.compared).get(number, 0) for number in numbers]
+            for kind, pod_class in classes.items()
+        }
+        self._accepts: dict[tuple[int, int], bool] = {}
+        self._states = {s.kind: s for s in task.table.states.values()}
+
+    @property
+    def binding(self) -> list[str]:
+        """The resources that may be short."""
+        return [name for name in self._names if name != "pods"]
+
+    def after(self, node: _Node, kind: _Kind) -> _Node | None:
+        """Return the node with one more member; None if it does not take one."""
+        domain = self._where[kind]
+        if domain >= 0 and domain not in node.where:
+            return None
+        key = (kind.number, node.kind)
+        accepts = self._accepts.get(key)
+        if accepts is None:
+            accepts = self._classes[kind].accepts(self._states[node.kind])
+            self._accepts[key] = accepts
+        if not accepts:
+            return None
+        pairs = zip(node.free, self._compared[kind], strict=True)
+        free = tuple([have - need for have, need in pairs])
+        needs = self._compared[kind]
+        if any(left < 0 and need for left, need in zip(free, needs, strict=True)):
+            return None
+        return node._replace(free=free)
+
+    def free(self, node: _Node) -> Mapping[str, int]:
+        """Return what is free on a node."""
+        return dict(zip(self._names, node.free, strict=True))
+
+    def without(self, resource: str) -> Any:
+        """Not called: no reasons are asked for."""
+        raise AssertionError(resource)
+
+
+@final
+class _Problem:
+    """One choice of sub groups and domains, as demands, quotas and nodes."""
+
+    def __init__(self, task: Task, keys: frozenset[str], domains: dict[str, Domain]) -> None:
+        self._task = task
+        self._domains = domains
+        self._classes: dict[_Kind, PodClass] = {}
+        self._demands: list[Demand[Any]] = []
+        self._where: dict[_Kind, int] = {}
+        table = task.table
+        names = {"pods": None}
+        places: dict[Domain, int] = {}
+        for leaf, pool in task.pools.items():
+            for pod_class, records in pool.items() if leaf in keys else ():
+                kind = _Kind(leaf, pod_class.number)
+                self._classes[kind] = pod_class
+                self._demands.append(Demand(kind, len(records), pod_class.sample.requests))
+                domain = domains[leaf]
+                self._where[kind] = -1 if domain == () else places.setdefault(domain, len(places))
+                names.update(dict.fromkeys(pod_class.sample.requests))
+        self._names = sorted(names)
+        self._quotas = [
+            Quota(frozenset(k for k in self._classes if k.leaf in below), least, key)
+            for key, least, below in _minima(task, keys)
+            if least > 0
+        ]
+        numbers = [table.resources[name] for name in self._names]
+        inside: dict[int, set[int]] = {}
+        for domain, number in places.items():
+            for slot in table.domains.slots(domain):
+                inside.setdefault(slot, set()).add(number)
+        self._nodes: dict[_Node, list[int]] = {}
+        for slot, state in enumerate(table.state_of):
+            if state.kind != GONE:
+                free = tuple([state.free[number] for number in numbers])
+                node = _Node(state.kind, frozenset(inside.get(slot, ())), free)
+                self._nodes.setdefault(node, []).append(slot)
+
+    def solve(self, budget: int) -> tuple[int, bool]:
+        """Search; return the steps that it took, and whether the members are placed now."""
+        model: Any = _Model(self._task, self._classes, self._names, self._where)
+        nodes = [(node, len(slots)) for node, slots in self._nodes.items()]
+        answer: Any = pack(self._demands, self._quotas, nodes, model, budget=budget, explains=False)
+        if type(answer) is Packed:
+            self._carry_over(answer)
+            return answer.steps, True
+        return answer.steps, False
+
+    def _carry_over(self, found: Any) -> None:
+        """Take the placement that was found in the trial."""
+        for node, takes in found.nodes:
+            slot = self._nodes[node].pop(0)
+            for kind, count in takes:
+                self._task.take(kind.leaf, self._classes[kind], slot, count)
+        self._task.chosen.update(self._domains)
+
+
+def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozenset[str]]]:
+    """Yield the minimum of each chosen sub group that its members still lack, with its leaves."""
+    assert task.gang.tree is not None
+    for tree in task.gang.tree.sub_groups():
+        if tree.key in keys:
+            below = frozenset(leaf.key for leaf in tree.leaves if leaf.key in keys)
+            yield tree.key, task.lacking(tree), below

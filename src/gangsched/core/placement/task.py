@@ -1,0 +1,340 @@
+"""Where the members of a gang go: all minima of the tree first, then what else fits.
+
+Theory of operation. The tree is walked once for the minima and once for elastic members. A sub
+group with a constraint tries domains, the best first; its children choose among the domains below.
+Like members are counted: how many fit in a domain is a sum, with slices a sum of multiples, so a
+domain is known to fit before it is tried. Members with late plugins, and unlike ones, are placed
+one after the other; if that fails, ``search`` decides.
+
+All of it takes capacity in a trial of the table. So nothing here looks at anything but the memo and
+the late plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias, final
+
+from gangsched._core._counters import MemberState
+from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang_tree import HOST, Slices, SubGroup, present
+from gangsched.core.placement import late
+from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
+from gangsched.core.pod_class import PodClass
+from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.views import NodeViews
+from gangsched.explain import Diagnosis
+from gangsched.framework.config.cycle_state import CycleState
+
+__all__ = ["HOLDING", "Task", "holding_by_leaf"]
+
+_Point: TypeAlias = tuple[Any, ...]
+HOLDING: Final = frozenset({MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED})
+
+
+@final
+class Task:
+    """The members of one gang that are to be placed, and what is placed so far.
+
+    Args:
+        gang: The gang.
+        pods: The members that are to be placed.
+        records: What is known.
+        cycle: Returns the cycle state of a member.
+        lacking: By the key of a sub group, how many more members its minimum needs; see
+            ``settle.lacking``.
+
+    Attributes:
+        pools: By the key of a leaf, its members by class.
+        nodes: The members that are placed, each with its node, in order.
+        chosen: By the key of a sub group that met its minimum, the domain that it was given.
+        failed: The first member that found no node; ``diagnosis``: why, with the members beside it
+            that had found one.
+    """
+
+    def __init__(
+        self,
+        gang: Gang,
+        pods: Iterable[PodRecord],
+        records: Records,
+        cycle: Callable[[PodRecord], CycleState],
+        lacking: Mapping[str, int],
+    ) -> None:
+        self.gang = gang
+        self.records = records
+        self.table = records.table
+        self.pools: dict[str, dict[PodClass, list[PodRecord]]] = {}
+        for record in pods:
+            assert record.pod_class is not None
+            pool = self.pools.setdefault(record.leaf, {})
+            pool.setdefault(record.pod_class, []).append(record)
+        self.nodes: list[tuple[PodRecord, int]] = []
+        self.chosen: dict[str, Domain] = {}
+        self.failed: PodRecord | None = None
+        self.diagnosis: Diagnosis | None = None
+        self._used: dict[tuple[str, PodClass], int] = {}
+        self._placed: dict[str, int] = {}
+        self._cycle = cycle
+        self._lacking = lacking
+        self._views = NodeViews(records)
+        self._holding = holding_by_leaf(gang)
+        # whether a member reads the others, or is read by them
+        self._shows = any(
+            not each.only_about_carried
+            for pool in self.pools.values()
+            for c in pool
+            for each in c.late
+        )
+
+    # Points to return to ------------------------------------------------------------------------
+
+    def save(self) -> _Point:
+        """Return a point that ``restore`` returns to."""
+        copies = (dict(self._used), dict(self._placed), dict(self.chosen))
+        return (self.table.mark(), len(self.nodes), self.records.planned, *copies)
+
+    def restore(self, point: _Point) -> None:
+        """Undo what was placed since a point, which may be used again."""
+        mark, length, planned, used, placed, chosen = point
+        self.records.clear_plan(planned)
+        self.table.rewind(mark)
+        del self.nodes[length:]
+        self._used, self._placed, self.chosen = dict(used), dict(placed), dict(chosen)
+
+    # Minima -------------------------------------------------------------------------------------
+
+    def minimum(self, tree: SubGroup, under: Domain, slices: Slices = ()) -> bool:
+        """Place the minimum of a sub group; return False, with nothing changed, if that fails."""
+        options: Iterable[tuple[Domain, Slices]] = ((under, slices),)
+        if tree.within is not None:
+            options = self.options(tree, under)
+        point = self.save()
+        for domain, cut in options:
+            if self._minimum_in(tree, domain, cut):
+                self.chosen[tree.key] = domain
+                return True
+            self.restore(point)
+        return False
+
+    def _minimum_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
+        if not tree.children:
+            lacking = self._lacking.get(tree.key, 0)
+            return lacking <= 0 or self.put(tree, lacking, domain, slices) == lacking
+        met, left = 0, len(tree.children)
+        for child in sorted(tree.children, key=self._ease):
+            left -= 1
+            if self.minimum(child, domain, slices):
+                met += 1
+                if met == tree.wanted:
+                    break
+            elif met + left < tree.wanted:
+                return False
+        return self._more(tree, self.lacking(tree), domain, slices) <= 0
+
+    def _more(self, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
+        """Place more members of sub groups that met their minima; return how many still lack."""
+        if not tree.children:
+            return lacking - self.put(tree, lacking, domain, slices) if lacking > 0 else lacking
+        for child in tree.children:
+            if lacking > 0 and child.key in self.chosen:
+                lacking = self._more(child, lacking, self.chosen[child.key], slices)
+        return lacking
+
+    def lacking(self, tree: SubGroup) -> int:
+        """Return how many more members a sub group needs, after those that are placed."""
+        placed = sum(self._placed.get(leaf.key, 0) for leaf in tree.leaves)
+        return self._lacking.get(tree.key, 0) - placed
+
+    def _ease(self, tree: SubGroup) -> float:
+        """Return how often the minimum of a sub group fits, at the most."""
+        ease = float("inf")
+        for leaf in tree.leaves:
+            for pod_class in self.pools.get(leaf.key, ()):
+                ease = min(ease, pod_class.refresh().total / max(leaf.least, 1))
+        return ease
+
+    # Elastic members ----------------------------------------------------------------------------
+
+    def elastic(self, tree: SubGroup, under: Domain = EVERYWHERE, slices: Slices = ()) -> None:
+        """Place what fits beyond the minima."""
+        domain = self.chosen.get(tree.key)
+        if domain is None:
+            domain = under
+            pinned = self.pinned(tree) if tree.within is not None else None
+            if pinned is not None:
+                assert tree.within is not None
+                for each in pinned:
+                    self._elastic_in(tree, each, tree.within.slices)
+                if tree.within.required:
+                    return
+            elif tree.within is not None and tree.within.required:
+                for each, cut in self.options(tree, under):
+                    self._elastic_in(tree, each, cut)
+                    return
+                return
+        self._elastic_in(tree, domain, tree.within.slices if tree.within else slices)
+
+    def _elastic_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> None:
+        if not tree.children:
+            pool = self.pools.get(tree.key, {})
+            self.put(tree, sum(map(len, pool.values())), domain, slices)
+        for child in tree.children:
+            if not tree.is_optional or child.key in self.chosen or self._runs(child):
+                self.elastic(child, domain, slices)
+            elif self._is_present(child) and self.minimum(child, domain, slices):
+                self.elastic(child, domain, slices)  # one more of k of n starts as a whole
+
+    def _is_present(self, tree: SubGroup) -> bool:
+        pools = self.pools
+        return (
+            present(tree, lambda leaf: sum(map(len, pools.get(leaf.key, {}).values()))) is not None
+        )
+
+    def _runs(self, tree: SubGroup) -> bool:
+        return any(self._holding.get(leaf.key) for leaf in tree.leaves)
+
+    def pinned(self, tree: SubGroup) -> list[Domain] | None:
+        """Return the domains in which members of a sub group run; None if none of them runs."""
+        assert tree.within is not None
+        keys = {leaf.key for leaf in tree.leaves}
+        found: dict[Domain, None] = {}
+        for record in self.gang.members.values():
+            if record.leaf in keys and record.slot >= 0 and record.state in HOLDING:
+                if tree.within.level == HOST:
+                    found[record.slot] = None
+                    continue
+                path = self.table.domains.of(record.slot, (tree.within.level,))
+                if path is not None:
+                    found[path] = None
+        return list(found) or None
+
+    # Domains ------------------------------------------------------------------------------------
+
+    def options(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
+        """Yield the domains that could take the minimum of a sub group, the best first.
+
+        The best takes most of the members; of those that take equally many it is the smallest, then
+        the first by name. If the constraint is not required, the whole of *under* comes last.
+        """
+        within = tree.within
+        assert within is not None
+        pinned = self.pinned(tree)
+        if pinned is not None:
+            for domain in pinned:
+                yield domain, within.slices
+        else:
+            yield from self._fitting(tree, under)
+        if not within.required:
+            yield under, ()
+
+    def _fitting(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
+        within = tree.within
+        assert within is not None
+        demands = self._demands(tree)
+        wanted = sum(number for _classes, _least, number in demands)
+        for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
+            pod_class.refresh()
+        ranked: list[tuple[int, int, Any, Domain]] = []
+        for domain in self.table.domains.at(within.level, under):
+            total = 0
+            for classes, least, _number in demands:
+                fits = [(capacity(c, domain, within.slices), n) for c, n in classes]
+                if sum(min(most, n) for most, n in fits) < least:
+                    break
+                total += sum(most for most, _n in fits)
+            else:
+                name = self.table.names[domain] if isinstance(domain, int) else domain
+                ranked.append((-min(total, wanted), total, name, domain))
+        for _most, _total, _name, domain in sorted(ranked, key=lambda each: each[:3]):
+            yield domain, within.slices
+
+    def _demands(self, tree: SubGroup) -> list[tuple[list[tuple[PodClass, int]], int, int]]:
+        """Return for each leaf its classes with their numbers, its minimum, and all its members."""
+        found: list[tuple[list[tuple[PodClass, int]], int, int]] = []
+        optional = any(each.is_optional for each in tree.sub_groups())
+        for leaf in tree.leaves:
+            classes = [(c, len(recs)) for c, recs in self.pools.get(leaf.key, {}).items()]
+            number = sum(n for _c, n in classes)
+            if number:
+                least = 0 if optional else self._lacking.get(leaf.key, 0)
+                found.append((classes, least, number))
+        if len(found) == 1 and tree.children and not optional:
+            found[0] = (found[0][0], max(found[0][1], self.lacking(tree)), found[0][2])
+        return found
+
+    # Members ------------------------------------------------------------------------------------
+
+    def put(self, leaf: SubGroup, number: int, domain: Domain, slices: Slices = ()) -> int:
+        """Place up to *number* members of a leaf in a domain; return how many were placed."""
+        pool = self.pools.get(leaf.key)
+        if not pool or number <= 0:
+            return 0
+        classes = list(pool)
+        if len(classes) > 1:
+            # of all of them, the hardest first; of some of them, the easiest
+            left = sum(len(pool[c]) - self._used.get((leaf.key, c), 0) for c in classes)
+            classes.sort(key=lambda c: c.refresh().total, reverse=left > number)
+        done = 0
+        for pod_class in classes:
+            used = self._used.get((leaf.key, pod_class), 0)
+            records = pool[pod_class][used : used + number - done]
+            if not records:
+                continue
+            slots = self._fill(pod_class, records, domain, slices)
+            self.nodes += zip(records, slots, strict=False)  # fewer slots if fewer fit
+            self._used[leaf.key, pod_class] = used + len(slots)
+            done += len(slots)
+            if len(slots) < len(records) and self.failed is None:
+                self.failed = failed = records[len(slots)]
+                self.diagnosis = late.diagnosis(failed, self._cycle(failed), self._views)
+            if done == number:
+                break
+        self._placed[leaf.key] = self._placed.get(leaf.key, 0) + done
+        return done
+
+    def take(self, leaf: str, pod_class: PodClass, slot: int, count: int) -> None:
+        """Place the next members of a class on a node, as a search has found."""
+        used = self._used.get((leaf, pod_class), 0)
+        records = self.pools[leaf][pod_class][used : used + count]
+        self.table.take(slot, pod_class.needs, count)
+        self.nodes += [(record, slot) for record in records]
+        self._used[leaf, pod_class] = used + count
+        self._placed[leaf] = self._placed.get(leaf, 0) + count
+
+    def _fill(
+        self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
+    ) -> list[int]:
+        if self.asks_late(pod_class):
+            return self._fill_late(pod_class, records, domain)
+        if slices or pod_class.packs:
+            return fewest_nodes(pod_class, len(records), domain, slices)
+        return best_nodes(pod_class, len(records), domain)
+
+    def asks_late(self, pod_class: PodClass) -> bool:
+        """Return whether single nodes have to be asked about, and members shown on them."""
+        if not pod_class.late and not self._shows:
+            return False
+        has_terms = self.records.counts.has_terms or self._shows
+        return has_terms or any(not each.only_about_carried for each in pod_class.late)
+
+    def _fill_late(
+        self, pod_class: PodClass, records: list[PodRecord], domain: Domain
+    ) -> list[int]:
+        found: list[int] = []
+        for record in records:
+            slot = late.best_slot(record, self._cycle(record), self._views, domain)
+            if slot is None:
+                break
+            self.table.take(slot, pod_class.needs)
+            self.records.plan(slot, record.pod)
+            found.append(slot)
+        return found
+
+
+def holding_by_leaf(gang: Gang) -> dict[str, int]:
+    """Return how many members of each leaf hold nodes. O(members)."""
+    found: dict[str, int] = {}
+    for record in gang.members.values():
+        if record.state in HOLDING:
+            found[record.leaf] = found.get(record.leaf, 0) + 1
+    return found

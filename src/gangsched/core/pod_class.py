@@ -1,0 +1,398 @@
+"""The one memo: what capacity and plugins say about the pods of one signature, state by state.
+
+Theory of operation. A ``PodClass`` stands for pods that get equal answers. For each state of nodes
+(see ``node_table``) it knows how many such pods fit on a node, and how good the node is. It reads
+the log of the table before it answers. So it looks only at states that it has not met, and at those
+of which the number of nodes has changed. What plugins read of labels and taints alone is asked once
+for each static kind of nodes.
+
+From these answers follow the total, the sums by domain, the states in order, and the number of
+nodes by reason. Each is made when it is first asked for, and follows the log from then on.
+
+Everything here can be dropped at any time (``forget``): it is found again when it is needed. A
+class outlives its last pod, since the next job often asks for the same; ``Evaluator`` drops those
+that were not used for longest.
+
+Plugins whose answers are no function of a state are not part of the memo; see ``late``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
+
+from sortedcontainers import SortedKeyList
+
+from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
+from gangsched.core.node_table import DEFAULTED, GONE, PODS, NodeState, NodeTable
+from gangsched.explain import Diagnosis
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.model import Node, Pod
+from gangsched.outcomes import Unschedulable
+
+__all__ = ["Answers", "Asked", "Late", "PodClass"]
+
+_MOST: Final = 1 << 30
+"""More pods than any node takes."""
+
+_Reasons: TypeAlias = tuple[str, ...]
+_BEST: Final = 1 << 20
+"""Above any weighted sum of scores."""
+_BITS: Final = 32
+
+
+class Late(NamedTuple):
+    """A plugin that is asked about single nodes.
+
+    Attributes:
+        plugin: The plugin.
+        filters: Whether it refuses nodes.
+        weight: The weight of its score; 0 if it does not score.
+        only_about_carried: Whether it has to be asked only if a pod on a node carries a term about
+            the pod; see ``gangsched.protocols.PodsAffected``.
+    """
+
+    plugin: Any
+    filters: bool
+    weight: int
+    only_about_carried: bool = False
+
+
+class Asked(NamedTuple):
+    """The plugins that are asked about the pods of a class.
+
+    Attributes:
+        filters: Those that filter kinds of nodes.
+        scores: Those that score kinds of nodes, with their weights.
+        late: Those that are asked about single nodes.
+    """
+
+    filters: tuple[Any, ...]
+    scores: tuple[tuple[Any, int], ...]
+    late: tuple[Late, ...]
+
+
+class Answers(Protocol):
+    """What a class asks about its pods; ``Evaluator`` answers."""
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes."""
+        ...
+
+    def packs(self, pod: Pod, /) -> bool:
+        """Return whether pods like this one fill nodes."""
+        ...
+
+    def sort(self, pod: Pod, /) -> Asked:
+        """Return which plugins are asked about pods like this one, and how."""
+        ...
+
+    def static(self, pod: Pod, asked: Asked, node: Node, /) -> int | Unschedulable:
+        """Return the static score of a kind of nodes, or why it is refused."""
+        ...
+
+    def capacity_scores(
+        self, pod: Pod, states: Sequence[NodeState], /, *, packs: bool
+    ) -> list[int] | None:
+        """Return the score of each state by its capacity; None if there is no such score."""
+        ...
+
+    def score(self, plugin: Any, cycle: CycleState, pod: Pod, node: Any, /) -> int:
+        """Return the score of one plugin for one node."""
+        ...
+
+    def watch(self, labels: Chain, /) -> None:
+        """Distinguish nodes by labels."""
+        ...
+
+    def note_used(self, used: PodClass, /) -> None:
+        """Note that the answers of a class are needed."""
+        ...
+
+
+@final
+class PodClass:
+    """Pods that get equal answers.
+
+    Attributes:
+        number: Unique, ascending in the order of creation.
+        signature: What the answers depend on.
+        sample: One of these pods.
+        needs: What one of them takes of its node; ``compared``: what has to be free for it.
+        labels: The node labels that are read for them.
+        packs: Whether they fill nodes instead of being spread.
+        plugins: The plugins that are asked about them.
+        total: How many fit, over all nodes; call ``refresh`` before.
+    """
+
+    __slots__ = (
+        *("_buckets", "_counted", "_fits", "_kinds", "_rank", "_reasons", "_seen", "_sums"),
+        *("compared", "evaluator", "labels", "needs", "number", "packs", "plugins", "sample"),
+        *("signature", "table", "total", "__weakref__"),
+    )
+
+    def __init__(
+        self, number: int, signature: Hashable, sample: Pod, labels: Chain, evaluator: Answers
+    ) -> None:
+        self.number = number
+        self.signature = signature
+        self.sample = sample
+        self.labels = labels
+        self.evaluator = evaluator
+        self.table: NodeTable = evaluator.table
+        self.needs = self.table.needs(sample.requests)
+        names = {n: name for name, n in self.table.resources.items()}
+        self.compared = tuple(
+            [(n, a) for n, a in self.needs if a > 0 and not names[n].startswith(DEFAULTED)]
+        )
+        self.packs = evaluator.packs(sample)
+        self.plugins = evaluator.sort(sample)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all answers."""
+        self._kinds: dict[int, tuple[int, _Reasons]] = {}
+        self._fits: dict[NodeState, int] = {}
+        self._rank: dict[NodeState, int] = {}
+        self._counted: dict[NodeState, int] = {}
+        self._sums: dict[Chain, dict[Path, int]] = {}
+        self._buckets: dict[int, Any] | None = None
+        self._reasons: dict[str, int] | None = None
+        self._seen = -1
+        self.total = 0
+
+    # Answers ------------------------------------------------------------------------------------
+
+    def refresh(self) -> PodClass:
+        """Read what has changed. O(states that changed); O(states) after ``forget``."""
+        table = self.table
+        end = table.log_start + len(table.log)
+        if self._seen == end:
+            return self
+        self.evaluator.note_used(self)
+        if self._seen < table.log_start or len(self._fits) > 2 * len(table.states) + 100:
+            self._read_all()
+        else:
+            fits, counted = self._fits, self._counted
+            changed = dict.fromkeys(table.log[self._seen - table.log_start :])
+            new = [state for state in changed if state.count and state not in fits]
+            if new:
+                self._evaluate(new)
+            for state in changed:
+                number, before = state.count, counted.get(state, 0)
+                if number != before and state in fits:
+                    self._count(state, number, before)
+        self._seen = end
+        return self
+
+    def _read_all(self) -> None:
+        self.forget()
+        states = [state for state in self.table.states.values() if state.count]
+        self._evaluate(states)
+        fits = self._fits
+        self._counted = {state: state.count for state in states}
+        self.total = sum([state.count * fits[state] for state in self._rank])
+
+    def fits(self, state: NodeState) -> int:
+        """Return how many pods fit on a node in a state. O(resources) for one that is not known."""
+        found = self._fits.get(state)
+        if found is None:
+            self._evaluate([state])
+            found = self._fits[state]
+        return found
+
+    def accepts(self, state: NodeState) -> bool:
+        """Return whether static plugins accept the nodes in a state, whatever is free there."""
+        if state.kind not in self._kinds:
+            self._kinds[state.kind] = self._static(state.kind)
+        return self._kinds[state.kind][0] >= 0
+
+    def rank(self, state: NodeState) -> int:
+        """Return the rank of a state that takes a pod; the smallest is the best."""
+        return self._rank[state]
+
+    def score(self, state: NodeState) -> int:
+        """Return the weighted sum of the scores of a state that takes a pod."""
+        return _BEST - (self._rank[state] >> _BITS)
+
+    def bound(self, rank: int) -> int:
+        """Return how many pods fit on a node of a rank, for a class that packs."""
+        return rank & ((1 << _BITS) - 1)
+
+    def within(self, domain: Domain) -> int:
+        """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time."""
+        if domain == EVERYWHERE:
+            return self.total
+        if isinstance(domain, int):
+            return self.fits(self.table.state_of[domain])
+        chain = tuple([key for key, _value in domain])
+        sums = self._sums.get(chain)
+        if sums is None:
+            self.evaluator.watch(chain)  # the values are part of the kind of a node
+            self.refresh()
+            sums = self._sums[chain] = {}
+            for state, number in self._counted.items():
+                _add(sums, self._path(state, chain), number * self._fits[state])
+        return sums.get(domain, 0)
+
+    def in_order(self) -> Iterator[tuple[int, NodeState]]:
+        """Yield the states that take a pod, each with its rank, the best first.
+
+        Of equally good states the one with the smaller ``order`` comes first. O(ranks), and
+        O(n log n) for the states of a rank when they are first come to.
+        """
+        buckets = self._buckets
+        if buckets is None:
+            buckets = self._buckets = {}
+            counted = self._counted
+            for state, rank in self._rank.items():
+                if state in counted:
+                    bucket = buckets.get(rank)
+                    if bucket is None:
+                        buckets[rank] = {state: None}
+                    else:
+                        bucket[state] = None
+        for rank in sorted(buckets):
+            states: Any = buckets[rank]
+            if type(states) is dict:
+                states = buckets[rank] = SortedKeyList(states, key=_order)
+            for state in states:
+                yield rank, state
+
+    def diagnosis(self) -> Diagnosis:
+        """Return why nodes refuse a pod: the number of nodes by reason. O(reasons), later."""
+        self.refresh()
+        if self._reasons is None:
+            self._reasons = {}
+            for state, number in self._counted.items():
+                self._note_reasons(state, number)
+        found = sorted((reason, n) for reason, n in self._reasons.items() if n)
+        return Diagnosis(self.table.count, tuple(found))
+
+    # How answers are found ----------------------------------------------------------------------
+
+    def _evaluate(self, states: list[NodeState]) -> None:
+        """Find the answers for states that were not met before, one resource after another."""
+        kinds, fits = self._kinds, self._fits
+        met = {state.kind for state in states}
+        for kind in met:
+            if kind not in kinds:
+                kinds[kind] = self._static(kind)
+        if any(kinds[kind][0] < 0 for kind in met):
+            fits.update(dict.fromkeys(states, 0))
+            states = [state for state in states if kinds[state.kind][0] >= 0]
+        frees = [state.free for state in states]
+        bounds: list[int] | None = None
+        for number, amount in self.compared:
+            here = [free[number] // amount for free in frees]
+            bounds = here if bounds is None else list(map(min, bounds, here))
+        if bounds is None or min(bounds, default=1) <= 0:
+            bounds = bounds or [_MOST] * len(states)
+            bounds = [bound if bound > 0 else 0 for bound in bounds]
+            fits.update(zip(states, bounds, strict=True))
+            states = [state for state, bound in zip(states, bounds, strict=True) if bound]
+            bounds = [bound for bound in bounds if bound]
+        else:
+            fits.update(zip(states, bounds, strict=True))
+        if not states:
+            return
+        scores = self.evaluator.capacity_scores(self.sample, states, packs=self.packs)
+        static = {kinds[kind][0] for kind in met} - {-1}
+        if scores is None:
+            scores = [0] * len(states)
+        if static != {0}:
+            scores = [p + kinds[s.kind][0] for p, s in zip(scores, states, strict=True)]
+        if self.packs:  # the fewest nodes, among those with equal scores
+            ranks = [(_BEST - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
+        else:
+            ranks = [(_BEST - p) << _BITS for p in scores]
+        self._rank.update(zip(states, ranks, strict=True))
+
+    def _static(self, kind: int) -> tuple[int, _Reasons]:
+        """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""
+        if kind == GONE:
+            return -1, ()
+        found = self.evaluator.static(self.sample, self.plugins, self.table.samples[kind])
+        return (-1, found.reasons) if isinstance(found, Unschedulable) else (found, ())
+
+    def _count(self, state: NodeState, number: int, before: int) -> None:
+        """Count the nodes of a state anew, in all that is derived."""
+        if number:
+            self._counted[state] = number
+        else:
+            del self._counted[state]
+        if self._reasons is not None:
+            self._note_reasons(state, number - before)
+        fits = self._fits[state]
+        if not fits:
+            return
+        self.total += (number - before) * fits
+        for chain, sums in self._sums.items():
+            _add(sums, self._path(state, chain), (number - before) * fits)
+        if self._buckets is not None and not (number and before):
+            self._move_in_order(state, joins=bool(number))
+
+    def _move_in_order(self, state: NodeState, *, joins: bool) -> None:
+        """Add a state to the order, or take it out. O(log n)."""
+        assert self._buckets is not None
+        rank = self._rank[state]
+        bucket: Any = self._buckets.get(rank)
+        if not joins:
+            if isinstance(bucket, dict):
+                del bucket[state]
+            else:
+                bucket.remove(state)
+            if not bucket:
+                del self._buckets[rank]
+        elif bucket is None:
+            self._buckets[rank] = {state: None}
+        elif isinstance(bucket, dict):
+            bucket[state] = None
+        else:
+            bucket.add(state)
+
+    def _note_reasons(self, state: NodeState, change: int) -> None:
+        assert self._reasons is not None
+        for reason in self.reasons_of(state):
+            self._reasons[reason] = self._reasons.get(reason, 0) + change
+
+    def reasons_of(self, state: NodeState) -> _Reasons:
+        """Return why nodes in a state refuse such pods, in kube-scheduler's words."""
+        if state.kind == GONE or self._fits[state]:
+            return ()
+        static = self._kinds[state.kind][1]
+        if static:
+            return static
+        names = {number: name for name, number in self.table.resources.items()}
+        short = [n for n, amount in self.compared if state.free[n] < amount]
+        named = sorted(names[n] for n in short if n != PODS)
+        full = ["Too many pods"] if PODS in short else []
+        return (*full, *(f"Insufficient {name}" for name in named))
+
+    def _path(self, state: NodeState, chain: Chain) -> Path | None:
+        """Return the domain of the nodes in a state; None if they lack a label of the chain."""
+        if state.kind == GONE:
+            return None
+        labels = self.table.samples[state.kind].labels
+        try:
+            return tuple([(key, labels[key]) for key in chain])
+        except KeyError:
+            return None
+
+    @property
+    def late(self) -> tuple[Late, ...]:
+        """The plugins that are asked about single nodes."""
+        return self.plugins.late
+
+    def __repr__(self) -> str:
+        return f"<PodClass {self.number} like {self.sample.name!r}>"
+
+
+def _add(sums: dict[Path, int], path: Path | None, change: int) -> None:
+    if path is not None:
+        sums[path] = sums.get(path, 0) + change
+
+
+def _order(state: NodeState) -> tuple[Any, ...]:
+    return state.order

@@ -1,0 +1,272 @@
+"""Ask the plugins at the points that are about a pod or a group: who is asked, what counts.
+
+Plugins run in the order of the profile; ``unreserve`` in the reverse order. What one raises, or
+returns against its contract, becomes a ``PluginError`` that names the plugin, the point and the
+value.
+
+The steps of ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind`` and the rules of groups
+cannot be undone. There the error is *deferred*: the safe answer counts, and the call raises the
+error at its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
+
+from attrs import evolve
+
+from gangsched._core import _quorum
+from gangsched._core._quorum import MatchPolicy
+from gangsched.errors import GangschedError, PluginError
+from gangsched.events import Bind, VolumeChoice
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.profile import Profile
+from gangsched.framework.runtime import calls, sort_keys
+from gangsched.framework.runtime.calls import name_of
+from gangsched.model import Pod
+from gangsched.outcomes import (
+    SKIP,
+    EvictGroup,
+    HoldGroup,
+    Outcome,
+    RejectGroup,
+    Skip,
+    Success,
+    Unschedulable,
+    Verdict,
+    Wait,
+)
+from gangsched.protocols import EntityView, GroupView, QueueSortKey
+from gangsched.resources import NOTHING, Resources
+
+if TYPE_CHECKING:
+    from gangsched.core.records import PodRecord
+
+__all__ = ["Points", "T", "Waits"]
+
+T = TypeVar("T")
+
+Waits: TypeAlias = tuple[tuple[str, float], ...]
+"""The names of the permit plugins that let a pod wait, each with its timeout in seconds."""
+
+_POST_FILTER: Final = (Success, Skip, Unschedulable, RejectGroup, HoldGroup, EvictGroup)
+_PERMIT: Final = (Success, Skip, Wait, Unschedulable)
+_UNRESERVE: Final = (RejectGroup, EvictGroup, type(None))
+
+
+@final
+class Points:
+    """The points of a profile that are about pods and groups.
+
+    Attributes:
+        profile: The plugins.
+        deferred: The errors that the current call raises at its end.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.deferred: list[GangschedError] = []
+
+    # The queue ----------------------------------------------------------------------------------
+
+    def queue_sort(self, entity: EntityView) -> QueueSortKey:
+        """Return the sort key of an entity; the last one if the plugin fails to give one."""
+        plugin = self.profile.queue_sort
+        try:
+            answer = calls.call(plugin, "queue_sort", entity.pod, object, entity)
+            key = sort_keys.comparable(answer)
+            if key is None:
+                raise calls.returned(plugin, "queue_sort", entity.pod, answer)
+        except GangschedError as error:
+            self.deferred.append(error)
+            return sort_keys.last(entity)
+        return key
+
+    def pre_enqueue(self, pod: Pod, group: GroupView | None, now: float) -> Unschedulable | None:
+        """Return why a pod is not admitted to the queue; None if it is."""
+        try:
+            return _refusal(self.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now)
+        except GangschedError as error:
+            self.deferred.append(error)
+            return Unschedulable(str(error))
+
+    # A cycle ------------------------------------------------------------------------------------
+
+    def pre_filter(
+        self, cycle: CycleState, pod: Pod, now: float, asked: Sequence[Any] | None = None
+    ) -> Unschedulable | None:
+        """Return why a pod is refused before any node is looked at; None if it is not."""
+        plugins = self.profile.pre_filter if asked is None else asked
+        return _refusal(plugins, "pre_filter", pod, cycle, pod, now=now)
+
+    def post_filter(
+        self, cycle: CycleState, pod: Pod, reason: str, now: float
+    ) -> Outcome | Verdict:
+        """Return what follows from a failed attempt: the first ``Success`` or verdict counts."""
+        reasons: list[str] = []
+        for plugin in self.profile.post_filter:
+            found = calls.call(
+                plugin, "post_filter", pod, _POST_FILTER, cycle, pod, reason, now=now
+            )
+            if isinstance(found, Unschedulable):
+                reasons += found.reasons
+            elif not isinstance(found, Skip):
+                verdict: Outcome | Verdict = found
+                return verdict
+        return Unschedulable(reasons) if reasons else SKIP
+
+    def reserve(
+        self, record: PodRecord, now: float, asked: Sequence[Any] | None = None
+    ) -> Unschedulable | None:
+        """Return why a tentative placement is refused; None if it is not."""
+        plugins = self.profile.reserve if asked is None else asked
+        args = (record.cycle, record.pod, record.node)
+        return _refusal(plugins, "reserve", record.pod, *args, now=now)
+
+    def unreserve(
+        self, record: PodRecord, cause: str, now: float
+    ) -> RejectGroup | EvictGroup | None:
+        """Tell every plugin that a pod gives its node back; return the first verdict."""
+        verdict: RejectGroup | EvictGroup | None = None
+        args = (record.cycle, record.pod, record.node)
+        for plugin in reversed(self.profile.reserve):
+            try:
+                answer = calls.call(
+                    plugin, "unreserve", record.pod, _UNRESERVE, *args, cause=cause, now=now
+                )
+            except GangschedError as error:
+                self.deferred.append(error)
+            else:
+                verdict = verdict or answer
+        return verdict
+
+    def permit(
+        self, record: PodRecord, now: float, asked: Sequence[Any] | None = None
+    ) -> Waits | Unschedulable:
+        """Return the first refusal; otherwise which plugins let the pod wait, and how long."""
+        waits: list[tuple[str, float]] = []
+        cycle, pod, node = record.cycle, record.pod, record.node
+        for plugin in self.profile.permit if asked is None else asked:
+            answer = calls.call(plugin, "permit", pod, _PERMIT, cycle, pod, node, now=now)
+            if isinstance(answer, Unschedulable):
+                return answer
+            if isinstance(answer, Wait):
+                if not math.isfinite(now + answer.timeout):
+                    expected = f"a Wait whose timeout added to now={now!r} is finite"
+                    raise calls.returned(plugin, "permit", pod, answer, expected)
+                waits.append((name_of(plugin), answer.timeout))
+        return tuple(waits)
+
+    def pre_bind(self, record: PodRecord, now: float) -> Unschedulable | None:
+        """Return why a pod that may go is not bound; None if it is."""
+        args = (record.cycle, record.pod, record.node)
+        return _refusal(self.profile.pre_bind, "pre_bind", record.pod, *args, now=now)
+
+    def bind(self, record: PodRecord, now: float) -> Bind:
+        """Return the effect that binds a pod: the first answer other than ``Skip``.
+
+        Raises:
+            PluginError: A plugin raised, returned anything but the bind of this pod on this node in
+                this attempt, or all plugins skipped.
+        """
+        pod, node, attempt = record.pod, record.node, record.attempt
+        for plugin in self.profile.bind:
+            answer = calls.call(plugin, "bind", pod, (Bind, Skip), pod, node, attempt, now=now)
+            if isinstance(answer, Skip):
+                continue
+            if (answer.uid, answer.node, answer.attempt) != (pod.uid, node, attempt):
+                raise calls.returned(plugin, "bind", pod, answer)
+            found: Bind = answer
+            return self._with_volumes(found, pod) if pod.volume_claims else found
+        names = ", ".join(name_of(plugin) for plugin in self.profile.bind)
+        raise PluginError(names, "bind", pod.key, "every plugin skipped the pod")
+
+    def post_bind(self, record: PodRecord, now: float) -> None:
+        """Tell every plugin that a pod was bound."""
+        for plugin in self.profile.post_bind:
+            try:
+                args = (record.pod, record.node)
+                calls.call(plugin, "post_bind", record.pod, type(None), *args, now=now)
+            except GangschedError as error:
+                self.deferred.append(error)
+
+    def _with_volumes(self, bind: Bind, pod: Pod) -> Bind:
+        found: list[VolumeChoice] = []
+        for plugin in self.profile.volume_choosers:
+            answer = calls.call(plugin, "volume_choices", pod, Iterable, pod, bind.node)
+            try:
+                choices: tuple[Any, ...] = tuple(answer)
+            except Exception as error:
+                raise calls.raised(plugin, "volume_choices", pod, error) from error
+            if isinstance(answer, str | bytes) or any(type(c) is not VolumeChoice for c in choices):
+                raise calls.returned(plugin, "volume_choices", pod, choices)
+            found += choices
+        return evolve(bind, volumes=tuple(found)) if found else bind
+
+    # Groups -------------------------------------------------------------------------------------
+
+    def members_needed(self, group: GroupView) -> int | None:
+        """Return how many more members a group needs; None if its members go one by one."""
+        rule: Any = self.profile.quorum
+        fallback = _quorum.members_needed(group, MatchPolicy.ONCE_SATISFIED)
+        if rule is None:
+            return fallback
+
+        def ask() -> int | None:
+            answer: int | None = calls.call(rule, "members_needed", group, (int, type(None)), group)
+            if answer is True or answer is False:
+                raise calls.returned(rule, "members_needed", group, answer)
+            return answer
+
+        return self._defer(ask, fallback)
+
+    def roles_needed(self, group: GroupView) -> Mapping[str, int]:
+        """Return how many more members of each role a group needs; empty if they go one by one.
+
+        The key ``""`` stands for members of any role.
+        """
+        rule: Any = self.profile.roles
+        if group.roles and rule is not None:
+            return self._defer(lambda: _roles(rule, group), {})
+        more = self.members_needed(group)
+        return {} if more is None else {"": more}
+
+    def group_requests(self, group: GroupView) -> Resources:
+        """Return what a group needs of the cluster in total: the sum over all plugins."""
+        wanted = NOTHING
+        for plugin in self.profile.requests:
+            try:
+                answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
+            except GangschedError as error:
+                self.deferred.append(error)
+            else:
+                wanted = wanted + answer if wanted else answer
+        return wanted
+
+    def _defer(self, ask: Callable[[], T], fallback: T) -> T:
+        """Return an answer; if it fails, the fallback, and the error is raised at the end."""
+        try:
+            return ask()
+        except GangschedError as error:
+            self.deferred.append(error)
+            return fallback
+
+
+def _refusal(
+    plugins: Iterable[Any], point: str, pod: Pod, *args: Any, now: float
+) -> Unschedulable | None:
+    found = calls.first_refusal(tuple(plugins), point, pod, *args, now=now)
+    return None if found is None else found[1]
+
+
+def _roles(rule: Any, group: GroupView) -> Mapping[str, int]:
+    answer: Any = calls.call(rule, "roles_needed", group, Mapping, group)
+    try:
+        roles: dict[Any, Any] = dict(answer)
+    except Exception as error:
+        raise calls.raised(rule, "roles_needed", group, error) from error
+    if not all(isinstance(name, str) and type(more) is int for name, more in roles.items()):
+        raise calls.returned(rule, "roles_needed", group, answer)
+    return roles

@@ -1,0 +1,217 @@
+"""Which gang is tried next, and what activates a gang that does not fit.
+
+Theory of operation. When a gang fails for lack of capacity, its demand is *blocked*: the others of
+that demand would fail as well, so all of them are parked. One rule activates them: **a node that
+may take more than before wakes a blocked demand if one of its pods fits there, and enough of its
+pods fit in all**. Then the first of its gangs becomes active, as the *leader*. The next one follows
+when that has been placed. Nothing is woken by time, and nothing polls.
+
+*Steps* order failures and gains. Capacity that a gang held during its own attempt cannot help what
+has failed with that capacity already.
+
+Invariants (``check``):
+  I1  a gang is in the place that it names, and nowhere else;
+  I2  a demand with parked gangs is blocked, or its leader is active or tried now;
+  I3  a demand is known exactly while a gang asks for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, final
+
+from gangsched._core._heap import PriorityHeap
+from gangsched.core.demand import Demand, Minimum
+from gangsched.core.records import Gang, QueuePlace, Records
+from gangsched.errors import InternalError
+
+__all__ = ["Queue"]
+
+_NOWHERE: Final = QueuePlace.NOWHERE  # a look-up in an enum is slow
+_ACTIVE: Final = QueuePlace.ACTIVE
+_BACKOFF: Final = QueuePlace.BACKOFF
+_PARKED: Final = QueuePlace.PARKED
+
+
+@final
+class Queue:
+    """The gangs that need nodes: active, in backoff, parked by demand, or not admitted.
+
+    Args:
+        records: Has the current step.
+        sort: Returns the sort key of a gang.
+    """
+
+    def __init__(self, records: Records, sort: Callable[[Gang], tuple[Any, ...]]) -> None:
+        self._records = records
+        self._sort = sort
+        self._active: PriorityHeap[Gang] = PriorityHeap()
+        self._backoff: list[tuple[float, int, Gang]] = []
+        self._demands: dict[Hashable, Demand] = {}
+        self._blocked: dict[Demand, None] = {}
+
+    # Places -------------------------------------------------------------------------------------
+
+    def put(self, gang: Gang, place: QueuePlace, demand: Demand | None = None) -> None:
+        """Put a gang in a place, with what it asks for. O(log gangs)."""
+        before = gang.demand
+        key = gang.sort_key
+        if place is _ACTIVE or place is _PARKED:
+            key = (*self._sort(gang), gang.seq)
+            if gang.place is place and before is demand and key == gang.sort_key:
+                return
+        self._take_out(gang)
+        if before is not demand:
+            if demand is not None:
+                demand.gangs += 1
+                self._demands[demand.key] = demand
+            if before is not None:
+                self._drop(before)
+        gang.place, gang.demand, gang.sort_key = place, demand, key
+        if place is _ACTIVE:
+            gang.handle = self._active.push(key, gang)
+        elif place is _BACKOFF:
+            heapq.heappush(self._backoff, (gang.backoff_until, gang.seq, gang))
+        elif place is _PARKED:
+            assert demand is not None
+            demand.parked.add(gang)
+        stays = place is _ACTIVE and before is demand
+        if before is not None and before.leader is gang and not stays:
+            self._lead(before)
+
+    def head(self) -> Gang | None:
+        """Return the first active gang; None if none is active. Amortised O(log gangs)."""
+        return self._active.peek() if len(self._active) else None
+
+    def pop(self) -> Gang:
+        """Take the first active gang out to be tried; put it in a place when that is done."""
+        gang = self._active.pop()
+        gang.place, gang.handle = _NOWHERE, None
+        return gang
+
+    def rekey(self, gangs: Iterable[Gang]) -> None:
+        """Compute sort keys anew; the gangs stay in their places. O(gangs x log gangs)."""
+        for gang in gangs:
+            if gang.place is _ACTIVE or gang.place is _PARKED:
+                self.put(gang, gang.place, gang.demand)
+
+    def _take_out(self, gang: Gang) -> None:
+        if gang.place is _ACTIVE:
+            self._active.remove(gang.handle)
+            gang.handle = None
+        elif gang.place is _PARKED:
+            gang.demand.parked.remove(gang)
+        gang.place = _NOWHERE  # an entry in the heap of backoffs is void then
+
+    # Backoff ------------------------------------------------------------------------------------
+
+    def due(self, now: float) -> list[Gang]:
+        """Take out and return the gangs whose backoff is over by an instant."""
+        found: list[Gang] = []
+        while (when := self.next_deadline()) is not None and when <= now:
+            gang = heapq.heappop(self._backoff)[2]
+            gang.place = _NOWHERE
+            found.append(gang)
+        return found
+
+    def next_deadline(self) -> float | None:
+        """Return when the next backoff ends; None without one. Amortised O(log gangs)."""
+        heap = self._backoff
+        while heap and (heap[0][2].place is not _BACKOFF or heap[0][2].backoff_until != heap[0][0]):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    # Demands ------------------------------------------------------------------------------------
+
+    def demand(
+        self, key: Hashable, alternatives: Callable[[], tuple[tuple[Minimum, ...], ...]]
+    ) -> Demand:
+        """Return the demand of a key; a new one if no gang asks for it."""
+        return self._demands.get(key) or Demand(key, alternatives())
+
+    def block(self, demand: Demand) -> None:
+        """Note that a gang of this demand does not fit on the nodes as they are."""
+        demand.blocked_at = self._records.step
+        self._blocked[demand] = None
+
+    def unblock(self, demand: Demand) -> None:
+        """Note that gangs of this demand may fit, and activate the first of them."""
+        if demand.blocked_at:
+            demand.blocked_at = 0
+            del self._blocked[demand]
+            self._lead(demand)
+
+    def wake(self, gains: dict[int, int], *, pods_changed: bool) -> None:
+        """Wake the blocked demands that may be helped: the one rule.
+
+        Args:
+            gains: The nodes that may take more, each with the step since which they could not: a
+                demand that failed before that has failed with this capacity already.
+            pods_changed: Whether pods came to nodes or left them.
+        """
+        latest = max(gains.values(), default=0)
+        for demand in list(self._blocked):
+            at = demand.blocked_at
+            slots = gains if at > latest else [s for s, since in gains.items() if at > since]
+            helped = bool(slots) and demand.is_helped_by(slots)
+            if (helped or (pods_changed and demand.reads_pods)) and demand.could_fit():
+                self.unblock(demand)
+
+    def wake_all(self) -> None:
+        """Let the first gang of every blocked demand be tried again."""
+        for demand in list(self._blocked):
+            self.unblock(demand)
+
+    def _lead(self, demand: Demand) -> None:
+        """Activate the first parked gang of a demand, if it could fit."""
+        demand.leader = None
+        if not demand.parked or demand.blocked_at:
+            return
+        if demand.could_fit():
+            gang: Gang = demand.parked[0]
+            self.put(gang, _ACTIVE, demand)
+            demand.leader = gang
+        else:
+            self.block(demand)
+
+    def _drop(self, demand: Demand) -> None:
+        demand.gangs -= 1
+        if not demand.gangs:
+            # by identity: another one may have taken its key
+            if self._demands.get(demand.key) is demand:
+                del self._demands[demand.key]
+            self._blocked.pop(demand, None)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> list[Gang]:
+        """The active gangs, in queue order. O(n log n)."""
+        return list(self._active)
+
+    def check(self, gangs: Iterable[Gang]) -> None:
+        """Check the invariants. O(n log n)."""
+        active = set(map(id, self._active))
+        parked, asking = 0, set[int]()
+        for gang in gangs:
+            if (gang.place is _ACTIVE) != (id(gang) in active):
+                raise InternalError(f"{gang} is not where it says")
+            demand: Any = gang.demand
+            if demand is not None:
+                asking.add(id(demand))
+                if self._demands.get(demand.key) is not demand:
+                    raise InternalError(f"the demand of {gang} is not known")
+            if gang.place is _PARKED and demand is not None:
+                parked += 1
+                if gang not in demand.parked:
+                    raise InternalError(f"{gang} is not parked")
+                leader = demand.leader
+                if not demand.blocked_at and (leader is None or leader.place is not _ACTIVE):
+                    raise InternalError(f"{gang} waits for no leader and no node")
+        if parked != sum(len(demand.parked) for demand in self._demands.values()):
+            raise InternalError("a gang is parked that is not known")
+        if asking != {id(demand) for demand in self._demands.values()}:
+            raise InternalError("a demand is known that no gang asks for")
+        if set(self._blocked) != {d for d in self._demands.values() if d.blocked_at}:
+            raise InternalError("blocked demands are not those that are blocked")

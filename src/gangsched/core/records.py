@@ -1,0 +1,507 @@
+"""What is remembered between two calls: a record for each pod and each gang, and the nodes.
+
+``Records.move`` is the only function that changes the state of a pod, or the node that it holds.
+The counts of its group, what is free on nodes and what namespaces use follow from it, and
+``Records.check`` computes each of them a second time. All else that is remembered can be dropped.
+
+Invariants (``check``):
+  I1  a pod is known to its gang, to the counts of its group, and to the node that it holds;
+  I2  what nodes have free is what they offer without what the pods that hold them need;
+  I3  a gang is known exactly while it has a member, or while its group has a grace period.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._pod_counts import PodCounts
+from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._waiting import WaitingMap
+from gangsched.constraints.matchers import CarriedTerm
+from gangsched.core.gang_tree import REGULAR, SubGroup
+from gangsched.core.node_table import Needs, NodeTable
+from gangsched.core.pod_class import PodClass
+from gangsched.core.views import NodeView
+from gangsched.errors import InternalError
+from gangsched.explain import UnschedulableMember
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
+
+__all__ = ["Gang", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
+_WAITING: Final = MemberState.WAITING
+_BINDING: Final = MemberState.BINDING
+_ASSIGNED: Final = MemberState.ASSIGNED
+
+
+class QueuePlace(enum.Enum):
+    """Where a gang is in the scheduling queue."""
+
+    NOWHERE = "nowhere"
+    """No member needs a node."""
+    NOT_ADMITTED = "not admitted"
+    """PreEnqueue refused it; only an event about the gang itself changes that."""
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    PARKED = "parked"
+    """It does not fit; a node that may take more activates it."""
+
+
+@final
+class PodRecord:
+    """One pod.
+
+    Attributes:
+        uid: The pod's UID.
+        pod: The pod as the cluster showed it last.
+        seq: Ascending in the order of arrival.
+        gang: The gang that it belongs to; a regular pod is a gang by itself.
+        info: Its group; None for a regular pod.
+        role: Its role in the group.
+        leaf: The key of its leaf in the tree of the gang.
+        state: Where it is.
+        slot: The node that it holds; -1 for none. A terminating pod holds its node.
+        pod_class: What capacity and plugins say about it; None while nobody needs to know.
+        needs: What it takes of its node.
+        attempt: The number of its last assumption; the report of a bind names it.
+        round: The round of its gang in which it was tried last; see ``Gang.round``.
+        cycle: What plugins have written about it, while it is assumed.
+        bind_failures: How many binds in a row have failed.
+        started_at: When it came to its node; None without one.
+        reason: Why it is not placed; ``told`` is what was posted last.
+        is_evicted: Whether its eviction was decided.
+    """
+
+    __slots__ = (
+        *("attempt", "bind_failures", "cycle", "gang", "info", "is_evicted", "leaf", "needs"),
+        *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
+        *("table", "told", "uid"),
+    )
+
+    def __init__(
+        self, pod: Pod, seq: int, gang: Gang, info: PodGroupInfo | None, role: str | None
+    ) -> None:
+        self.uid = pod.uid
+        self.pod = pod
+        self.seq = seq
+        self.gang = gang
+        self.info = info
+        self.role = role
+        self.leaf = gang.leaf_of(info, role)
+        self.state = MemberState.GATED
+        self.slot = -1
+        self.pod_class: PodClass | None = None
+        self.needs: Needs = ()
+        self.attempt = 0
+        self.round = -1
+        self.cycle: CycleState | None = None
+        self.bind_failures = 0
+        self.started_at: float | None = None
+        self.reason = self.told = ""
+        self.is_evicted = False
+        self.table = gang.table
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it holds a node that the cluster does not show yet."""
+        return self.state is _WAITING or self.state is _BINDING or self.cycle is not None
+
+    @property
+    def node(self) -> NodeName | None:
+        """The name of the node that it holds."""
+        return None if self.slot < 0 else self.table.names[self.slot]
+
+    def __repr__(self) -> str:
+        return f"<{self.uid} {self.state.name.lower()} on {self.node}>"
+
+
+@final
+class Gang:
+    """What is tried together: the pods of a group, of a bundle of groups, or a regular pod.
+
+    Attributes:
+        key: Unique among the gangs.
+        seq: Ascending in the order of arrival.
+        infos: Its groups by key; none for a regular pod.
+        tree: What starts together; None while the minimum of a group is unknown.
+        members: All pods by UID.
+        pending: Those that need a node.
+        waiting: Those that wait on permit.
+        place: Where it is in the queue; ``sort_key``, ``handle`` and ``demand`` say where there.
+        queued_at: When it arrived, or failed last.
+        failures: How many attempts in a row have failed.
+        backoff_until: When its backoff ends.
+        round: Pending members are tried once a round; a new one begins when all were tried.
+        began: The step at which its attempt began; 0 without one.
+        is_whole: Whether the next attempt is about all members even if the unit is a pod.
+        giving_way: Why it cannot be completed, while its members wait for another's cycle.
+        refused: The member that found no node in the last attempt.
+        reason: Why the last attempt failed; ``denial``: why PreEnqueue refused it.
+        was_denied: Whether it was refused when it was last settled.
+    """
+
+    __slots__ = (
+        *("backoff_until", "began", "demand", "denial", "failures", "giving_way", "handle"),
+        *("infos", "is_whole", "key", "leaves", "members", "pending", "place", "queued_at"),
+        *("reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
+    )
+
+    def __init__(self, key: str, seq: int, queued_at: float, table: NodeTable) -> None:
+        self.key = key
+        self.seq = seq
+        self.table = table
+        self.infos: dict[GroupKey, PodGroupInfo] = {}
+        self.members: dict[PodUID, PodRecord] = {}
+        self.pending: dict[PodUID, PodRecord] = {}
+        self.waiting: dict[PodUID, PodRecord] = {}
+        self.place = QueuePlace.NOWHERE
+        self.sort_key: tuple[Any, ...] = ()
+        self.handle: Any = None
+        self.demand: Any = None
+        self.queued_at = queued_at
+        self.failures = 0
+        self.backoff_until = -math.inf
+        self.round = 0
+        self.began = 0
+        self.is_whole = False
+        self.giving_way = ""
+        self.refused: UnschedulableMember | None = None
+        self.reason = self.denial = ""
+        self.set_tree(REGULAR)
+
+    def set_tree(self, tree: SubGroup | None) -> None:
+        """Give the gang a tree, and each member its leaf."""
+        self.tree = tree
+        leaves = () if tree is None else tree.leaves
+        self.leaves = {(leaf.group, leaf.role): leaf.key for leaf in leaves}
+        for record in self.members.values():
+            record.leaf = self.leaf_of(record.info, record.role)
+
+    def leaf_of(self, info: PodGroupInfo | None, role: str | None) -> str:
+        """Return the key of the leaf of a pod; the key of the gang without a tree."""
+        group = None if info is None else info.key
+        own = self.leaves.get((group, role))
+        return self.leaves.get((group, None), self.key) if own is None else own
+
+    @property
+    def group(self) -> PodGroupInfo | None:
+        """Its group; of a bundle, the one that the queue order puts first."""
+        infos = self.infos.values()
+        if len(infos) < 2:
+            return next(iter(infos), None)
+        return min(infos, key=lambda info: (-info.priority, info.created_at, info.uid))
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it depends on no quorum any more: each group of it was released."""
+        return all(info.was_scheduled for info in self.infos.values())
+
+    @property
+    def pod(self) -> Pod:
+        """The first pending member, or any other."""
+        records = self.pending or self.waiting or self.members
+        return min(records.values(), key=_seq).pod
+
+    @property
+    def priority(self) -> int:
+        """The priority of the pod or the group."""
+        group = self.group
+        return self.pod.priority if group is None else group.priority
+
+    @property
+    def created_at(self) -> float:
+        """When the pod or the group was created."""
+        group = self.group
+        return self.pod.created_at if group is None else group.created_at
+
+    def in_order(self) -> list[PodRecord]:
+        """Return the pending members in the order of arrival."""
+        return sorted(self.pending.values(), key=_seq)
+
+    def untried(self) -> list[PodRecord]:
+        """Return the pending members that were not tried in this round, in order."""
+        return [record for record in self.in_order() if record.round != self.round]
+
+    def __repr__(self) -> str:
+        return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
+
+
+def _seq(record: PodRecord) -> int:
+    return record.seq
+
+
+@final
+class Records:
+    """The pods, the gangs and the nodes.
+
+    Args:
+        table: The nodes.
+        registry: The pod groups.
+        carried: Returns the terms that a pod carries to its node.
+
+    Attributes:
+        counts: The pods on nodes by domain, for plugins that read them.
+        waiting: The pods that wait on permit.
+        step: Counts cycles; 0 stands for before all of them.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        registry: PodGroupRegistry,
+        carried: Callable[[Pod], tuple[CarriedTerm, ...]],
+    ) -> None:
+        self._carried = carried
+        self.counts = PodCounts(NodesBySlot(self), carried)
+        self.table = table
+        self.registry = registry
+        self.pods: dict[PodUID, PodRecord] = {}
+        self.gangs: dict[str, Gang] = {}
+        self.gang_of: dict[GroupKey, Gang] = {}
+        self.waiting = WaitingMap()
+        self.usage: dict[str, dict[int, int]] = {}
+        self.step = 1
+        self.attempt_floor = 0
+        self._numbers = 0
+        self._on: dict[int, dict[PodUID, PodRecord]] = {}
+        self._planned: list[tuple[int, Pod]] = []
+
+    def number(self) -> int:
+        """Return the next number of a pod or gang."""
+        self._numbers += 1
+        return self._numbers
+
+    # The mover ----------------------------------------------------------------------------------
+
+    def move(
+        self,
+        record: PodRecord,
+        state: MemberState,
+        slot: int = -1,
+        *,
+        is_taken: bool = False,
+        since: int = 0,
+    ) -> None:
+        """Put a pod in a state, on a node or on none. O(resources).
+
+        Args:
+            record: The pod.
+            state: Its new state.
+            slot: The node that it holds from now on; -1 for none.
+            is_taken: Whether a trial has taken the capacity already.
+            since: The step since which the capacity that it gives back was taken.
+        """
+        gang, uid, before = record.gang, record.uid, record.state
+        if before is not state:
+            if before is _UNSCHEDULED:
+                gang.pending.pop(uid, None)
+            elif before is _WAITING:
+                gang.waiting.pop(uid, None)
+            if state is _UNSCHEDULED:
+                gang.pending[uid] = record
+                record.round = -1
+            elif state is _WAITING:
+                gang.waiting[uid] = record
+            record.state = state
+            if record.info is not None:
+                record.info.members.set(uid, state)
+        if record.slot != slot:
+            if record.slot >= 0:
+                self._leave(record, since)
+            record.slot = slot
+            if slot >= 0:
+                if not is_taken:
+                    self.table.take(slot, record.needs)
+                self._come(record)
+
+    def add(self, record: PodRecord) -> None:
+        """Add a pod, which has joined its group; its state is set by ``move``. O(1)."""
+        self.pods[record.uid] = record
+        record.gang.members[record.uid] = record
+        record.needs = self.table.needs(record.pod.requests)
+        if record.state is _UNSCHEDULED:
+            record.gang.pending[record.uid] = record
+
+    def replace(self, record: PodRecord, pod: Pod) -> None:
+        """Take over a newer version of a pod. O(resources) if it requests something else."""
+        needs = self.table.needs(pod.requests)
+        slot = record.slot
+        if needs != record.needs and slot >= 0:
+            self._leave(record, 0)
+            record.pod, record.needs, record.slot = pod, needs, slot
+            self.table.take(slot, needs)
+            self._come(record)
+        elif slot >= 0 and pod is not record.pod:
+            self._uncount(record)
+            record.pod = pod
+            self._count(record)
+        record.pod, record.needs = pod, needs
+
+    def forget(self, record: PodRecord) -> None:
+        """Forget a pod; what it holds is given back. The caller lets it leave its group."""
+        self.move(record, MemberState.ENDED)
+        gang = record.gang
+        del gang.members[record.uid]
+        del self.pods[record.uid]
+        self.attempt_floor = max(self.attempt_floor, record.attempt)
+        if not self.pods:
+            self.counts.clear()
+
+    def set_node(self, name: NodeName, node: Node | None) -> None:
+        """Add, change or remove a node. O(resources + labels), and O(pods there) if it is new."""
+        table, counts = self.table, self.counts
+        slot = table.slots.get(name)
+        before = None if slot is None else table.nodes[slot]
+        if node is None:
+            for record in () if slot is None or before is None else self.holders(slot):
+                self._uncount(record)
+            table.remove(name)
+        else:
+            table.set(node)
+        if before is None or node is None or _told_apart(before) != _told_apart(node):
+            counts.nodes_changed()
+        if before is None and node is not None:
+            for record in self.holders(table.slots[name]):
+                self._count(record)
+
+    def _come(self, record: PodRecord) -> None:
+        self._on.setdefault(record.slot, {})[record.uid] = record
+        self._use(record, 1)
+        self._count(record)
+
+    def _count(self, record: PodRecord) -> None:
+        if self.table.nodes[record.slot] is not None:
+            if not self.counts.is_active and self._carried(record.pod):
+                self.counts.activate()  # this counts the pod too
+            else:
+                self.counts.put(record.pod, record.slot)
+
+    def _uncount(self, record: PodRecord) -> None:
+        if self.table.nodes[record.slot] is not None:
+            self.counts.take(record.pod, record.slot)
+
+    def _leave(self, record: PodRecord, since: int) -> None:
+        slot = record.slot
+        self._uncount(record)
+        on = self._on[slot]
+        del on[record.uid]
+        if not on:
+            del self._on[slot]
+        self._use(record, -1)
+        self.table.give(slot, record.needs, since)
+
+    def _use(self, record: PodRecord, sign: int) -> None:
+        used = self.usage.setdefault(record.pod.namespace, {})
+        for number, amount in record.needs:
+            used[number] = used.get(number, 0) + sign * amount
+        if not used[0]:
+            del self.usage[record.pod.namespace]
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def holders(self, slot: int) -> Collection[PodRecord]:
+        """Return the pods that hold a node."""
+        return self._on.get(slot, {}).values()
+
+    def pods_on(self, slot: int) -> Collection[Pod]:
+        """Return the pods on a node, with those that the current decision plans there."""
+        planned = [pod for at, pod in self._planned if at == slot]
+        return [*[record.pod for record in self.holders(slot)], *planned]
+
+    def plan(self, slot: int, pod: Pod) -> None:
+        """Show a pod on a node while a decision is made."""
+        self._planned.append((slot, pod))
+        if not self.counts.is_active and self._carried(pod):
+            self.counts.activate()
+        else:
+            self.counts.put(pod, slot)
+
+    def clear_plan(self, length: int = 0) -> None:
+        """Show planned pods no longer, but the first *length* of them."""
+        while len(self._planned) > length:
+            slot, pod = self._planned.pop()
+            self.counts.take(pod, slot)
+
+    @property
+    def planned(self) -> int:
+        """How many pods are planned."""
+        return len(self._planned)
+
+    def check(self) -> None:
+        """Compute all counts a second time. O(pods + nodes)."""
+        table, registry = self.table, self.registry
+        table.check()
+        registry._check()
+        self.waiting._check()
+        self.counts._check()
+        width = len(table.resources)
+        used = [[0] * width for _name in table.names]
+        usage: dict[str, dict[int, int]] = {}
+        for uid, record in self.pods.items():
+            gang = record.gang
+            _require(gang.members.get(uid) is record, f"{record} is no member of {gang}")
+            _require(self.gangs.get(gang.key) is gang, f"{gang} of {record} is not known")
+            _require((uid in gang.pending) == (record.state is _UNSCHEDULED), f"{record} pends")
+            _require((uid in gang.waiting) == (record.state is _WAITING), f"{record} waits")
+            _require((uid in self.waiting) == (record.state is _WAITING), f"{record} waits on")
+            _require(record.needs == table.needs(record.pod.requests), f"{record} needs other")
+            _require(record.leaf == gang.leaf_of(record.info, record.role), f"{record} in a leaf")
+            info = record.info
+            if info is not None:
+                _require(info.members.state(uid) is record.state, f"{record} is counted otherwise")
+            must_hold = record.state in (_WAITING, _BINDING, _ASSIGNED)
+            _require(record.slot >= 0 if must_hold else True, f"{record} holds no node")
+            if record.slot >= 0:
+                _require(self._on[record.slot][uid] is record, f"{record} is not on its node")
+                mine = usage.setdefault(record.pod.namespace, {})
+                for number, amount in record.needs:
+                    used[record.slot][number] += amount
+                    mine[number] = mine.get(number, 0) + amount
+        for slot, state in enumerate(table.state_of):
+            left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
+            _require(left == state.free, f"{table.names[slot]} has {state.free} free, not {left}")
+        for namespace, found in self.usage.items():
+            mine = usage.get(namespace, {})
+            _require({n: a for n, a in found.items() if a} == mine, f"usage of {namespace}")
+        holders = sum(record.slot >= 0 for record in self.pods.values())
+        _require(sum(map(len, self._on.values())) == holders, f"{holders} pods hold nodes")
+        members = sum(len(gang.members) for gang in self.gangs.values())
+        _require(members == len(self.pods), f"{members} members, {len(self.pods)} pods")
+        _require(not self._planned, "a plan is still shown")
+        for key, gang in self.gang_of.items():
+            _require(key in gang.infos and self.gangs.get(gang.key) is gang, f"{key} of {gang}")
+
+
+def _told_apart(node: Node) -> tuple[Any, ...]:
+    """Return what decides in which domains a node is counted."""
+    return (node.labels, node.taints)
+
+
+@final
+class NodesBySlot(Mapping[int, NodeView]):
+    """The nodes that exist, by slot."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __getitem__(self, slot: int) -> NodeView:
+        if self._records.table.nodes[slot] is None:
+            raise KeyError(slot)
+        return NodeView(self._records, slot)
+
+    def __iter__(self) -> Iterator[int]:
+        nodes = self._records.table.nodes
+        return (slot for slot, node in enumerate(nodes) if node is not None)
+
+    def __len__(self) -> int:
+        return self._records.table.count
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise InternalError(problem)

@@ -1,0 +1,94 @@
+"""What the parts of the core share: what is remembered, what the caller set, and the current call.
+
+Rules:
+  R1  events change records and note which gangs they concern (``touch``); they ask no policy;
+  R2  a noted gang is settled once, after all that the event changed; see ``settle``;
+  R3  effects are appended in the order in which they happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import final
+
+from attrs import frozen
+
+from gangsched._core._backoff import Backoff
+from gangsched._core._registry import PodGroupRegistry
+from gangsched.core.evaluator import Evaluator
+from gangsched.core.node_table import NodeTable
+from gangsched.core.points import Points
+from gangsched.core.queue import Queue
+from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.views import NodeViews
+from gangsched.events import Effect
+from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.profile import Profile
+from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.membership import Membership
+from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.protocols import ClusterState
+
+__all__ = ["Settings", "State"]
+
+
+@final
+@frozen(kw_only=True)
+class Settings:
+    """What the caller of ``Scheduler`` set; see there."""
+
+    cluster: ClusterState
+    profile: Profile
+    membership: Callable[[Pod], Membership | None]
+    unit: SchedulingUnit
+    placement: PlacementStrategy
+    search_budget: int
+    backoff: Backoff
+    group_grace: float
+    strict_priorities: bool
+    can_evict: bool
+
+
+@final
+class State:
+    """Everything that a call reads and writes.
+
+    Attributes:
+        out: The effects of the current call.
+        touched: The gangs that are to be settled before the call ends, by key.
+        pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
+        gained_at: The step at which a node may have taken more last.
+        refused: Waiting pods that a plugin refused when it was asked again, with the reason.
+        giving_way: How many gangs may keep waiting only until another's cycle, at the most.
+        removed: Groups that lost their last pod in the current call.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.table = NodeTable()
+        registry = PodGroupRegistry(
+            settings.group_grace, strict_priorities=settings.strict_priorities
+        )
+        self.evaluator = Evaluator(self.table, settings.profile, settings.placement)
+        self.records = Records(self.table, registry, self.evaluator.carried)
+        self.points = Points(settings.profile)
+        self.queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
+        self.now = -math.inf
+        self.out: list[Effect] = []
+        self.touched: dict[str, Gang] = {}
+        self.pods_changed = False
+        self.gained_at = 0
+        self.giving_way = 0
+        self.refused: dict[PodUID, str] = {}
+        self.removed: dict[GroupKey, None] = {}
+
+    def touch(self, gang: Gang) -> None:
+        """Note that a gang is to be settled."""
+        self.touched[gang.key] = gang
+
+    def cycle(self, record: PodRecord) -> CycleState:
+        """Return a fresh cycle state of a pod."""
+        return CycleState(
+            record.info, NodeViews(self.records), self.settings.cluster, self.records.counts
+        )

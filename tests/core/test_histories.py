@@ -1,0 +1,74 @@
+"""Histories on the core: no step breaks a law, and at rest nothing is left that could start."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+
+from gangsched import (
+    Bind,
+    ClusterState,
+    InMemoryCluster,
+    MatchPolicy,
+    PodUID,
+    Scheduler,
+    presets,
+)
+from gangsched.core.scheduler import Scheduler as Core
+from support.driver import Driver
+from support.histories import Policy, histories, policies
+from support.history_steps import HistoryStep
+from support.world import World
+
+_MANY = 2_000
+
+
+def on_the_core(policy: Policy) -> World:
+    """Return an empty world whose scheduler is the core, with a policy."""
+    policy = evolve(policy, preemption=None, backfill=None)
+
+    def make(cluster: ClusterState) -> Scheduler:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(presets, "Scheduler", Core)
+            return policy.make(cluster)
+
+    return World(Driver(make, grouped=policy.gangs, match=policy.match_policy))
+
+
+def started_by(scheduler: Scheduler, now: float) -> list[PodUID]:
+    """Return the pods that a scheduler binds at one instant, without performing the binds."""
+    found: list[PodUID] = []
+    scheduler.advance(now=now)
+    for _ in range(_MANY):
+        effects = scheduler.schedule_one(now=now)
+        if effects is None:
+            return found
+        found += [effect.uid for effect in effects if isinstance(effect, Bind)]
+    raise AssertionError("it does not come to rest")
+
+
+@given(policies, histories())
+def test_no_history_breaks_a_law_and_at_rest_nothing_could_start(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
+    world = on_the_core(policy).live(*steps).finish()
+    driver = world.driver
+    shown: InMemoryCluster = copy.deepcopy(driver.cluster)
+    plain = evolve(policy, preemption=None, backfill=None)
+    assert started_by(driver.make(shown), driver.now) == []
+    # a started group of a bundle that needs another quorum holds the others up here, and not there
+    if policy.match_policy is not MatchPolicy.ONLY_WAITING:
+        assert started_by(plain.make(shown), driver.now) == []
+
+
+@given(policies, histories())
+def test_dropped_answers_change_no_effect(policy: Policy, steps: list[HistoryStep]) -> None:
+    kept, dropped = on_the_core(policy), on_the_core(policy)
+    for step in steps:
+        kept.do(step)
+        dropped.driver.scheduler.forget_answers()  # type: ignore[attr-defined]
+        dropped.do(step)
+    assert kept.driver.log == dropped.driver.log
