@@ -132,12 +132,16 @@ policies = st.builds(
 )
 
 preempting_policies = st.builds(
-    lambda policy, grace, elastic_members: evolve(
-        policy, preemption=Preemption(grace=grace, elastic_members=elastic_members)
-    ),
+    lambda policy, preemption: evolve(policy, preemption=preemption),
     policies,
-    st.sampled_from([60.0, 60.0, 5.0, 0.0]),
-    st.booleans(),
+    st.sampled_from(
+        [
+            Preemption(),
+            Preemption(elastic_members=True),
+            Preemption(grace=5.0),
+            Preemption(grace=0.0, elastic_members=True),
+        ]
+    ),
 )
 """Policies by which lower priorities are displaced."""
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from gangsched.errors import PluginError, ProfileError
+from gangsched.errors import ClusterStateError, PluginError, ProfileError, UnknownPodError
 from gangsched.explain import (
     BackingOff,
     NoNodeFits,
@@ -95,8 +95,8 @@ def _tried_anew(
         _try(ahead, subject)
         ahead.run(now)
         answer = answers.why(ahead.state, subject, now=ahead.now)
-    except (PluginError, ProfileError):
-        return None
+    except (ClusterStateError, PluginError, ProfileError, UnknownPodError):
+        return None  # such as for a pod that is gone, of which no event has told yet
     if isinstance(answer, OnPermit) and answer.unschedulable_member is not None:
         return answer
     return _failed(answer)
