@@ -68,13 +68,13 @@ class Demand:
     __slots__ = ("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reads_pods")
 
     def __init__(self, key: Hashable, alternatives: tuple[tuple[Minimum, ...], ...]) -> None:
-        self.key = key
-        self.alternatives = alternatives
-        self.blocked_at = 0
-        self.gangs = 0
+        self.key: Hashable = key
+        self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
+        self.blocked_at: int = 0
+        self.gangs: int = 0
         self.parked: Any = SortedKeyList(key=_sort_key)
         self.leader: Gang | None = None
-        self.reads_pods = any(pod_class.late for pod_class in self._classes())
+        self.reads_pods: bool = any(pod_class.late for pod_class in self._classes())
 
     def could_fit(self) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""

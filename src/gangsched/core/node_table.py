@@ -63,11 +63,13 @@ class NodeState:
     __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered", "order")
 
     def __init__(self, number: int, key: _Key, kind_text: str) -> None:
-        self.number = number
-        self.key = key
-        self.order = (key[1], key[2], kind_text)
-        self.kind, self.free, self.offered = key
-        self.count = 0
+        self.number: int = number
+        self.key: tuple[int, tuple[int, ...], tuple[int, ...]] = key
+        self.order: tuple[tuple[int, ...], tuple[int, ...], str] = (key[1], key[2], kind_text)
+        self.kind: int = key[0]
+        self.free: tuple[int, ...] = key[1]
+        self.offered: tuple[int, ...] = key[2]
+        self.count: int = 0
         # names with their slots; some of nodes that are in another state by now
         self._heap: list[tuple[NodeName, int]] = []
 
@@ -102,11 +104,11 @@ class NodeTable:
         self.states: dict[_Key, NodeState] = {}
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
-        self.domains = Domains(self.nodes)
+        self.domains: Domains = Domains(self.nodes)
         self.log: list[NodeState] = []
-        self.log_start = 0
+        self.log_start: int = 0
         self.gains: dict[int, int] = {}
-        self.count = 0
+        self.count: int = 0
         self._unused: list[int] = []
         self._watched: dict[str, None] = {}
         self._kinds: dict[tuple[Any, ...], int] = {}

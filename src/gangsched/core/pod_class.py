@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
 from sortedcontainers import SortedKeyList
 
 from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
-from gangsched.core.node_table import DEFAULTED, GONE, PODS, NodeState, NodeTable
+from gangsched.core.node_table import DEFAULTED, GONE, PODS, Needs, NodeState, NodeTable
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import Node, Pod
@@ -135,19 +135,19 @@ class PodClass:
     def __init__(
         self, number: int, signature: Hashable, sample: Pod, labels: Chain, evaluator: Answers
     ) -> None:
-        self.number = number
-        self.signature = signature
-        self.sample = sample
-        self.labels = labels
-        self.evaluator = evaluator
+        self.number: int = number
+        self.signature: Hashable = signature
+        self.sample: Pod = sample
+        self.labels: Chain = labels
+        self.evaluator: Answers = evaluator
         self.table: NodeTable = evaluator.table
-        self.needs = self.table.needs(sample.requests)
+        self.needs: Needs = self.table.needs(sample.requests)
         names = {n: name for name, n in self.table.resources.items()}
-        self.compared = tuple(
+        self.compared: tuple[tuple[int, int], ...] = tuple(
             [(n, a) for n, a in self.needs if a > 0 and not names[n].startswith(DEFAULTED)]
         )
-        self.packs = evaluator.packs(sample)
-        self.plugins = evaluator.sort(sample)
+        self.packs: bool = evaluator.packs(sample)
+        self.plugins: Asked = evaluator.sort(sample)
         self.forget()
 
     def forget(self) -> None:
@@ -160,7 +160,7 @@ class PodClass:
         self._buckets: dict[int, Any] | None = None
         self._reasons: dict[str, int] | None = None
         self._seen = -1
-        self.total = 0
+        self.total: int = 0
 
     # Answers ------------------------------------------------------------------------------------
 

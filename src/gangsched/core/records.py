@@ -86,13 +86,13 @@ class PodRecord:
     def __init__(
         self, pod: Pod, seq: int, gang: Gang, info: PodGroupInfo | None, role: str | None
     ) -> None:
-        self.uid = pod.uid
+        self.uid: PodUID = pod.uid
         self.pod = pod
         self.seq = seq
         self.gang = gang
         self.info = info
         self.role = role
-        self.leaf = gang.leaf_of(info, role)
+        self.leaf: str = gang.leaf_of(info, role)
         self.state = MemberState.GATED
         self.slot = -1
         self.pod_class: PodClass | None = None
@@ -104,7 +104,7 @@ class PodRecord:
         self.started_at: float | None = None
         self.reason = self.told = ""
         self.is_evicted = False
-        self.table = gang.table
+        self.table: NodeTable = gang.table
 
     @property
     def is_assumed(self) -> bool:
@@ -165,7 +165,7 @@ class Gang:
         self.demand: Any = None
         self.queued_at = queued_at
         self.failures = 0
-        self.backoff_until = -math.inf
+        self.backoff_until: float = -math.inf
         self.round = 0
         self.began = 0
         self.is_whole = False
@@ -178,7 +178,9 @@ class Gang:
         """Give the gang a tree, and each member its leaf."""
         self.tree = tree
         leaves = () if tree is None else tree.leaves
-        self.leaves = {(leaf.group, leaf.role): leaf.key for leaf in leaves}
+        self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
+            (leaf.group, leaf.role): leaf.key for leaf in leaves
+        }
         for record in self.members.values():
             record.leaf = self.leaf_of(record.info, record.role)
 
@@ -257,16 +259,16 @@ class Records:
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
     ) -> None:
         self._carried = carried
-        self.counts = PodCounts(NodesBySlot(self), carried)
+        self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
         self.table = table
         self.registry = registry
         self.pods: dict[PodUID, PodRecord] = {}
         self.gangs: dict[str, Gang] = {}
         self.gang_of: dict[GroupKey, Gang] = {}
-        self.waiting = WaitingMap()
+        self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
         self.step = 1
-        self.attempt_floor = 0
+        self.attempt_floor: int = 0
         self._numbers = 0
         self._on: dict[int, dict[PodUID, PodRecord]] = {}
         self._planned: list[tuple[int, Pod]] = []

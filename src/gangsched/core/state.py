@@ -65,16 +65,16 @@ class State:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.table = NodeTable()
+        self.settings: Settings = settings
+        self.table: NodeTable = NodeTable()
         registry = PodGroupRegistry(
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
-        self.evaluator = Evaluator(self.table, settings.profile, settings.placement)
-        self.records = Records(self.table, registry, self.evaluator.carried)
-        self.points = Points(settings.profile)
-        self.queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
-        self.now = -math.inf
+        self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
+        self.records: Records = Records(self.table, registry, self.evaluator.carried)
+        self.points: Points = Points(settings.profile)
+        self.queue: Queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
+        self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
         self.pods_changed = False

@@ -34,7 +34,7 @@ class StaticView:
     __slots__ = ("node",)
 
     def __init__(self, node: Node) -> None:
-        self.node = node
+        self.node: Node = node
 
     @property
     def free(self) -> Mapping[str, int]:

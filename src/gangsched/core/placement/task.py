@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, final
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang_tree import HOST, Slices, SubGroup, present
+from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
 from gangsched.core.pod_class import PodClass
@@ -60,9 +61,9 @@ class Task:
         cycle: Callable[[PodRecord], CycleState],
         lacking: Mapping[str, int],
     ) -> None:
-        self.gang = gang
-        self.records = records
-        self.table = records.table
+        self.gang: Gang = gang
+        self.records: Records = records
+        self.table: NodeTable = records.table
         self.pools: dict[str, dict[PodClass, list[PodRecord]]] = {}
         for record in pods:
             assert record.pod_class is not None
