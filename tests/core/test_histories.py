@@ -19,6 +19,7 @@ from gangsched import (
 )
 from gangsched.core.scheduler import Scheduler as Core
 from support.driver import Driver
+from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
 from support.world import World
@@ -50,6 +51,7 @@ def started_by(scheduler: Scheduler, now: float) -> list[PodUID]:
     raise AssertionError("it does not come to rest")
 
 
+@one_in(4)
 @given(policies, histories())
 def test_no_history_breaks_a_law_and_at_rest_nothing_could_start(
     policy: Policy, steps: list[HistoryStep]
@@ -64,6 +66,7 @@ def test_no_history_breaks_a_law_and_at_rest_nothing_could_start(
         assert started_by(plain.make(shown), driver.now) == []
 
 
+@one_in(4)
 @given(policies, histories())
 def test_dropped_answers_change_no_effect(policy: Policy, steps: list[HistoryStep]) -> None:
     kept, dropped = on_the_core(policy), on_the_core(policy)
