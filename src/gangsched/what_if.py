@@ -29,7 +29,8 @@ class WhatIf:
     Attributes:
         until: The instant up to which the scheduler was run.
         timed: The effects that it would return, in order, each with the instant of the call.
-        why: The answer of ``Scheduler.why`` at that instant for each known group, by key.
+        why: The answer of ``Scheduler.why`` at that instant for each known group, by key. Nothing
+            is tried anew for it: an older reason begins with ``as of`` and its instant.
         exhausted: Whether the budget of the question was used up: then the scheduler would go on,
             and *until* may be before the instant that was asked for.
     """
@@ -114,6 +115,7 @@ class Insufficient:
             If the group lacks members, nodes cannot help, and the search may end before the limit.
         until: The instant up to which the scheduler was run.
         why: The answer of ``Scheduler.why`` for the group at that instant, with *most* nodes added.
+            Nothing is tried anew for it: an older reason begins with ``as of`` and its instant.
         refusal: The reason why an empty node of this shape takes no pending member of the group;
             an empty string if it takes one.
         exhausted: Whether the budget of the question was used up. Then numbers above *most* were

@@ -105,7 +105,8 @@ def test_complete_group_is_not_reported_as_incomplete_with_another() -> None:
 def test_leader_states_the_failure_and_the_others_state_their_leader() -> None:
     driver = begun(cpu=3)
     assert settled(driver) == {}
-    assert "at most 1 of 2 members of pod group two/b fit: cpu is short" in str(why(driver, AB[0]))
+    told = "at most 1 of 2 members of pod group two/b fit beside the other groups: cpu is short"
+    assert told in str(why(driver, AB[0]))
     assert str(why(driver, AB[1])) == "not admitted: starts with pod group one/a"
 
 

@@ -56,8 +56,8 @@ def events_of(
 
 
 def explanations(scheduler: Scheduler) -> dict[GroupKey, Why]:
-    """Return ``why`` of each group that a scheduler knows."""
-    return {info.key: scheduler.why(info.key) for info in scheduler.registry}
+    """Return ``why`` of each group that a scheduler knows, with nothing tried anew."""
+    return {info.key: scheduler.why(info.key, budget=0) for info in scheduler.registry}
 
 
 @define
