@@ -55,6 +55,8 @@ class Watched(Story):
         nodes = {node.name: node for node in self.cluster.nodes()}
         there = {bind.uid: bind.node for bind in self.binds if bind.uid in pods}
         there |= {pod.uid: pod.node_name for pod in pods.values() if pod.node_name is not None}
+        for bind in posted:  # one that is repeated after a restore stands beside all but itself
+            there.pop(bind.uid, None)
         placed = [(pods[uid], nodes[name]) for uid, name in there.items() if name in nodes]
         new = [(pods[bind.uid], nodes[bind.node]) for bind in posted]
         for pod, node in new:

@@ -73,7 +73,8 @@ def test_gang_of_unlike_priorities_comes_to_rest(preset: Preset, way: Way) -> No
 def test_nominated_member_does_not_leave_the_rack_of_its_gang(
     preset: Preset, ends: str, way: Way
 ) -> None:
-    story = Story(partial(preset, preemption=Preemption()), way, holds_evictions=True)
+    preemption = Preemption(elastic_members=True)  # big is beyond the minimum
+    story = Story(partial(preset, preemption=preemption), way, holds_evictions=True)
     story.tell(
         NodeAdded(make_node("a", cpu=1, labels={"rack": "a"})),
         NodeAdded(make_node("b", cpu=4, labels={"rack": "b"})),

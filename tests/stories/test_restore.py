@@ -94,6 +94,40 @@ def test_bind_that_was_done_before_the_crash_is_not_repeated(preset: Preset) -> 
     assert [row.name for row in story.scheduler.running()] == ["default/g"]
 
 
+OUTGROWN: Mapping[str, dict[str, Any]] = {
+    "requests": {"requests": {"cpu": 2}},
+    "node_selector": {"node_selector": {"rack": "b"}},
+    "scheduling_gates": {"scheduling_gates": ["kueue"]},
+    "deleted_at": {"deleted_at": 0.0},
+}
+
+
+@pytest.mark.parametrize("change", list(OUTGROWN))
+@each_of(GANG_PRESETS)
+def test_bind_of_a_pod_that_may_not_go_there_by_now_is_not_repeated(
+    preset: Preset, change: str
+) -> None:
+    story = Story(preempting(preset), Way.RESTORED, holds_binds=True)
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    story.add(make_pod("alone", cpu=1))
+    story.decide()
+    story.update("alone", **OUTGROWN[change])
+    crash(story)
+    story.run(30.0)
+    assert len(story.of(Bind)) == 1
+    assert not story.scheduler.binding()
+    if change != "deleted_at":
+        assert_nothing_is_stranded(story)
+        story.tell(NodeAdded(make_node("b", cpu=2, labels={"rack": "b"})))
+        story.update("alone", scheduling_gates=[])
+        story.run(100.0)
+        assert [bind.uid for bind in story.binds] == [story.uid("alone")]
+    else:  # its node is free
+        story.add(make_pod("next", cpu=1))
+        story.decide()
+        assert [bind.uid for bind in story.binds] == [story.uid("next")]
+
+
 @each_of(GANG_PRESETS)
 @each_way
 def test_eviction_that_a_crash_swallows_is_repeated(preset: Preset, way: Way) -> None:

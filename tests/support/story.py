@@ -181,7 +181,8 @@ class Story:
         self.effects += effects
         for effect in effects:
             if isinstance(effect, Bind):
-                self.binds.append(effect)
+                if effect not in self.binds:  # repeated after a restore, it is still one bind
+                    self.binds.append(effect)
             elif isinstance(effect, Evict):
                 self._evict(effect)
             elif isinstance(effect, GroupRestarted):

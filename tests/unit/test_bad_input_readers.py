@@ -205,7 +205,7 @@ TRACES = [
     ],
     *[
         trace(f"{x!r} GPUs", 2, "gpus_per_worker", HEADER, f"a,0,1,{x},1")
-        for x in ("", "-1", "0.5", "all")
+        for x in ("-1", "1e3", "1000000000", "all", "٣")
     ],
     *[
         trace(f"a duration of {x!r}", 2, "duration_s", HEADER, f"a,0,1,1,{x}")

@@ -6,13 +6,15 @@ arrived. Without them a pod would stay in binding, or its preemptor would wait, 
 Rules:
   R1  the pods are read first: a bind or an eviction that has been done meanwhile is not repeated;
   R2  a repeated ``Bind`` has the attempt of the first one, so a report of either settles it. The
-      plugins are asked for it, as for the first one: they remember the volumes.
+      plugins are asked for it, as for the first one: they remember the volumes;
+  R3  the bind of a pod that has changed since it was decided counts as failed. Before a restore it
+      cannot be recalled, and stays; now it is posted anew, and must hold for the pod as it is.
 """
 
 from __future__ import annotations
 
-from gangsched.events import Bind, Evict
-from gangsched.framework.events import prefetch, reconcile_pod
+from gangsched.events import Bind, BindFailed, Evict
+from gangsched.framework.events import bind_reports, prefetch, reconcile_pod
 from gangsched.framework.events.wanted_state import is_being_bound
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.state.pods import Member, Pods
@@ -37,6 +39,11 @@ def read_again(state: State, *, now: float) -> None:
             prefetch.pod(state, member.pod.uid)
         for member in under_way:
             reconcile_pod.pod_changed(state, member.pod.uid, now=now)
+        for member in under_way:
+            if _has_outlived_its_bind(state, member):
+                reason = f"pod {member.pod.name} has changed since its bind was decided"
+                failed = BindFailed(member.pod.uid, member.attempt, reason)
+                bind_reports.bind_failed(state, failed, now=now)
     finally:
         prefetch.close(state.nodes, state.call)
     posted = {effect.uid for effect in state.call.out if isinstance(effect, Bind | Evict)}
@@ -44,6 +51,16 @@ def read_again(state: State, *, now: float) -> None:
     due = [m for m in _under_way(state.pods) if m.seq in known and m.pod.uid not in posted]
     effects = (_effect(state.settings, member, now=now) for member in due)
     state.call.out[:0] = [effect for effect in effects if effect is not None]
+
+
+def _has_outlived_its_bind(state: State, member: Member) -> bool:
+    """Return whether a pod that is being bound is no longer the one that was placed. O(1)."""
+    uid = member.pod.uid
+    return (
+        state.pods.members.get(uid) is member
+        and is_being_bound(member)
+        and reconcile_pod.has_left(state.settings, state.pods, state.pod_classes, state.call, uid)
+    )
 
 
 def _under_way(pods: Pods) -> list[Member]:
