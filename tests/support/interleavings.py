@@ -17,6 +17,7 @@ from attrs import frozen
 from gangsched import PodUID
 from support.driver import Driver, Fate
 from support.entities import ready_uids
+from support.restored import host_goes_on
 
 __all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
 
@@ -139,7 +140,9 @@ def _ways(driver: Driver, moves: list[Move], left: tuple[int | None, ...]) -> It
 
 def _copy(driver: Driver) -> Driver:
     # values need no copy, and one object is known by its identity alone
-    return copy.deepcopy(driver, {id(value): value for value in _values(driver)})
+    other = copy.deepcopy(driver, {id(value): value for value in _values(driver)})
+    host_goes_on(other.scheduler)  # the copied driver has the binds under way
+    return other
 
 
 def _values(driver: Driver) -> Iterator[object]:

@@ -16,7 +16,7 @@ from attrs import define
 
 from gangsched import ClusterState, Effect, Event, Scheduler
 
-__all__ = ["Passing", "Twins", "elsewhere", "posted", "restored", "state_of"]
+__all__ = ["Passing", "Twins", "elsewhere", "host_goes_on", "posted", "restored", "state_of"]
 
 T = TypeVar("T")
 Make = Callable[[ClusterState], Scheduler]
@@ -44,8 +44,13 @@ def elsewhere(scheduler: Scheduler) -> Scheduler:
 def restored(fresh: Scheduler, data: object) -> Scheduler:
     """Restore a scheduler in place of another, whose host goes on."""
     fresh.restore(data)
-    fresh._is_restored = False
+    host_goes_on(fresh)
     return fresh
+
+
+def host_goes_on(scheduler: Scheduler) -> None:
+    """Say that the host of a restored or copied scheduler still has all that was under way."""
+    scheduler._is_restored = False
 
 
 def state_of(scheduler: Scheduler) -> object:
