@@ -69,12 +69,21 @@ def everybody_pending_is_queued(world: World) -> None:
 
 
 def it_wakes_in_time(scheduler: Scheduler) -> None:
-    """Law 6: it asks to be called when a wait or a backoff ends."""
+    """Law 6: it asks to be called when a wait or a backoff ends.
+
+    A nomination does not end while the bind of a victim is under way: it is evicted after that.
+    """
     due = scheduler.next_deadline()
+    state = scheduler._state
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
-    ends += [n.deadline for n in scheduler._state.reservations.nominations.values() if n.awaited]
-    promise = scheduler._state.reservations.backfill.reservation
+    put_off = {uid for uid in state.pods.evicted if _is_being_bound(state.pods.members[uid])}
+    ends += [
+        n.deadline
+        for n in state.reservations.nominations.values()
+        if n.awaited and put_off.isdisjoint(n.awaited)
+    ]
+    promise = state.reservations.backfill.reservation
     ends += [] if promise is None else [promise.deadline]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 

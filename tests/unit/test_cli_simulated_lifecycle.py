@@ -113,11 +113,12 @@ def test_deleted_owner_returns_the_quota(files: Path, capsys: pytest.CaptureFixt
 def test_failing_job_of_a_manifest_is_restarted_up_to_its_limit(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A pod fails after 100 s of each run. A second later this is a loss; the backoffs follow."""
     report = simulate(capsys, *CONFIGURED, "failing.yaml")
     group = "podgroup/research/failing"
-    assert events(report, "Restarted") == [(100.0, group), (220.0, group)]
-    assert events(report, "RestartLimitReached") == [(360.0, group)]
-    assert [at for at, _group in events(report, "BelowMinimum")] == [100.0, 220.0, 360.0]
+    assert events(report, "Restarted") == [(101.0, group), (222.0, group)]
+    assert events(report, "RestartLimitReached") == [(363.0, group)]
+    assert [at for at, _group in events(report, "BelowMinimum")] == [101.0, 222.0, 363.0]
 
 
 def test_restarted_job_keeps_its_quota_until_its_owner_is_deleted(

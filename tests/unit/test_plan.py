@@ -16,6 +16,7 @@ from gangsched import (
     NodeName,
     PlacementStrategy,
     Pod,
+    PodDeleted,
     PodGroupAdded,
     PodUID,
     Profile,
@@ -353,16 +354,21 @@ def test_late_member_goes_to_the_domain_of_a_gang_that_is_being_bound(
     assert running_now == ({"g-0"} if required else {"g-0", "g-late-0"})
 
 
-def test_late_member_goes_anywhere_when_the_node_of_its_gang_is_gone() -> None:
+def test_late_member_is_held_when_the_node_of_its_gang_is_gone() -> None:
+    """No node is in one domain with a member that runs on it; without that member any rack is."""
     driver = gang_driver(node("a", 2, rack="a"), node("b", 2, rack="b"))
     driver.tell(PodGroupAdded(specify("g", 1, RACK)))
-    driver.add(*members("g", 1, cpu=2))
+    (runs,) = members("g", 1, cpu=2)
+    driver.add(runs)
     driver.drain()
     (on,) = where(driver).values()
     driver.tell(NodeDeleted(NodeName(on)))
     driver.add(*members("g", 1, prefix="late-", cpu=2))
     driver.settle()
-    assert len(where(driver)) == 2
+    assert where(driver) == {"g-0": on}
+    driver.tell(PodDeleted(runs.uid))
+    driver.settle()
+    assert set(where(driver)) == {"g-late-0"}
 
 
 def test_member_that_fits_nowhere_is_reported_with_its_nodes() -> None:
