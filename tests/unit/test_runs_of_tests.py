@@ -21,9 +21,11 @@ pytestmark = [
 ]
 
 RUN = """
-import os, subprocess, sys, threading, time
+import os, signal, subprocess, sys, threading, time
 from support.runs import MARK, begin_run
 
+# a program in the background of a script ignores it, and so do those that it starts
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 begin_run()
 begin_run()
 # a program in a session of its own, and one that it starts and does not wait for
