@@ -301,6 +301,8 @@ class ClusterOracle:
             else:
                 least = (policy.get("gang") or {}).get("minCount", 1)
                 account.gangs.setdefault(gang, _Gang(least)).minimum = least
+                # its pods may have been seen before it: who waits for a whole gang relies on this
+                self._check_gang(gang, time.monotonic())
             return
         if path == _NODES:
             account.put_node(uid, given, is_there=kind != "DELETED")
