@@ -10,7 +10,7 @@ import pytest
 
 from differential.judge import Judge
 from differential.profiles import FILTERS, configuration
-from support.control_plane import ControlPlane
+from support.control_plane import Client, ControlPlane
 from support.control_plane.fixtures import control_plane
 
 __all__ = ["control_plane", "judge"]
@@ -23,8 +23,9 @@ def judge(control_plane: ControlPlane) -> Iterator[Judge]:
     """kube-scheduler with the profiles of ``profiles``."""
     scheduler = control_plane.start_scheduler(configuration(), features={})
     began = time.monotonic()
-    judging = Judge(control_plane.admin, FILTERS)
-    yield judging
+    with Client(scheduler.url, control_plane.admin.token) as pages:
+        judging = Judge(control_plane.admin, FILTERS, pages)
+        yield judging
     took = time.monotonic() - began
     _counted.append(f"kube-scheduler judged {judging.judged} pods in {took:.0f} s")
     scheduler.stop()

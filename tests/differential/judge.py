@@ -7,8 +7,9 @@ Rules:
   R3  pods that have ended come before the other pods of a scene. kube-scheduler keeps the host
       ports of a node as a set, so a port that two pods have is free for it once one of them ends.
       Otherwise its verdict would depend on the order, see ``test_ports``;
-  R4  a scene is judged only after kube-scheduler has seen all of it. It reads nodes and pods by
-      separate watches, so a probe asks for a label that only the nodes of this scene have;
+  R4  a scene is judged only after kube-scheduler has seen all of it, and that the scene before is
+      gone. It reads each kind of object by a watch of its own. A probe asks for a label that only
+      the nodes of this scene have; of the other kinds, its metrics tell what it has read;
   R5  a pod that is created with the name of a node is not judged. Pods after it are judged when
       kube-scheduler has seen it.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -29,7 +31,8 @@ from differential.scene import ENDED, NAMESPACES, Object, Running, Scene
 from differential.verdict import Verdict, placed, refused
 from differential.volumes import DRIVER
 from support.control_plane import ApiError, Client
-from support.patience import HANG, until
+from support.patience import HANG, saw, until
+from support.priority_class import create_class
 
 __all__ = ["Judge"]
 
@@ -40,11 +43,13 @@ _NEVER: Final = "judge.test/never"
 _NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 """Without a policy, a replication controller waits for the garbage collector to orphan its pods."""
 _CONNECTIONS: Final = 4
-_PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
 _CLAIMS: Final = "/api/v1/persistentvolumeclaims"
 _SELECTED: Final = "volume.kubernetes.io/selected-node"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+_READ: Final = re.compile(
+    r'^informer_store_resource_version\{group="([^"]*)",.*resource="([^"]*)",.*\} (\S+)$', re.M
+)
 _LOOK: Final = 0.05
 """Seconds between two looks at the claims of a pod that is about to be bound."""
 
@@ -55,6 +60,7 @@ class Judge:
     Args:
         client: An administrator's client.
         scheduler_name: The profile that judges unless a call names another.
+        pages: A client of the pages of kube-scheduler.
 
     Attributes:
         judged: The number of verdicts so far.
@@ -62,14 +68,17 @@ class Judge:
         others: The other objects of the scene, as they were stored.
     """
 
-    def __init__(self, client: Client, scheduler_name: str) -> None:
+    def __init__(self, client: Client, scheduler_name: str, pages: Client) -> None:
         self._client: Final = client
+        self._pages: Final = pages
+        self._written: Final[dict[tuple[str, str], int]] = {}
+        self._is_read = True
         self._profile: Final = scheduler_name
         self._scenes: Final = itertools.count(1)
         self._probes: Final = itertools.count(1)
         self._seen: Final[queue.SimpleQueue[Object | Exception]] = queue.SimpleQueue()
         self._threads: Final = ThreadPoolExecutor(_CONNECTIONS)
-        self._others: list[str] = []
+        self._others: list[tuple[str, Object]] = []
         self._nodes, self._scene = 0, ""
         self.others: list[Object] = []
         self.judged = 0
@@ -77,11 +86,10 @@ class Judge:
             with suppress(ApiError):
                 client.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         for name, value in PRIORITIES.items():
-            with suppress(ApiError):
-                client.create(_PRIORITIES, {"metadata": {"name": name}, "value": value})
+            create_class(client, name, value)
         self.namespaces: Final = [client.get(f"/api/v1/namespaces/{name}") for name in NAMESPACES]
-        listing = client.get(_PODS)
-        self._version: str = listing["metadata"]["resourceVersion"]
+        for namespace in self.namespaces:
+            self._note(namespace)
         threading.Thread(target=self._watch, name="judge-watch", daemon=True).start()
 
     def stage(self, scene: Scene) -> tuple[list[Object], list[Object]]:
@@ -93,6 +101,7 @@ class Judge:
         nodes = list(self._threads.map(lambda node: self._client.create(_NODES, node), marked))
         running = self._start(scene.running)
         self._nodes = len(nodes)
+        until(self._are_others_read, step=0.002)
         self._wait_until_seen(self._nodes, number)
         self._scene = number
         return nodes, running
@@ -178,16 +187,43 @@ class Judge:
         list(self._threads.map(lambda path: self._client.delete(path, _NOW), lists))
         while self._others:
             with suppress(ApiError):
-                self._client.delete(self._others.pop(), _NOW)
+                self._remove(*self._others.pop())
         self.others = []
 
     def _add(self, path: str, body: Object) -> Object:
         stored = self._client.create(path, body)
         name = f"{path}/{body['metadata']['name']}"
-        self._others.append(name)
+        self._others.append((path, stored))
         if "status" in body:
-            return self._client.patch(f"{name}/status", {"status": body["status"]})
+            stored = self._client.patch(f"{name}/status", {"status": body["status"]})
+        self._note(stored)
         return stored
+
+    def _remove(self, path: str, stored: Object) -> None:
+        """Delete an object, and note the version of its deletion, which not every answer has."""
+        name = stored["metadata"]["name"]
+        since = self._written[_key(stored)]
+        gone = self._client.delete(f"{path}/{name}", _NOW)
+        if gone["kind"] == "Status":
+            selector = f"metadata.name={name}"
+            events = self._client.watch(path, resourceVersion=since, fieldSelector=selector)
+            gone = next(each["object"] for each in events if each["type"] == "DELETED")
+        self._note(gone)
+
+    def _note(self, stored: Object) -> None:
+        """Note that kube-scheduler has to read an object in this version."""
+        self._written[_key(stored)] = int(stored["metadata"]["resourceVersion"])
+        self._is_read = False
+
+    def _are_others_read(self) -> bool:
+        """Return whether kube-scheduler has read all that was written, pods and nodes aside."""
+        if not self._is_read:
+            _status, text = self._pages.raw("GET", "/metrics")
+            read = {(group, kind): float(at) for group, kind, at in _READ.findall(text.decode())}
+            unread = [key for key, at in self._written.items() if read.get(key, 0.0) < at]
+            saw(f"not read: {unread}")
+            self._is_read = not unread
+        return self._is_read
 
     def _bind(self, claims: list[str]) -> None:
         """Do what the volume controller and a provisioner do after kube-scheduler has chosen."""
@@ -249,16 +285,32 @@ class Judge:
         until(is_seen, step=0.002)
 
     def _watch(self) -> None:
+        """Put every pod into the queue as it is, also after the API server was away."""
         try:
             while True:
-                for event in self._client.watch(_PODS, resourceVersion=self._version):
-                    if event["type"] == "ERROR":
-                        raise RuntimeError(f"the watch of the judge failed: {event['object']}")
-                    self._version = event["object"]["metadata"]["resourceVersion"]
-                    if event["type"] != "DELETED":
-                        self._seen.put(event["object"])
+                with suppress(ApiError, OSError):
+                    self._follow()
+                time.sleep(_LOOK)
         except Exception as error:  # raised in the thread that waits for verdicts
             self._seen.put(error)
+
+    def _follow(self) -> None:
+        """List the pods, and watch them until the watch ends."""
+        listing = self._client.get(_PODS)
+        for pod in listing["items"]:
+            self._seen.put(pod)
+        version = listing["metadata"]["resourceVersion"]
+        for event in self._client.watch(_PODS, resourceVersion=version):
+            if event["type"] == "ERROR":
+                return
+            if event["type"] != "DELETED":
+                self._seen.put(event["object"])
+
+
+def _key(stored: Object) -> tuple[str, str]:
+    """Return the group and the resource of an object as the metrics of kube-scheduler name them."""
+    group, slash, _version = stored["apiVersion"].partition("/")
+    return (group if slash else "", f"{stored['kind'].lower()}s")
 
 
 def _path(pod: Object) -> str:

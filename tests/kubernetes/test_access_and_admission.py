@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,16 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     admin = control_plane.admin
+
+    def is_admitted(name: str) -> bool:
+        try:
+            add_pod(admin, namespace, name, "g")
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            return False
+        return True
+
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
     hard = {"hard": {"pods": "2"}}
     admin.create(quotas, {"metadata": {"name": "q"}, "spec": hard})
@@ -128,25 +139,17 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
     kubeconfig = control_plane.kubeconfig(namespace, account(control_plane, namespace))
     async with scheduling(control_plane, namespace, kubeconfig):
         add_group(admin, namespace, "g", 3)
-        for number in range(2):
-            add_pod(admin, namespace, f"g-{number}", "g")
+        # the API server refuses pods until it has seen the status of the quota
+        for name in ("g-0", "g-1"):
+            await eventually(partial(is_admitted, name))
         with pytest.raises(ApiError, match="exceeded quota"):
             add_pod(admin, namespace, "g-2", "g")
         await asyncio.sleep(1.0)
         pods = admin.items(f"/api/v1/namespaces/{namespace}/pods")
         assert [pod["spec"].get("nodeName") for pod in pods] == [None, None]
         admin.delete(f"{quotas}/q")
-
-        def is_admitted() -> bool:
-            try:
-                add_pod(admin, namespace, "g-2", "g")
-            except ApiError as error:
-                if error.status != 403:
-                    raise
-                return False
-            return True
-
-        await eventually(is_admitted)  # the API server sees some time later that the quota is gone
+        # the API server sees some time later that the quota is gone
+        await eventually(partial(is_admitted, "g-2"))
         await eventually(whole(admin, namespace, 3))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,15 +12,16 @@ import pytest
 from support.cluster_oracle import ClusterOracle
 from support.control_plane import Client, ControlPlane
 from support.fault_proxy import Fault, FaultProxy, Order
-from support.patience import until
+from support.patience import HANG, until
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
 
 
 @pytest.fixture
 def nodes(control_plane: ControlPlane) -> Iterator[Client]:
-    """Two nodes of 2 CPUs, and a client."""
+    """Two nodes of 2 CPUs and no others, and a client."""
     admin = control_plane.admin
+    admin.delete("/api/v1/nodes")
     offers = {"cpu": "2", "memory": "1Gi", "pods": "10"}
     for name in ("one", "two"):
         admin.create(
@@ -52,9 +54,9 @@ def bind(admin: Client, namespace: str, pod: str, node: str) -> None:
 
 
 def sees(oracle: ClusterOracle, violation: str) -> None:
-    """Check that the oracle sees a violation, and let it forget that."""
-    until(lambda: oracle.violations)
-    with pytest.raises(AssertionError, match=violation):
+    """Check that the oracle sees a violation, perhaps after others, and let it forget that."""
+    until(lambda: any(re.search(violation, each) for each in oracle.violations))
+    with pytest.raises(AssertionError):
         oracle.check()
     oracle.stop()
     oracle.violations.clear()
@@ -63,23 +65,25 @@ def sees(oracle: ClusterOracle, violation: str) -> None:
 def test_partial_gang_is_seen_once_it_is_older_than_the_bound(
     nodes: Client, namespace: str
 ) -> None:
-    with ClusterOracle(nodes, bound=0.3) as oracle:
+    with ClusterOracle(nodes, bound=0.3) as oracle, ClusterOracle(nodes, bound=HANG) as patient:
         create_gang(nodes, namespace, "g", 2, "none")
         bind(nodes, namespace, "g-0", "one")
-        until(lambda: oracle.bound_members(f"{namespace}/g") == 1)
-        assert not oracle.violations
         sees(oracle, r"gang .*/g is partial: 1 of 2 members")
+        until(lambda: patient.is_partial(f"{namespace}/g"))
+        assert not patient.violations
 
 
 def test_gang_that_was_whole_may_lose_members(nodes: Client, namespace: str) -> None:
-    with ClusterOracle(nodes, bound=2) as oracle:
-        create_gang(nodes, namespace, "g", 2, "none")
-        for number in range(2):
-            bind(nodes, namespace, f"g-{number}", "one")
+    # whole before the oracle begins, since the time between the two binds has no bound
+    create_gang(nodes, namespace, "g", 2, "none")
+    for number in range(2):
+        bind(nodes, namespace, f"g-{number}", "one")
+    with ClusterOracle(nodes, bound=0.3) as oracle:
         oracle.wait_until([f"{namespace}/g"])
         nodes.delete(f"/api/v1/namespaces/{namespace}/pods/g-0", {"gracePeriodSeconds": 0})
         until(lambda: oracle.bound_members(f"{namespace}/g") == 1)
-        time.sleep(2.5)
+        assert not oracle.is_partial(f"{namespace}/g")
+        time.sleep(1.0)
 
 
 def test_oversubscribed_node_is_seen(nodes: Client, namespace: str) -> None:
@@ -125,7 +129,7 @@ def test_in_tree_gang_scheduling_is_accepted_behind_a_proxy(
 ) -> None:
     with (
         FaultProxy(control_plane.url, control_plane.ca, key=control_plane.key) as proxy,
-        ClusterOracle(nodes, bound=5) as oracle,
+        ClusterOracle(nodes, bound=HANG) as oracle,
     ):
         proxy.order(Order(lambda request: request.is_binding, Fault.DELAY, 2))
         kubeconfig = str(control_plane.kubeconfig("in-tree", url=proxy.url))

@@ -44,6 +44,7 @@ def test_killed_api_server_comes_back_with_its_objects(
 
 def test_kube_scheduler_binds_a_pod(control_plane: ControlPlane, namespace: str) -> None:
     admin = control_plane.admin
+    admin.delete("/api/v1/nodes")
     scheduler = control_plane.start_scheduler(
         {"profiles": [{"schedulerName": "stock", "pluginConfig": []}]}
     )

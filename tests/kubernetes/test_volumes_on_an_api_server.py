@@ -177,6 +177,7 @@ async def test_no_member_is_bound_when_a_claim_is_not_bound_in_time(
         await asyncio.to_thread(storage.provision, "c0")
         await asyncio.sleep(2.0)
         assert not any(cluster.placed().values())
+        await eventually(lambda: cluster.selected_node("c1"))
         await asyncio.to_thread(storage.provision, "c1")
         await eventually(lambda: cluster.all_bound(2))
     assert not any(method == "DELETE" for method, _path in api.requests)

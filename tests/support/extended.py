@@ -12,17 +12,17 @@ from attrs import define, field
 
 from support.cluster_objects import class_of
 from support.control_plane import ControlPlane, Process
-from support.control_plane.client import ApiError, Client
+from support.control_plane.client import Client
 from support.control_plane.processes import free_ports
 from support.extended_cluster import extended_configuration, start_extender
 from support.extender_tls import TlsFiles
 from support.patience import until
+from support.priority_class import create_class
 
 __all__ = ["SCHEDULER", "Extended"]
 
 SCHEDULER: Final = "extended"
 _GROUPS: Final = "/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups"
-_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _COUNT: Final = r'gangsched_extender_requests_total\{code="(\d+)",verb="(\w+)"\} (\d+)'
 
 
@@ -117,11 +117,7 @@ class Extended:
 
     def add_class(self, name: str, value: int) -> None:
         """Add a priority class, if it is not there."""
-        try:
-            self.plane.admin.create(_CLASSES, {"metadata": {"name": name}, "value": value})
-        except ApiError as error:
-            if error.status != 409:
-                raise
+        create_class(self.plane.admin, name, value)
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None, **offered: str) -> None:
         """Add a node."""

@@ -6,16 +6,20 @@ rules do not name. The administrator of a test cluster is exempt from both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
 from support.control_plane.client import ApiError, Client
+from support.patience import until
 
 __all__ = ["Account", "Rule"]
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_OF_A_RULE = ("apiGroups", "resources", "verbs")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 
 
 @frozen
@@ -61,6 +65,8 @@ class Account:
     ) -> Account:
         """Make an account with *rules*, or give an existing one these rules and a new token.
 
+        The API server reads roles from watches, so it is asked until it grants every rule.
+
         Args:
             admin: A client that may do this.
             name: The name.
@@ -68,10 +74,8 @@ class Account:
             namespace: Where the account is; it must exist.
             seconds: How long the token is valid; at least 600.
         """
-        role = {
-            "metadata": {"name": name},
-            "rules": [rule.as_object() for rule in rules],
-        }
+        objects = [rule.as_object() for rule in rules]
+        role = {"metadata": {"name": name}, "rules": objects}
         binding = {
             "metadata": {"name": name},
             "roleRef": {
@@ -87,8 +91,18 @@ class Account:
             admin.patch(f"{_RBAC}/clusterroles/{name}", role)
         _ensure(admin, f"{_RBAC}/clusterrolebindings", binding)
         request = {"spec": {"expirationSeconds": seconds}}
-        answer = admin.create(f"{accounts}/{name}/token", request)
-        return cls(name, namespace, answer["status"]["token"])
+        token = admin.create(f"{accounts}/{name}/token", request)["status"]["token"]
+        with Client(admin.url, token, admin.ca) as client:
+            until(lambda: _are_granted(client, namespace, objects), step=0.01)
+        return cls(name, namespace, token)
+
+
+def _are_granted(client: Client, namespace: str, rules: Iterable[dict[str, Any]]) -> bool:
+    """Return whether the API server grants each rule to the user of a client."""
+    status, answer = client.raw("POST", _REVIEWS, {"spec": {"namespace": namespace}})
+    granted = json.loads(answer)["status"]["resourceRules"] if status == 201 else ()
+    found = [{key: sorted(each.get(key, ())) for key in _OF_A_RULE} for each in granted]
+    return all({key: sorted(each[key]) for key in _OF_A_RULE} in found for each in rules)
 
 
 def _ensure(admin: Client, path: str, body: dict[str, Any]) -> bool:

@@ -180,8 +180,11 @@ class Client:
             answer = connection.getresponse()
             if answer.status >= 400:
                 raise ApiError("WATCH", path, answer.status, answer.read())
-            while line := answer.readline():
-                yield line
+            try:
+                while line := answer.readline():
+                    yield line
+            except http.client.HTTPException as error:  # the server ended within an event
+                raise ConnectionError(f"WATCH {path}: {error!r}") from error
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

@@ -249,7 +249,7 @@ class ControlPlane:
         self, program: Path, arguments: list[str], url: str, ready_path: str
     ) -> Process:
         log = self.folder / f"{program.name}-{len(self._beside)}.log"
-        process = Process(program, arguments, log)
+        process = Process(program, arguments, log, url=url)
         self._beside.append(process)
         with Client(url) as probe:
             process.wait_until(lambda: probe.raw("GET", ready_path)[0] == 200)

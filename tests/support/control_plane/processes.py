@@ -84,6 +84,7 @@ class Process:
         arguments: Its arguments.
         log: The file that its output is added to.
         environment: Its environment; None for that of this interpreter.
+        url: Where it serves its pages; empty if that does not matter.
     """
 
     def __init__(
@@ -93,7 +94,9 @@ class Process:
         log: Path,
         *,
         environment: Mapping[str, str] | None = None,
+        url: str = "",
     ) -> None:
+        self.url: Final = url
         self.name: Final = program.name
         self.log: Final = log
         begin_run()
