@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,6 +48,10 @@ def notes(cluster: Cluster, name: str) -> dict[str, str]:
     return {key.removeprefix(OWN): text for key, text in found.items()}
 
 
+def has_event(cluster: Cluster, name: str, reason: str) -> bool:
+    return reason in cluster.reasons(name)
+
+
 async def decides(cluster: Cluster, probe: str) -> None:
     """Wait until the scheduler has listed the cluster, so that it sees what is lost from now on."""
     cluster.add_pod(probe, gpu=0, terminationGracePeriodSeconds=0)
@@ -86,8 +91,8 @@ async def test_gang_that_lost_a_member_is_restarted_and_the_next_leader_counts_o
                 cluster.add_pod(f"{new}-{n}", group="g", terminationGracePeriodSeconds=0)
             await eventually(lambda: cluster.all_bound(3))
             await eventually(lambda: "restarting-until" not in notes(cluster, "g"))
-            await eventually(lambda: "Restarted" in cluster.reasons("g"))
-            await eventually(lambda old=old: "GangReleased" in cluster.reasons(f"{old}-0"))
+            await eventually(partial(has_event, cluster, "g", "Restarted"))
+            await eventually(partial(has_event, cluster, f"{old}-0", "GangReleased"))
 
 
 @on_a_loop
