@@ -1,4 +1,4 @@
-"""A running gang that names another one, which does not name it, ends without it.
+"""Groups of a bundle end together, and a group that is named by one side only ends alone.
 
 Groups are a bundle only if each names all the others. The names can differ while the
 specifications of a bundle change one by one, or because a stranger names a gang of another team.
@@ -15,6 +15,7 @@ from attrs import evolve
 
 from gangsched import (
     GroupKey,
+    GroupRejected,
     GroupRestarted,
     NodeAdded,
     PodGroup,
@@ -61,6 +62,25 @@ def add_the_members(story: Story) -> None:
     story.add(make_pod("trainer-0", group="trainer", cpu=1, priority=1))
     story.decide()
     story.finish_binds()
+
+
+@each_way
+@each_of(GANG_PRESETS)
+def test_preempted_bundle_fails_once(preset: Preset, way: Way) -> None:
+    story = Story(partial(preset, preemption=Preemption()), way)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    for name in ("feeder", "trainer"):
+        story.tell(PodGroupAdded(group_of(name, bundle=BUNDLE)))
+    add_the_members(story)
+    story.interrupt()
+    story.effects.clear()
+    story.add(*(make_pod(f"{name}-1", group=name, cpu=1) for name in ("feeder", "trainer")))
+    story.add(make_pod("urgent", cpu=2, priority=2))
+    story.decide()
+    assert sorted(story.evicted) == ["feeder-0", "trainer-0"]
+    rejected = story.of(GroupRejected)
+    assert sorted(each.group for each in rejected) == [FEEDER, TRAINER]
+    assert {each.retry_after for each in rejected} == {story.now + 1.0}, "the first backoff"
 
 
 each_history = pytest.mark.parametrize(
