@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from gangsched import WhenBlocked
+from gangsched import Preemption, WhenBlocked
 from support.brute_force import are_alike, could_start, entities
 from support.driver import Fate
 from support.histories import Policy
@@ -114,3 +114,30 @@ def test_histories_that_broke_laws_break_none_any_more(
             could = could_start(policy.make, cluster, entity)
             assert not could, f"law 4: {sorted(could)} could start, and sleep"
     world.live(Restart(), Decide()).finish()
+
+
+ROLES = (("ps", 1), ("worker", 2))
+WHILE_BINDS_ARE_UNDER_WAY: dict[str, list[HistoryStep]] = {
+    "a role is added after its only member was chosen as elastic": [
+        *(PutNode(0, cpu=6), PutGroup(3, 1, roles=(("worker", 1),)), PutPods(3, 4)),
+        *(PutPods(3, role="worker"), PENDING, PutGroup(3, 1), PutPods(cpu=2, priority=1)),
+        *(Decide(), PutGroup(3, 1, roles=(("worker", 1),)), Decide(fate=Fate.PENDING)),
+    ],
+    "another scheduler binds a member of a gang that is to be evicted": [
+        *(PutNode(0), PutNode(1, cpu=4), PutGroup(2, 3, roles=ROLES, bundle=(1, 2))),
+        *(PutGroup(1, 3, roles=ROLES, bundle=(1, 2)), PutPods(2, 2, role="worker")),
+        *(PutPods(2, role="ps"), PutPods(1, role="ps"), PutPods(1, 2, role="worker")),
+        *(PENDING, PutPods(1), PutPods(priority=1), Decide(), ChangePod(6, "seize")),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "history", WHILE_BINDS_ARE_UNDER_WAY.values(), ids=WHILE_BINDS_ARE_UNDER_WAY
+)
+def test_victims_whose_binds_are_under_way_are_evicted_as_was_decided(
+    history: list[HistoryStep],
+) -> None:
+    policy = Policy(preemption=Preemption(grace=0.0, elastic_members=True))
+    world = policy.world().live(*history).finish()
+    assert world.driver.oracle.keeping.nominated

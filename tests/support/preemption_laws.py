@@ -8,7 +8,8 @@
       placed on that capacity;
   P5  an announced victim is evicted in the same call, and no other pod is evicted for a preemptor;
   P6  a pod whose bind is under way is evicted when its bind is reported as done, not earlier. Until
-      then it counts as evicted for the laws above.
+      then it counts as evicted for the laws above. So P2 is about the specification of its gang at
+      its nomination: a change afterwards finds a gang that has lost the pod.
 
 Rules:
   R1  the checks know events and effects, as the oracle does, and have their own account;
@@ -113,7 +114,7 @@ class PreemptionLaws:
         if above is not None:
             said = f"P1: {record.pod.uid} of priority {record.pod.priority} goes for {above}"
             assert self._priority_of(record) < above, said
-        if record.group is not None:
+        if record.group is not None and not record.leaving:
             self._losing[record.group.key] = record.group
 
     def on_placed(self, record: Record, name: NodeName) -> None:
@@ -134,8 +135,10 @@ class PreemptionLaws:
         """Check the effects of one whole call."""
         for uid in self._announced:
             record = self.account.pods.get(uid)
-            if record is not None and record.is_being_bound:
+            if record is not None and record.is_being_bound and uid not in self._leaving:
                 self._leaves_after_its_bind(record)
+                if record.group is not None:
+                    self._losing[record.group.key] = record.group
         late = self._announced.keys() - self._leaving.keys()
         assert not late, f"P5: {list(late)} are victims, and not evicted"
         for uid, record in list(self._leaving.items()):

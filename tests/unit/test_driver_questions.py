@@ -82,7 +82,8 @@ def test_question_from_another_thread_is_answered_in_the_thread_of_the_driver(
         answers.append(run.driver.ask(lambda scheduler: scheduler.what_if(*EVENTS[:1])))
         answers.append(run.driver.ask(lambda scheduler: scheduler.snapshot()))
         asked.set()
-        run.driver.stop()
+        # asked, since a task may stop the driver on asyncio, and another thread may not
+        run.driver.ask(lambda _scheduler: run.driver.stop())
 
     class Asks:
         def event(self, event: Event, now: float) -> None:

@@ -198,6 +198,7 @@ class AsyncHost:
         """Return why a job has not started, or that it has; see ``Host.why``."""
         self._check_known(job)
         await job._known.wait()
+        await self.driver.taken_in()
         self._check_known(job)
         return self.driver.ask(lambda scheduler: scheduler.why(job.key))
 

@@ -242,7 +242,8 @@ class Host:
     def why(self, job: Job) -> Why:
         """Return why a job has not started, or that it has. Blocks while the scheduler works.
 
-        The reason is as of now, or says as of when it is; see ``Scheduler.why``.
+        The reason is as of now, or says as of when it is; see ``Scheduler.why``. What was handed in
+        before is in the answer, but for a call from within *start* with *max_starts* = 1.
 
         Raises:
             UnknownPodError: The job has been finished or cancelled.

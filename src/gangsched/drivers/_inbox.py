@@ -66,12 +66,16 @@ class Inbox:
 
     Args:
         limit: From how many waiting items on updates replace each other.
+
+    Attributes:
+        taken: How many items have left.
     """
 
-    __slots__ = ("_replaceable", "_slots", "limit")
+    __slots__ = ("_replaceable", "_slots", "limit", "taken")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
+        self.taken = 0
         self._slots: deque[_Slot] = deque()
         self._replaceable: dict[Hashable, _Slot] | None = None
 
@@ -121,6 +125,7 @@ class Inbox:
         if not slots or slots[0].item is Marker.STOP:
             return None
         slot = slots.popleft()
+        self.taken += 1
         replaceable = self._replaceable
         if replaceable is not None:
             if len(slots) < self.limit // 2:
@@ -136,7 +141,13 @@ class Inbox:
         if not self.stop_is_next:
             return False
         self._slots.popleft()
+        self.taken += 1
         return True
+
+    @property
+    def handed_in(self) -> int:
+        """How many items have left once those that wait now have."""
+        return self.taken + len(self._slots)
 
     @property
     def is_ready(self) -> bool:

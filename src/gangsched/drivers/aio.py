@@ -132,6 +132,7 @@ class Driver:
         self._fatal: BaseException | None = None
         self._sleeper: asyncio.Future[None] | None = None
         self._senders: deque[asyncio.Future[None]] = deque()
+        self._readers: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._is_broken = False
@@ -163,6 +164,21 @@ class Driver:
             self._senders.append(asyncio.get_running_loop().create_future())
             await self._senders[-1]
 
+    async def taken_in(self) -> None:
+        """Return as soon as the scheduler has all events that were handed in so far.
+
+        A task that has handed events in awaits this before ``ask``, so that the answer is not older
+        than they are. It returns at once while ``run`` takes no events in: if it is not running, or
+        ends, or *max_binds* is 1 and a bind is under way.
+        """
+        last = self._inbox.handed_in
+        if self._loop is None or self._inbox.taken >= last:
+            return
+        reader = asyncio.get_running_loop().create_future()
+        self._readers.append((last, reader))
+        self._wake()  # a loop that goes back to sleep takes nothing in, and lets readers go
+        await reader
+
     def rebuild(self) -> None:
         """Have the scheduler read the whole cluster state, after all events submitted so far.
 
@@ -182,7 +198,8 @@ class Driver:
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
         """Return what a question about the scheduler returns, from any task or thread.
 
-        In the thread of the event loop it is asked at once. From another thread it is asked there
+        In the thread of the event loop it is asked at once, so events that wait are not in the
+        answer: see ``taken_in``. From another thread it is asked there
         between two calls of the scheduler, and this call blocks meanwhile. If ``run`` is not
         running, it is asked in the calling thread::
 
@@ -248,6 +265,7 @@ class Driver:
                 await self._cancel_operations()
             finally:
                 self._loop = self._thread = None
+                self._let_readers_go(None)
                 if self._gathering is not None:
                     self._gathering.cancel()
                     self._gathering = None
@@ -285,6 +303,7 @@ class Driver:
             taken += 1
             self._let_senders_go()
             self._engine.take(item)
+            self._let_readers_go(self._inbox.taken)
             if self._has_to_perform():
                 await self._perform()
         return taken
@@ -427,6 +446,7 @@ class Driver:
             await self._sleep_until_woken()
 
     async def _sleep_until_woken(self) -> None:
+        self._let_readers_go(None)
         self._sleeper = asyncio.get_running_loop().create_future()
         try:
             await self._sleeper
@@ -451,3 +471,10 @@ class Driver:
             sender = self._senders.popleft()
             if not sender.done():
                 sender.set_result(None)
+
+    def _let_readers_go(self, taken: int | None) -> None:
+        """Let those go that wait for at most *taken* items; None for all."""
+        while self._readers and (taken is None or self._readers[0][0] <= taken):
+            _last, reader = self._readers.popleft()
+            if not reader.done():
+                reader.set_result(None)

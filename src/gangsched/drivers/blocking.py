@@ -3,7 +3,8 @@
 Rules:
   R1  one thread owns the scheduler and the cluster state: the thread in ``run``;
   R2  ``tell``, ``stop`` and ``rebuild`` may be called from any thread and never wait. ``ask`` may
-      be called from any thread;
+      be called from any thread, and waits for its turn: a question is asked after the events that
+      were handed in before it. Otherwise an answer could be older than what its caller did last;
   R3  binds and evictions run in the threads of a pool, at most *max_binds* at once, while the
       driver goes on deciding. With one at a time, the thread in ``run`` performs them itself and
       decides nothing meanwhile, as the simulator does;
@@ -24,7 +25,7 @@ import concurrent.futures
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
 from gangsched._checks import check_event
 from gangsched._seconds import format_duration
@@ -51,6 +52,15 @@ from gangsched.protocols import Observer
 __all__ = ["Driver", "PermitGate"]
 
 T = TypeVar("T")
+
+
+@final
+class _Question(NamedTuple):
+    """A question of another thread, and how many items leave the inbox before it is asked."""
+
+    after: int
+    answer: concurrent.futures.Future[Any]
+    question: Callable[..., Any]
 
 
 @final
@@ -115,7 +125,7 @@ class Driver:
         self._inbox = Inbox(DEFAULT_LIMIT)
         self._changed = threading.Condition()
         self._outcomes: deque[tuple[Operation, BaseException | None]] = deque()
-        self._questions: deque[tuple[concurrent.futures.Future[Any], Callable[..., Any]]] = deque()
+        self._questions: deque[_Question] = deque()
         self._fatal: BaseException | None = None
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._thread: int | None = None
@@ -178,8 +188,10 @@ class Driver:
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
         """Return what a question about the scheduler returns, from any thread.
 
-        The thread in ``run`` asks it between two calls of the scheduler, and this call blocks
-        meanwhile. If ``run`` is not running, it is asked in the calling thread::
+        The thread in ``run`` asks it between two calls of the scheduler, once it has taken in the
+        events that were handed in before, and this call blocks meanwhile. From within a function of
+        the host in that thread, or while ``run`` is not running, it is asked at once, and events
+        that wait are not in the answer::
 
             driver.ask(lambda scheduler: scheduler.why("default/train"))
 
@@ -198,7 +210,7 @@ class Driver:
         with self._changed:
             if self._thread is None:
                 return ask_scheduler(self._scheduler, question)
-            self._questions.append((answer, question))
+            self._questions.append(_Question(self._inbox.handed_in, answer, question))
             self._changed.notify_all()
         try:
             return answer.result(timeout)
@@ -341,9 +353,16 @@ class Driver:
             self._outcomes.append((operation, error))
             self._changed.notify_all()
 
-    def _answer(self) -> None:
-        while self._questions:
-            answer, question = self._questions.popleft()
+    def _answer(self, *, at_the_end: bool = False) -> None:
+        """Answer the questions whose turn it is; all of them if no more items are taken now."""
+        inbox = self._inbox
+        while self._questions and (
+            at_the_end
+            or self._questions[0].after <= inbox.taken
+            or inbox.stop_is_next
+            or self._engine.failure is not None
+        ):
+            _after, answer, question = self._questions.popleft()
             answer_question(answer, self._scheduler, question)
 
     def _leave(self) -> None:
@@ -353,7 +372,7 @@ class Driver:
             self._pool = None
         with self._changed:
             self._thread = None
-            self._answer()
+            self._answer(at_the_end=True)
 
     def _sleep(self, *, stopping: bool) -> None:
         """Wait for an outcome, a question, an item of the inbox, or the deadline of the engine.

@@ -240,7 +240,8 @@ def _carry_out(
     nominator.add(state.nodes, state.reservations, nomination)
     before, evicted = len(state.call.out), set(state.pods.evicted)
     for unit in found.units:
-        for info in unit.groups:
+        # the first takes the groups of its bundle along that have started, and each fails once
+        for info in [g for g in unit.groups if g is unit.groups[0] or not g.was_scheduled]:
             apply_verdict(state, EvictGroup(info.key, reason), now=now)
         if unit.member is not None and unit.member.state is MemberState.WAITING:
             freed.append(give_way(state, unit.member, reason, now=now))

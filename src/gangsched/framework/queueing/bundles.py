@@ -19,7 +19,9 @@ Rules:
       after all of its groups were asked;
   R4  while a bundle ``is_closed``, an event that does not complete it moves none of the others. In
       a bundle of many groups they are not told what they wait for now, either: that would be a
-      notice for each group with each event. ``reason`` asks again.
+      notice for each group with each event. ``reason`` asks again;
+  R5  a group that ends takes along those that name the same groups, and no others. So a group
+      cannot have another one evicted by naming it.
 
 Source: kubernetes-sigs/scheduler-plugins#107, and the composite groups of KEP-6012.
 """
@@ -86,7 +88,10 @@ def siblings(pods: Pods, bundle: Bundle | None, but: GroupKey | None = None) -> 
 
 
 def started(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:
-    """Return the other groups of a bundle that have started. O(groups)."""
+    """Return the other groups of a bundle that have started. O(groups).
+
+    A group that is named and names other groups is none of the bundle (R5).
+    """
     bundle = None if entity.group is None else entity.group.bundle
     known = (pods.entities.get(key) for key in (() if bundle is None else bundle.keys))
     return [
@@ -95,6 +100,7 @@ def started(pods: Pods, entity: QueuedEntity) -> list[QueuedEntity]:
         if other is not None
         and other is not entity
         and other.group is not None
+        and other.group.bundle is bundle
         and other.group.was_scheduled
     ]
 

@@ -195,7 +195,8 @@ def _parties(pods: Pods, info: PodGroupInfo) -> list[PodGroupInfo]:
     if info.bundle is None:
         return [info]
     known = (pods.registry.get(key) for key in info.bundle.keys if key != info.key)
-    return [info, *(each for each in known if each is not None and not each.was_scheduled)]
+    others = (each for each in known if each is not None and each.bundle is info.bundle)
+    return [info, *(each for each in others if not each.was_scheduled)]
 
 
 def _claims(pods: Pods, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:

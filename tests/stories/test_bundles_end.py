@@ -1,0 +1,148 @@
+"""Groups of a bundle end together, and a group that is named by one side only ends alone.
+
+Groups are a bundle only if each names all the others. The names can differ while the
+specifications of a bundle change one by one, or because a stranger names a gang of another team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from attrs import evolve
+
+from gangsched import (
+    GroupKey,
+    GroupRejected,
+    GroupRestarted,
+    NodeAdded,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
+    PodPhase,
+    Preemption,
+    Quota,
+    RestartPolicy,
+    presets,
+)
+from gangsched.testing import make_node, make_pod
+from support.story import Story, Way, each_way
+from support.story_presets import GANG_PRESETS, Preset, each_of
+
+FEEDER: Final = GroupKey("default/feeder")
+TRAINER: Final = GroupKey("default/trainer")
+BUNDLE: Final = (FEEDER, TRAINER)
+QUOTA_PRESETS: Final = {"gang": presets.gang, "coscheduling": presets.coscheduling}
+
+
+def group_of(name: str, **spec: Any) -> PodGroup:
+    return PodGroup(name=name, min_available=1, **spec)
+
+
+def after_the_trainer_left(story: Story, **spec: Any) -> None:
+    """Start both as a bundle, and then let the trainer name no groups."""
+    for name in ("feeder", "trainer"):
+        story.tell(PodGroupAdded(group_of(name, bundle=BUNDLE, **spec)))
+    add_the_members(story)
+    story.tell(PodGroupUpdated(group_of("trainer", **spec)))
+
+
+def after_the_feeder_named_the_trainer(story: Story, **spec: Any) -> None:
+    """Start both alone, and then let the feeder name both."""
+    for name in ("feeder", "trainer"):
+        story.tell(PodGroupAdded(group_of(name, **spec)))
+    add_the_members(story)
+    story.tell(PodGroupUpdated(group_of("feeder", bundle=BUNDLE, **spec)))
+
+
+def add_the_members(story: Story) -> None:
+    story.add(make_pod("feeder-0", group="feeder", cpu=1))
+    story.add(make_pod("trainer-0", group="trainer", cpu=1, priority=1))
+    story.decide()
+    story.finish_binds()
+
+
+@each_way
+@each_of(GANG_PRESETS)
+def test_preempted_bundle_fails_once(preset: Preset, way: Way) -> None:
+    story = Story(partial(preset, preemption=Preemption()), way)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    for name in ("feeder", "trainer"):
+        story.tell(PodGroupAdded(group_of(name, bundle=BUNDLE)))
+    add_the_members(story)
+    story.interrupt()
+    story.effects.clear()
+    story.add(*(make_pod(f"{name}-1", group=name, cpu=1) for name in ("feeder", "trainer")))
+    story.add(make_pod("urgent", cpu=2, priority=2))
+    story.decide()
+    assert sorted(story.evicted) == ["feeder-0", "trainer-0"]
+    rejected = story.of(GroupRejected)
+    assert sorted(each.group for each in rejected) == [FEEDER, TRAINER]
+    assert {each.retry_after for each in rejected} == {story.now + 1.0}, "the first backoff"
+
+
+each_history = pytest.mark.parametrize(
+    "begin", [after_the_trainer_left, after_the_feeder_named_the_trainer]
+)
+
+Begin = Callable[..., None]
+
+
+def running(preset: Preset, way: Way, begin: Begin, spec: Any = None, **how: Any) -> Story:
+    """Return a story with one node of 2 CPUs, on which both gangs run."""
+    story = Story(partial(preset, **how), way)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    begin(story, **(spec or {}))
+    assert sorted(story.bound) == ["feeder-0", "trainer-0"]
+    return story
+
+
+@each_way
+@each_of(GANG_PRESETS)
+@each_history
+def test_preemption_evicts_no_gang_that_does_not_name_the_victim(
+    preset: Preset, way: Way, begin: Begin
+) -> None:
+    story = running(preset, way, begin, preemption=Preemption())
+    story.interrupt()
+    story.add(make_pod("urgent", cpu=1, priority=1))
+    story.run(until=60)
+    assert story.evicted == ["feeder-0"]
+    assert sorted(story.bound) == ["trainer-0", "urgent"]
+
+
+@each_way
+@each_of(GANG_PRESETS)
+@each_history
+def test_restart_takes_no_gang_along_that_does_not_name_the_restarted_one(
+    preset: Preset, way: Way, begin: Begin
+) -> None:
+    spec = {"restart": RestartPolicy(max_restarts=3, backoff=10.0)}
+    story = running(preset, way, begin, spec, preemption=Preemption())
+    story.interrupt()
+    story.update("feeder-0", phase=PodPhase.FAILED)
+    story.run(until=60)
+    assert [each.group for each in story.of(GroupRestarted)] == [FEEDER]
+    assert story.evicted == []
+    assert story.pod("trainer-0").node_name == "n"
+
+
+@each_way
+@each_of(QUOTA_PRESETS)
+def test_incomplete_gang_returns_no_quota_of_a_gang_that_does_not_name_it(
+    preset: Preset, way: Way
+) -> None:
+    quota = Quota(name="team", namespaces=["default"], hard={"cpu": 2})
+    story = Story(partial(preset, quotas=[quota]), way)
+    story.tell(PodGroupAdded(group_of("trainer")))
+    story.add(make_pod("trainer-0", group="trainer", cpu=2))
+    story.interrupt()
+    story.tell(PodGroupAdded(evolve(group_of("feeder", bundle=BUNDLE), min_available=2)))
+    story.add(make_pod("feeder-0", group="feeder", cpu=1))
+    story.gang("other", 1, cpu=2)
+    story.run(until=5)
+    story.tell(NodeAdded(make_node("n", cpu=8)))
+    story.run(until=60)
+    assert story.bound == {"trainer-0": "n"}, "it came first, and the quota is for one"
