@@ -6,7 +6,7 @@ specifications of a bundle change one by one, or because a stranger names a gang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +34,10 @@ from support.story_presets import GANG_PRESETS, Preset, each_of
 FEEDER: Final = GroupKey("default/feeder")
 TRAINER: Final = GroupKey("default/trainer")
 BUNDLE: Final = (FEEDER, TRAINER)
-QUOTA_PRESETS: Final = {"gang": presets.gang, "coscheduling": presets.coscheduling}
+QUOTA_PRESETS: Final[Mapping[str, Preset]] = {
+    "gang": presets.gang,
+    "coscheduling": presets.coscheduling,
+}
 
 
 def group_of(name: str, **spec: Any) -> PodGroup:
