@@ -22,6 +22,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, final
@@ -57,7 +58,7 @@ from gangsched.kubernetes._unreadable import UnreadableObjects
 __all__ = ["Binds", "Owner"]
 
 _AHEAD: Final = 16
-"""How many events are handed to the driver before it has taken the first of them."""
+"""How many events are handed to the driver at once: a turn of all namespaces together."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -99,6 +100,7 @@ class Owner:
         self.driver: Driver | None = None
         self._binder: Binds | None = None
         self._turns: Turns[tuple[type[Event], str], Event] = Turns()
+        self._is_due = False
 
     def begin(
         self,
@@ -117,7 +119,7 @@ class Owner:
             apply=self.cache.apply,
             bind=bind,
             evict=evict,
-            observers=(effects, _Taken(self._hand_on), *observers),
+            observers=(effects, _Taken(self._hand_on_soon), *observers),
             on_error=self._failed,
             max_binds=max_binds,
             gather=BATCH_SECONDS,
@@ -140,7 +142,14 @@ class Owner:
             self._turns.put(namespace, (type(event), _subject(event)), event)
             self._hand_on()
 
+    def _hand_on_soon(self) -> None:
+        """Hand on the next events when the driver lets others run: after a turn of decisions."""
+        if self._turns and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._hand_on)
+
     def _hand_on(self) -> None:
+        self._is_due = False
         driver = self.driver
         while driver is not None and self._turns and driver.events_waiting < _AHEAD:
             driver.tell(self._turns.take())
@@ -213,19 +222,19 @@ class Owner:
 class _Taken:
     """An observer that has the next events handed to the driver when it has taken some."""
 
-    def __init__(self, hand_on: Callable[[], object]) -> None:
-        self._hand_on = hand_on
+    def __init__(self, taken: Callable[[], object]) -> None:
+        self._taken = taken
 
     def event(self, event: Event, now: float) -> None:
-        """Hand on the next events."""
-        self._hand_on()
+        """Have the next events handed on."""
+        self._taken()
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Do nothing: what is decided takes no events."""
 
     def settled(self, now: float) -> None:
-        """Hand on the next events; an event that was refused is not observed."""
-        self._hand_on()
+        """Have the next events handed on; an event that was refused is not observed."""
+        self._taken()
 
 
 def _namespace(delta: Delta[Any]) -> str:
