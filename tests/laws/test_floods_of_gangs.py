@@ -6,6 +6,8 @@ changed for it: by a rejection or an event of its own, or by a node that may hel
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -146,3 +148,25 @@ def test_decision_looks_ahead_for_a_few_gangs_only_and_later_ones_for_the_others
     host.tell(NodeAdded(node("n2")))
     host.decide()
     assert host.reservation.group == "default/f1"  # the first gang has started
+
+
+def test_pending_gang_that_is_unlike_all_others_holds_a_bounded_amount_of_memory() -> None:
+    """``docs/how-to/operate-on-kubernetes.md`` says how much; ``benchmarks/memory.py`` measures."""
+    flooded(FEW, of_a_size)  # what is kept once, whatever the number
+    tracemalloc.start()
+    try:
+        host = flooded(FEW, of_a_size)
+        before = held(host)
+        for number in range(FEW, 6 * FEW):
+            reject(host, f"f{number}", of_a_size(number), 1)
+        grown = held(host) - before
+    finally:
+        tracemalloc.stop()
+    assert grown / (5 * FEW) < 20_000
+
+
+def held(host: Host) -> int:
+    """Return the bytes that are held, without the effects that the host remembers."""
+    host.effects.clear()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
