@@ -6,8 +6,9 @@ the API server takes from a client that only binds. The file with the figures ke
 sections and shapes, so the table can be measured in parts. We would act below 4 times the pods a
 second in the median of a shape with gangs, or 2 times in a pair; below 1.5 times for plain pods;
 above 0.2 times the processor time for gangs, or 0.25 times for plain pods; above 0.05 s for a
-wake-up, 2 s to lead, 10 s to the first gang of a large cluster, half the memory; or if a gang that
-fits waits for 1 s.
+wake-up, 2 s to lead, 10 s to the first gang of a large cluster, half the memory; if a gang that
+fits waits for 1 s; or if 1 % of them wait for more than 0.5 s beside a flood, or for more than
+three times as long as without it.
 
     python benchmarks/kubernetes.py [--json FILE] [--rounds 5] [SECTION …]
 
@@ -18,6 +19,7 @@ wake-up-late    the same, 2.5 s later                                 5 min     
 start-up        from the start of the process to leadership           1 min           5 min
 churn           200 pods/s beside 20,000 pods on 5,000 nodes          12 min          --minutes + 15
 listing         first gang and memory beside 50,000 pods              5 min           25 min
+flood           a gang beside 5,000 failed gangs of another user      4 min           20 min
 
 A section that fails, or is not finished by then, is ended. The rounds that even and uneven have
 finished by then are kept, the other sections are still measured, and the exit code is 1. Each round
@@ -41,6 +43,7 @@ from types import FrameType
 from typing import Any, Final
 
 from kubernetes_churn import churn
+from kubernetes_flood import KINDS, flood
 from kubernetes_moments import listing, starts, wake_ups
 from kubernetes_rounds import BARE, CONTESTANTS, OURS, Cluster, Shape
 from kubernetes_table import add_round, begin, described, read, table, write
@@ -56,9 +59,22 @@ SHAPES: Final = {
         Shape("plain", 0, 0, 1000),
     )
 }
-SECTIONS: Final = ("even", "uneven", "wake-up", "wake-up-late", "start-up", "churn", "listing")
+SECTIONS: Final = (
+    "even",
+    "uneven",
+    "wake-up",
+    "wake-up-late",
+    "start-up",
+    "churn",
+    "listing",
+    "flood",
+)
+_TOGETHER: Final = (SECTIONS[:5], ("churn", "listing"), ("flood",))
+"""The sections that share a control plane."""
 _LARGE: Final = 5000
 """Nodes of the sections about a large cluster."""
+_FLOODED: Final = 50
+"""Nodes of the section about a flood."""
 _AT_MOST: Final = {
     "even": 25.0,
     "uneven": 25.0,
@@ -67,6 +83,7 @@ _AT_MOST: Final = {
     "start-up": 5.0,
     "churn": 15.0,
     "listing": 25.0,
+    "flood": 20.0,
 }
 """Minutes after which a section is ended; of churn, beyond those that were asked for."""
 
@@ -90,6 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rate", type=float, default=200.0, help="of churn, in pods a second")
     parser.add_argument("--running", type=int, default=20_000, help="pods of churn")
     parser.add_argument("--pods", type=int, default=50_000, help="of listing")
+    parser.add_argument("--flood", type=int, nargs="+", default=[1000, 5000], help="gangs")
+    parser.add_argument("--kind", choices=list(KINDS), default="sizes", help="of flood")
+    parser.add_argument("--probes", type=int, default=100, help="gangs that fit, of flood")
     parser.add_argument("--resume", action="store_true", help="keep the rounds that are there")
     options = parser.parse_args(arguments)
     if unknown := set(options.sections) - set(SECTIONS):
@@ -98,18 +118,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # stops the processes
     document = read(options.json)
     failed: list[str] = []
-    for together in (wanted[: _small(wanted)], wanted[_small(wanted) :]):
-        left = list(together)
+    for together in _TOGETHER:
+        left = [name for name in wanted if name in together]
         while left:  # after a failure on a new control plane: what the old one has is not known
             failed += _measure(document, left, options)
     print(table(document) if document["measured"] else "nothing was measured")
     if failed:
         sys.exit(f"not measured, or not all of it: {', '.join(failed)}")
-
-
-def _small(wanted: Sequence[str]) -> int:
-    """Return how many of the sections come before those about a large cluster."""
-    return sum(1 for name in wanted if name not in ("churn", "listing"))
 
 
 def _measure(document: dict[str, Any], left: list[str], options: Any) -> list[str]:
@@ -168,6 +183,12 @@ def _section(
         case "churn":
             known.add(options.running)
             measured[name] = churn(cluster, plane, OURS, 60 * options.minutes, options.rate)
+        case "flood":
+            cluster.add_nodes(_FLOODED)
+            measured.setdefault(name, {})[options.kind] = flood(
+                cluster, plane, options.flood, options.probes, options.kind
+            )
+            cluster.remove_nodes()
         case _:
             known.add(options.pods)
             measured[name] = listing(cluster, plane)

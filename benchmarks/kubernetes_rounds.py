@@ -129,20 +129,21 @@ class Cluster:
         while self._started:
             self._started.pop().stop()
 
-    def start(self, contestant: str) -> Process:
+    def start(self, contestant: str, *, plugins: Sequence[Any] = ()) -> Process:
         """Start a contestant, and return it once it is ready."""
-        process = self.launch(contestant)
+        process = self.launch(contestant, plugins=plugins)
         scheme, port = self._ports[contestant]
         with type(self._admin)(f"{scheme}://127.0.0.1:{port}") as probe:
             process.wait_until(lambda: probe.raw("GET", "/readyz")[0] == 200)
         return process
 
-    def launch(self, contestant: str, *, lease: str = "") -> Process:
+    def launch(self, contestant: str, *, lease: str = "", plugins: Sequence[Any] = ()) -> Process:
         """Start a contestant, and return it at once.
 
         Args:
             contestant: Which one.
             lease: The name of the Lease by which it becomes the leader; empty for no election.
+            plugins: The ``pluginConfig`` of its profile.
         """
         election: dict[str, Any] = {"leaderElect": bool(lease)}
         if lease:
@@ -157,7 +158,7 @@ class Cluster:
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": connection,
             "leaderElection": election,
-            "profiles": [{"schedulerName": contestant}],
+            "profiles": [{"schedulerName": contestant, "pluginConfig": list(plugins)}],
         }
         configuration.write_text(json.dumps(content), encoding="utf-8")
         (port,) = free_ports(1)

@@ -197,7 +197,25 @@ def _moments(measured: dict[str, Any]) -> list[str]:
             ("churn: gangs, partial, never whole", "", _counts(found)),
             _memory(found),
         ]
+    for kind, found in measured.get("flood", {}).items():
+        rows += _flood(kind, found)
     return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _flood(kind: str, found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the rows of a flood; a ratio is that to the 99 % of the gangs without a flood."""
+    alone = found["phases"]["alone"]["p99_s"]
+    rows = [
+        (
+            f"flood of unlike {kind}: a gang that fits waits, {phase}, median/99 %/max, s",
+            "",
+            f"{each['median_s']:.3f}/{each['p99_s']:.3f}/{each['longest_s']:.3f}"
+            + ("" if phase == "alone" else f", {each['p99_s'] / alone:.1f} times"),
+        )
+        for phase, each in found["phases"].items()
+    ]
+    used = f"{found['kb_a_pod']:.0f}, {found['cpu_ms_a_pod']:.1f}, {found['memory_mb']:.0f}"
+    return [*rows, ("flood: KB and CPU ms a pod, MB in all", "", used)]
 
 
 def _counts(found: dict[str, Any]) -> str:

@@ -230,16 +230,16 @@ def test_forgotten_pod_is_forgotten_everywhere() -> None:
     assert mine.is_stale is True
 
 
-def test_length_counts_each_entity_once() -> None:
+def test_length_counts_each_entry() -> None:
     gang = a_group(1)
     mine = promised(gang, a_group(2), a_group(3))
-    assert len(mine) == 4
+    assert len(mine) == 7  # three qualify, three are candidates, one has the reservation
     mine.drain_timeouts[key_of(gang)] = 1
-    assert len(mine) == 5
+    assert len(mine) == 8
     mine.infeasible[key_of(gang)] = 1
-    assert len(mine) == 6
+    assert len(mine) == 9
     mine.failed["shape"] = 1
-    assert len(mine) == 7
+    assert len(mine) == 10
 
 
 # Values ---------------------------------------------------------------------------------------

@@ -226,6 +226,11 @@ class Driver:
         """How many binds and evictions wait to be started, because *max_binds* are under way."""
         return len(self._engine.operations)
 
+    @property
+    def events_waiting(self) -> int:
+        """How many events were handed in and are not processed yet."""
+        return len(self._inbox)
+
     def __repr__(self) -> str:
         return describe(
             "aio",

@@ -35,6 +35,7 @@ from gangsched.events import Effect, Event
 from gangsched.explain import Why
 from gangsched.framework import _new_state
 from gangsched.framework.backfill import reservation as reserving
+from gangsched.framework.backfill import reservation_candidates
 from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
@@ -218,6 +219,8 @@ class Scheduler(SchedulerView):
 
         Returns:
             The effects of the cycle; None if the active queue is empty and there are no effects.
+            With backfill, no effects are returned while further gangs have to be considered for
+            the reservation.
 
         Raises:
             InvalidValueError: *now* is not a finite number, or decreased.
@@ -230,7 +233,9 @@ class Scheduler(SchedulerView):
                 reserving.look(self._state, now=now)
             decided = cycle.run(self._state, now=now)
             effects = self._end()
-            return effects if decided or effects else None
+            if decided or effects or reservation_candidates.is_looking(self._state):
+                return effects
+            return None
 
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything.

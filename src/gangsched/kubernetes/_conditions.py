@@ -10,7 +10,9 @@ Rules:
   R3  a pod that cannot be read has a condition, too. It is not in the cluster state, so its path
       and what was last said of it are kept here until it can be read or is gone;
   R4  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
-  R5  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
+  R5  the objects of namespaces are patched in turn: a namespace that is flooded with gangs does not
+      delay the others;
+  R6  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, final
 from urllib.parse import quote
 
 from attrs import define
@@ -31,6 +33,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import Dialect, GroupFacts
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
@@ -46,8 +49,6 @@ _OF_1_36: Final = "v1alpha2"
 _LONGEST_MESSAGE: Final = 32_768
 _PATIENCE: Final = 60.0
 
-K = TypeVar("K")
-
 _log = logging.getLogger("gangsched.kubernetes.status")
 
 
@@ -59,6 +60,17 @@ def status_patch(pod: Pod, status: Mapping[str, object]) -> bytes:
 @final
 @define(eq=False)
 class _Waiting:
+    """What waits to be written of a pod, or of a group.
+
+    Attributes:
+        pod: The pod; None for a group.
+        group: The group; None for a pod.
+        status: The status of a pod, or the condition of a group.
+        queued_at: When it was queued, on ``time.monotonic``.
+    """
+
+    pod: PodUID | None
+    group: GroupKey | None
     status: dict[str, Any]
     queued_at: float
 
@@ -86,10 +98,9 @@ class StatusWriter:
         self._cache = cache
         self._give_way = give_way
         self._workers = workers
-        self._pods: dict[PodUID, _Waiting] = {}
-        self._groups: dict[GroupKey, _Waiting] = {}
+        self._waiting: Turns[str, _Waiting] = Turns()
         self._said: dict[GroupKey, tuple[str, str]] = {}
-        self._unreadable: dict[PodUID, tuple[str, str]] = {}
+        self._unreadable: dict[PodUID, tuple[str, str, str]] = {}  # namespace, path, message
         self._queued = asyncio.Semaphore(0)
         self._under_way = 0
 
@@ -98,8 +109,8 @@ class StatusWriter:
     def unschedulable(self, uid: PodUID, message: str) -> None:
         """Note that a pod was found unschedulable, unless its condition says so already."""
         message = message[:_LONGEST_MESSAGE]
-        before = self._cache.conditions.get(uid)
-        if before == message or not self._is_pending(uid):
+        before, pod = self._cache.conditions.get(uid), self._pending(uid)
+        if before == message or pod is None:
             return
         condition = {
             "type": "PodScheduled",
@@ -110,7 +121,7 @@ class StatusWriter:
         if before is None:
             condition["lastTransitionTime"] = whole_seconds()
         self._cache.conditions[uid] = message
-        self._put(uid, {"conditions": [condition]})
+        self._put(uid, pod.namespace, {"conditions": [condition]})
 
     def unreadable(self, uid: PodUID, namespace: str, name: str, message: str) -> None:
         """Note that a pending pod cannot be read; the reason is ``SchedulerError``.
@@ -119,9 +130,9 @@ class StatusWriter:
         """
         message = message[:_LONGEST_MESSAGE]
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/status"
-        if self._unreadable.get(uid) == (path, message):
+        if self._unreadable.get(uid) == (namespace, path, message):
             return
-        self._unreadable[uid] = (path, message)
+        self._unreadable[uid] = (namespace, path, message)
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -129,22 +140,24 @@ class StatusWriter:
             "message": message,
             "lastTransitionTime": whole_seconds(),
         }
-        self._put(uid, {"conditions": [condition]})
+        self._put(uid, namespace, {"conditions": [condition]})
 
     def readable(self, uid: PodUID) -> None:
         """Note that a pod can be read, or is gone. O(1)."""
-        if self._unreadable and self._unreadable.pop(uid, None) is not None:
-            self._pods.pop(uid, None)
+        known = self._unreadable.pop(uid, None) if self._unreadable else None
+        if known is not None:
+            self._waiting.remove(known[0], uid)
 
     def nominate(self, uid: PodUID, node: NodeName | None) -> None:
         """Note the node that is nominated for a pod; None for no node any more."""
-        if self._cache.nominated.get(uid) == node or not self._is_pending(uid):
+        pod = self._pending(uid)
+        if self._cache.nominated.get(uid) == node or pod is None:
             return
         if node is None:
             self._cache.nominated.pop(uid, None)
         else:
             self._cache.nominated[uid] = node
-        self._put(uid, {"nominatedNodeName": node})
+        self._put(uid, pod.namespace, {"nominatedNodeName": node})
 
     def group(self, key: GroupKey, *, scheduled: bool, message: str) -> None:
         """Note whether a native group was scheduled; other APIs have a controller for it.
@@ -169,19 +182,19 @@ class StatusWriter:
             return
         self._said[key] = known
         condition["lastTransitionTime"] = whole_seconds()
-        self._queue(self._groups, key, condition)
+        self._queue(_namespace(key), key, _Waiting(None, key, condition, time.monotonic()))
 
     def forget_group(self, key: GroupKey) -> None:
         """Forget a group that was deleted."""
         self._said.pop(key, None)
-        self._groups.pop(key, None)
+        self._waiting.remove(_namespace(key), key)
 
     def __len__(self) -> int:
         """Return how many objects wait to be patched, or are being patched.
 
         At the end this many are waited for, within a bound; the others are cancelled.
         """
-        return len(self._pods) + len(self._groups) + self._under_way
+        return len(self._waiting) + self._under_way
 
     # The workers ----------------------------------------------------------------------------
 
@@ -192,18 +205,19 @@ class StatusWriter:
     async def _work(self) -> None:
         while True:
             await self._queued.acquire()
-            waiting: dict[Any, _Waiting] = self._groups or self._pods
-            if not waiting:
+            first = self._waiting.first()
+            if first is None:
                 continue  # the group was forgotten
-            await self._give_way(next(iter(waiting.values())).queued_at)
+            await self._give_way(first.queued_at)
+            if not self._waiting:
+                continue
+            waiting = self._waiting.take()
             self._under_way += 1
             try:
-                if self._groups:
-                    key, waited = _first_of(self._groups)
-                    await self._write_group(key, waited.status)
-                elif self._pods:
-                    uid, waited = _first_of(self._pods)
-                    await self._write_pod(uid, waited.status)
+                if waiting.pod is not None:
+                    await self._write_pod(waiting.pod, waiting.status)
+                elif waiting.group is not None:
+                    await self._write_group(waiting.group, waiting.status)
             except GangschedError as error:
                 _log.warning("status not written: %s", error)
             finally:
@@ -213,7 +227,7 @@ class StatusWriter:
         unreadable = self._unreadable.get(uid)
         if unreadable is not None:
             body = to_json({"metadata": {"uid": uid}, "status": status})
-            await self._patch(unreadable[0], body)
+            await self._patch(unreadable[1], body)
             return
         pod = self._cache.cluster.pod(uid)
         if pod is None or pod.node_name is not None:
@@ -239,26 +253,28 @@ class StatusWriter:
         if response.status >= 300 and response.status not in (404, 409):
             _log.warning("status not written: PATCH %s: %s", path, said(response))
 
-    def _put(self, uid: PodUID, status: dict[str, Any]) -> None:
-        known = self._pods.get(uid)
-        self._queue(self._pods, uid, status if known is None else {**known.status, **status})
-
-    def _queue(self, waiting: dict[K, _Waiting], key: K, status: dict[str, Any]) -> None:
-        known = waiting.get(key)
+    def _put(self, uid: PodUID, namespace: str, status: dict[str, Any]) -> None:
+        known = self._waiting.get(namespace, uid)
         if known is not None:
-            known.status = status
+            status = {**known.status, **status}
+        self._queue(namespace, uid, _Waiting(uid, None, status, time.monotonic()))
+
+    def _queue(self, namespace: str, key: str, waiting: _Waiting) -> None:
+        known = self._waiting.get(namespace, key)
+        if known is not None:
+            known.status = waiting.status
             return
-        waiting[key] = _Waiting(status, time.monotonic())
+        self._waiting.put(namespace, key, waiting)
         self._queued.release()  # wakes one worker, not all
 
-    def _is_pending(self, uid: PodUID) -> bool:
+    def _pending(self, uid: PodUID) -> Pod | None:
+        """Return a pod that has no node and is not being deleted; None otherwise."""
         pod = self._cache.cluster.pod(uid)
-        return pod is not None and pod.node_name is None and pod.deleted_at is None
+        return pod if pod is not None and pod.node_name is None and pod.deleted_at is None else None
 
 
-def _first_of(waiting: dict[K, _Waiting]) -> tuple[K, _Waiting]:
-    key = next(iter(waiting))
-    return key, waiting.pop(key)
+def _namespace(key: GroupKey) -> str:
+    return key.partition("/")[0]
 
 
 def is_scheduled(facts: GroupFacts) -> bool:

@@ -9,7 +9,9 @@ gangs that are named. It is ``smallest_change`` for many gangs at once.
 Rules:
   R1  a gang that lacks members has no demand: nodes create no members;
   R2  a gang that fits now has no demand either;
-  R3  the work is bounded: by the number of gangs, kinds and nodes that are tried.
+  R3  the work is bounded: by the number of gangs, kinds and nodes that are tried;
+  R4  a running scheduler is not asked while more than ``MOST_CLASSES`` equivalence classes wait. A
+      question copies all of them, and nothing is decided meanwhile.
 """
 
 from __future__ import annotations
@@ -29,11 +31,21 @@ from gangsched.explain import NotEnoughMembers
 from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node
 
-__all__ = ["MOST_GANGS", "MOST_KINDS", "MOST_NODES", "Demand", "DemandMeter", "pending_demand"]
+__all__ = [
+    "MOST_CLASSES",
+    "MOST_GANGS",
+    "MOST_KINDS",
+    "MOST_NODES",
+    "Demand",
+    "DemandMeter",
+    "pending_demand",
+]
 
 MOST_GANGS: Final = 16
 MOST_KINDS: Final = 4
 MOST_NODES: Final = 16
+MOST_CLASSES: Final = 256
+"""A question takes about 50 ms beside so many."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -140,6 +152,7 @@ class DemandMeter:
         self._give_way = give_way
         self._show = show
         self._interval = interval
+        self._is_paused = False
 
     async def run(self) -> None:
         """Measure until cancelled, or until the scheduler cannot be asked."""
@@ -154,16 +167,28 @@ class DemandMeter:
             self._show(found)
 
     async def measure(self) -> list[Demand]:
-        """Return the pending demand."""
+        """Return the pending demand; nothing while too many equivalence classes wait, see R4."""
         steps = _steps(self._scheduler, self._nodes(), self._clock)
         while True:
             await self._give_way(time.monotonic())
             await asyncio.sleep(0)
+            if self._are_too_many():
+                return []
             try:
                 next(steps)
             except StopIteration as end:
                 found: list[Demand] = end.value
                 return found
+
+    def _are_too_many(self) -> bool:
+        """Return whether too many classes wait to ask; log it when that begins."""
+        before, self._is_paused = self._is_paused, self._scheduler.queue.class_count > MOST_CLASSES
+        if self._is_paused and not before:
+            _log.warning(
+                "the pending demand is not measured while more than %d unlike gangs and pods wait",
+                MOST_CLASSES,
+            )
+        return self._is_paused
 
 
 def _steps(

@@ -13,19 +13,34 @@ to look, and what it finds is read from the cluster state.
 Rules:
   R1  before ``begin`` deltas only fill the cache; the first call of the scheduler lists it. So the
       scheduler starts with all of the cluster, in one pass;
-  R2  an object that cannot be read is logged and reported, and counts as gone: a pod that is not
+  R2  the pods and groups of namespaces are handed to the driver in turn, a few ahead of it. So a
+      namespace that is flooded with pods delays the decisions about others by one turn. What an
+      event is about is read from the cluster state, so events of two objects may pass each other;
+  R3  an object that cannot be read is logged and reported, and counts as gone: a pod that is not
       understood is not placed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, final
 
 from gangsched.drivers._contract import DrivenScheduler
 from gangsched.drivers.aio import Driver
-from gangsched.events import Bind, Event, Evict
+from gangsched.events import (
+    Bind,
+    Effect,
+    Event,
+    Evict,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._facts import (
@@ -37,9 +52,13 @@ from gangsched.kubernetes._facts import (
 )
 from gangsched.kubernetes._reflector import Delta
 from gangsched.kubernetes._transport import BATCH_SECONDS
+from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._unreadable import UnreadableObjects
 
 __all__ = ["Binds", "Owner"]
+
+_AHEAD: Final = 16
+"""How many events are handed to the driver at once: a turn of all namespaces together."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -80,6 +99,8 @@ class Owner:
         self._unreadable = unreadable
         self.driver: Driver | None = None
         self._binder: Binds | None = None
+        self._turns: Turns[tuple[type[Event], str], Event] = Turns()
+        self._is_due = False
 
     def begin(
         self,
@@ -98,7 +119,7 @@ class Owner:
             apply=self.cache.apply,
             bind=bind,
             evict=evict,
-            observers=(effects, *observers),
+            observers=(effects, _Taken(self._hand_on_soon), *observers),
             on_error=self._failed,
             max_binds=max_binds,
             gather=BATCH_SECONDS,
@@ -112,6 +133,27 @@ class Owner:
         if event is not None and self.driver is not None:
             self.driver.tell(event)
 
+    def _tell_in_turn(self, event: Event | None, namespace: str) -> None:
+        """Hand an event to the scheduler when it is the turn of its namespace.
+
+        A later event of the same type about the same object replaces one that waits.
+        """
+        if event is not None and self.driver is not None:
+            self._turns.put(namespace, (type(event), _subject(event)), event)
+            self._hand_on()
+
+    def _hand_on_soon(self) -> None:
+        """Hand on the next events when the driver lets others run: after a turn of decisions."""
+        if self._turns and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._hand_on)
+
+    def _hand_on(self) -> None:
+        self._is_due = False
+        driver = self.driver
+        while driver is not None and self._turns and driver.events_waiting < _AHEAD:
+            driver.tell(self._turns.take())
+
     def binds(self) -> int:
         """Return how many binds wait for a connection or are under way."""
         waiting = 0 if self.driver is None else self.driver.binds_waiting
@@ -123,7 +165,7 @@ class Owner:
         """Take in changes of pods."""
         for delta in deltas:
             if self._is_object("Pod", delta):
-                self.tell(self.cache.pod(delta))
+                self._tell_in_turn(self.cache.pod(delta), _namespace(delta))
 
     def nodes(self, deltas: Iterable[Delta[NodeFacts]]) -> None:
         """Take in changes of nodes."""
@@ -138,7 +180,7 @@ class Owner:
             for delta in deltas:
                 if self._is_object("PodGroup", delta, dialect):
                     for event in self.cache.group(delta, dialect):
-                        self.tell(event)
+                        self._tell_in_turn(event, _namespace(delta))
 
         return take_in
 
@@ -174,3 +216,41 @@ class Owner:
     @staticmethod
     def _failed(what: Event | Evict, error: Exception) -> None:
         """The driver has logged it, and repeats what is to be repeated."""
+
+
+@final
+class _Taken:
+    """An observer that has the next events handed to the driver when it has taken some."""
+
+    def __init__(self, taken: Callable[[], object]) -> None:
+        self._taken = taken
+
+    def event(self, event: Event, now: float) -> None:
+        """Have the next events handed on."""
+        self._taken()
+
+    def effects(self, effects: tuple[Effect, ...], now: float) -> None:
+        """Do nothing: what is decided takes no events."""
+
+    def settled(self, now: float) -> None:
+        """Have the next events handed on; an event that was refused is not observed."""
+        self._taken()
+
+
+def _namespace(delta: Delta[Any]) -> str:
+    """Return the namespace of an object that has one."""
+    assert delta.identity is not None
+    return delta.identity.key.partition("/")[0]
+
+
+def _subject(event: Event) -> str:
+    """Return what an event about a pod or a group is about."""
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            return pod.uid
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            return group.key
+        case PodDeleted(name) | PodGroupDeleted(name):
+            return name
+        case _:
+            return ""  # nothing else comes from pods and groups

@@ -28,6 +28,7 @@ from attrs import evolve, fields, frozen, has
 
 from gangsched.constraints import NodeSelectorTerm
 from gangsched.errors import ManifestError
+from gangsched.kubernetes._annotations import MOST, kept_annotations
 from gangsched.kubernetes._caches import Shared
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, PodFacts
@@ -235,7 +236,10 @@ class PodDecoder:
         _set_namespace(pod, namespace)
         _set_uid(pod, PodUID(uid))
         _set_labels(pod, self._shared_texts(meta.labels))
-        _set_annotations(pod, self._shared_texts(meta.annotations))
+        annotations = self._shared_texts(meta.annotations)
+        if len(meta.annotations) > MOST:  # in bytes, so at least as many as characters
+            annotations = kept_annotations(annotations)
+        _set_annotations(pod, annotations)
         owners, controller = self._shared_owners(meta.ownerReferences)
         _set_owners(pod, owners)
         _set_controller(pod, controller)

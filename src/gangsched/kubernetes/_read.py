@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from attrs import evolve
+
 from gangsched.cluster_objects import ClusterObject
+from gangsched.kubernetes._annotations import kept_annotations
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._extra import missing
 from gangsched.kubernetes._facts import Condition, Dialect
@@ -88,6 +91,9 @@ def read_pod_slowly(
     """
     manifest = _manifest(document, ignore)
     pod = _pod(manifest)
+    annotations = kept_annotations(pod.annotations)
+    if annotations is not pod.annotations:
+        pod = evolve(pod, annotations=annotations)
     return pod, _notes(manifest)
 
 

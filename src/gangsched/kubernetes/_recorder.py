@@ -5,7 +5,9 @@ Rules:
       patched after the first repeat. Then a pause comes before each patch: 5 s, doubled up to a
       minute, so a count is written although no further repeat comes, and often repeated events
       cost little. At the end, ``flush`` queues the counts that still pause;
-  R2  at most *limit* events wait. Then the oldest is dropped, and counted;
+  R2  at most *limit* events wait. Then the oldest of the namespace with the most is dropped, and
+      counted. Events of namespaces are written in turn: a namespace that is flooded with gangs
+      neither delays the events of others nor drops them;
   R3  an event never delays a bind: it has connections of its own, and gives way, see ``_give_way``;
   R4  an event that the API server refuses is dropped. Events inform; nothing depends on them.
 """
@@ -17,7 +19,6 @@ import logging
 import os
 import socket
 import time
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, final
@@ -29,6 +30,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
 
 __all__ = ["EventRecorder", "Regarding"]
@@ -71,6 +73,8 @@ _Key: TypeAlias = tuple[str, str, str, str]
 
 @define(eq=False)
 class _Series:
+    namespace: str
+    key: _Key
     path: str
     body: dict[str, Any]
     last_at: float
@@ -115,8 +119,8 @@ class EventRecorder:
         self._clock = clock
         self._limit = limit
         self._workers = workers
-        self._waiting: deque[_Series] = deque()
-        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._waiting: Turns[_Key, _Series] = Turns()
+        self._series: Turns[_Key, _Series] = Turns()
         self._pausing: dict[_Series, asyncio.TimerHandle] = {}
         self._under_way = 0
         self._ends = False
@@ -137,16 +141,16 @@ class EventRecorder:
         """
         note, now = note[:_LONGEST_NOTE], self._clock()
         key = (regarding.uid or regarding.name, reason, action, note)
-        series = self._series.get(key)
+        namespace = regarding.namespace or "default"
+        series = self._series.remove(namespace, key)
         if series is not None and now - series.last_at < _SERIES_ENDS:
             series.count += 1
             series.last_at = now
-            self._series.move_to_end(key)
+            self._series.put(namespace, key, series)
             if not series.waits:
                 self._put_after_pause(series)
             return
         self._number += 1
-        namespace = regarding.namespace or "default"
         name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
         body = {
             "apiVersion": "events.k8s.io/v1",
@@ -161,10 +165,10 @@ class EventRecorder:
             "note": note,
             "type": kind,
         }
-        series = _Series(_path(namespace), body, now)
-        self._series[key] = series
+        series = _Series(namespace, key, _path(namespace), body, now)
+        self._series.put(namespace, key, series)
         while len(self._series) > _MOST_SERIES:
-            self._series.popitem(last=False)
+            self._series.drop()
         self._put(series)
 
     def flush(self) -> None:
@@ -197,9 +201,9 @@ class EventRecorder:
     def _put(self, series: _Series) -> None:
         series.waits = True
         series.queued_at = time.monotonic()
-        self._waiting.append(series)
+        self._waiting.put(series.namespace, series.key, series)
         while len(self._waiting) > self._limit:
-            self._waiting.popleft().waits = False
+            self._waiting.drop().waits = False
             self.dropped += 1
         self._queued.release()  # wakes one worker, not all
 
@@ -215,11 +219,12 @@ class EventRecorder:
         while True:
             await self._queued.acquire()
             async with self._turn:  # one worker looks at the binds, not all
-                if self._waiting:
-                    await self._give_way(self._waiting[0].queued_at)
+                first = self._waiting.first()
+                if first is not None:
+                    await self._give_way(first.queued_at)
             if not self._waiting:
                 continue  # it was dropped
-            series = self._waiting.popleft()
+            series = self._waiting.take()
             series.waits, series.is_written, count = False, True, series.count
             self._under_way += 1
             try:

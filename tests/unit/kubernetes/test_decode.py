@@ -416,3 +416,29 @@ def test_priority_class_without_a_value_is_refused() -> None:
 
 def test_errors_of_decoding_are_of_this_package() -> None:
     assert issubclass(UnexpectedAnswer, GangschedError)
+
+
+# Size -----------------------------------------------------------------------------------------
+
+
+def annotated(name: str, annotations: dict[str, str]) -> bytes:
+    document = pod(name)
+    document["metadata"]["annotations"] = annotations
+    return raw(document)
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_annotations_beyond_a_size_are_left_out_the_longest_first(is_fast: bool) -> None:
+    """A user could fill the memory of the scheduler with them."""
+    decode = PodDecoder()
+    if is_fast:
+        decode(raw(pod("first")))
+    claim = {"scheduling.k8s.io/group-name": "train"}
+    found = decode(annotated("p", {"flood": "x" * 250_000, **claim})).pod
+    assert decode.fast == is_fast
+    assert dict(found.annotations) == claim
+
+
+def test_annotations_of_a_usual_size_are_all_kept() -> None:
+    annotations = {f"a{n}": "x" * 1000 for n in range(20)}
+    assert dict(PodDecoder()(annotated("p", annotations)).pod.annotations) == annotations

@@ -18,6 +18,7 @@ from gangsched import (
     Scheduler,
     presets,
 )
+from gangsched.kubernetes import _demand
 from gangsched.kubernetes._demand import Demand, DemandMeter, pending_demand
 from gangsched.testing import make_pod
 from support.patience import HANG
@@ -142,3 +143,29 @@ def test_meter_gives_way_before_each_question_and_shows_each_result() -> None:
     asyncio.run(run())
     assert shown[0] == shown[1] == pending_demand(scheduler, cluster.nodes(), now=0.0)
     assert len(given) >= 4
+
+
+def test_nothing_is_asked_while_too_many_unlike_gangs_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A question copies the scheduler, and nothing is decided meanwhile."""
+    monkeypatch.setattr(_demand, "MOST_CLASSES", 2)
+    scheduler, cluster = cluster_of(node("a", cpu=1), *gang("g", 2), *gang("h", 3))
+    questions: list[None] = []
+
+    async def give_way(_at: float) -> None:
+        questions.append(None)
+
+    meter = DemandMeter(
+        scheduler, cluster.nodes, lambda: 0.0, give_way, lambda _found: None, interval=1.0
+    )
+    assert len(asyncio.run(meter.measure())) == 1
+    assert len(questions) > 2
+    for event in gang("i", 4):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    scheduler.schedule_one(now=0.0)
+    questions.clear()
+    for _twice in range(2):
+        assert asyncio.run(meter.measure()) == []
+    assert len(questions) == 2
+    assert len(caplog.records) == 1

@@ -156,6 +156,7 @@ def _stays(state: State, found: ActiveReservation, now: float) -> bool:
     is_overdue = now >= found.deadline
     if is_overdue and found.starts_at == math.inf:
         mine.drain_timeouts[found.key] = mine.drain_timeouts.get(found.key, 0) + 1
+        mine.candidates.note(found.key)
         mine.is_drain_paused = True
         return False
     due = [found.ends.pop(uid, math.inf) for uid in nodes.departed]
@@ -302,9 +303,10 @@ def _first_exempt(state: State, found: ActiveReservation, now: float) -> QueuedE
     for line in state.queue.blocked_queues():
         if not len(line.queued) or line.equivalence_class in state.reservations.backfill.failed:
             continue
-        if not requeue.may_fit(state, line.equivalence_class, now=now):
-            continue
+        # as a rule none of thousands may be exempt, and to know it costs less
         if not run_times.may_be_exempt(state.reservations, state.call, found, line, now):
+            continue
+        if not requeue.may_fit(state, line.equivalence_class, now=now):
             continue
         before = takewhile(partial(_precedes, best), line.queued)
         exempt = run_times.exempt(

@@ -100,6 +100,18 @@ class Room:
             for count, counted in self._asks
         )
 
+    def may_be_enough(self, largest: Mapping[str, int]) -> bool:
+        """Return whether nodes on which no more than this is free could be enough. O(asks).
+
+        Args:
+            largest: The most that a node has free of each resource; it need not be one node.
+        """
+        room = self._room(largest)
+        return all(
+            sum(most for number, most in counted.items() if room[number]) >= count
+            for count, counted in self._asks
+        )
+
     def put(self, name: NodeName, free: dict[str, int]) -> None:
         """Say what is free on a node. O(resources)."""
         room = self._room(free)

@@ -61,6 +61,7 @@ from gangsched.framework.snapshot.rows import SnapshotRow
 from gangsched.framework.snapshot.write import plugin_states, written
 from gangsched.framework.state.attempts import Attempts
 from gangsched.framework.state.backfill_state import ActiveReservation, BackfillState
+from gangsched.framework.state.candidates import Candidates
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.nomination import NominatedPod, Nomination
 from gangsched.framework.state.pod_classes import PodClasses
@@ -147,8 +148,10 @@ HELD: Final[Mapping[type, Held]] = {
     BackfillState: Held(
         kept="qualified drain_timeouts infeasible reservation failed gained is_contested is_stale"
         " is_drain_paused has_no_candidate no_candidate_until altered",
+        anew="candidates",
         given="policy",
     ),
+    Candidates: Held(anew="unranked altered largest _order _later _infeasible _too_large _places"),
     ActiveReservation: Held(
         kept="entity since starts_at deadline ends capacity planned drained guard", anew="key"
     ),

@@ -95,6 +95,7 @@ def read_backfill(reading: Reading) -> None:
         for n, key in enumerate(each_once(keys, f"backfill.{name}")):
             get(entities, key, f"backfill.{name}[{n}]")
     backfill.qualified.update(dict.fromkeys(row.qualified))
+    backfill.candidates.unranked.update(dict.fromkeys(row.qualified))
     backfill.drain_timeouts.update(row.drain_timeouts)
     backfill.infeasible.update(row.infeasible)
     step, altered = reading.rows.step, reading.rows.node_changes

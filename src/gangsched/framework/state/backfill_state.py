@@ -20,6 +20,7 @@ from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
+from gangsched.framework.state.candidates import Candidates
 from gangsched.model import GroupKey, NodeName, PodUID
 
 __all__ = ["ActiveReservation", "BackfillState"]
@@ -82,6 +83,7 @@ class BackfillState:
         drain_timeouts: How often nodes were drained for each of them until the time limit.
         infeasible: The gangs that would not fit on the empty cluster, each with the value that
             ``Nodes.altered`` had then.
+        candidates: The gangs of *qualified* in the order in which they are considered.
         reservation: The reservation in force; None if there is none.
         failed: The equivalence classes that failed although they were exempt, with the step.
         gained: Whether nodes gained capacity since the gang was last considered.
@@ -98,6 +100,7 @@ class BackfillState:
     qualified: dict[GroupKey, None] = field(factory=dict[GroupKey, None])
     drain_timeouts: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
     infeasible: dict[GroupKey, int] = field(factory=dict[GroupKey, int])
+    candidates: Candidates = field(factory=Candidates)
     reservation: ActiveReservation | None = None
     failed: dict[Hashable, int] = field(factory=dict[Hashable, int])
     gained: bool = False
@@ -114,6 +117,7 @@ class BackfillState:
             len(self.qualified)
             + len(self.drain_timeouts)
             + len(self.infeasible)
+            + len(self.candidates)
             + len(self.failed)
             + (self.reservation is not None)
         )
@@ -148,6 +152,7 @@ class BackfillState:
             self.forget(group.key)
         elif not group.was_scheduled:
             self.qualified[group.key] = None
+            self.candidates.note(group.key)
             self.has_no_candidate = False
             self.is_contested |= self._outranks(entity)
 
@@ -159,6 +164,8 @@ class BackfillState:
         key, reservation = entity.group.key, self.reservation
         if self.infeasible.pop(key, None) is not None:
             self.has_no_candidate = False
+        if key in self.qualified:
+            self.candidates.note(key)
         if reservation is not None and reservation.entity.group is not None:
             spec = reservation.entity.group.spec
             bundled = spec is not None and key in spec.bundle
@@ -188,5 +195,6 @@ class BackfillState:
         self.qualified.pop(key, None)
         self.drain_timeouts.pop(key, None)
         self.infeasible.pop(key, None)
+        self.candidates.drop(key)
         if self.reservation is not None and self.reservation.key == key:
             self.is_stale = True
