@@ -320,13 +320,14 @@ class Effects:
 
     def _group_bound(self, bound: GroupBound) -> None:
         self._partial.whole(bound.group)
+        self._cache.moved.add(bound.group)
         if self._restarts is not None:
             self._restarts.bound(bound.group)
         message = f"{bound.bound} members are assigned to nodes"
         self._status.group(bound.group, scheduled=True, message=message)
 
     def _group_partly_bound(self, part: GroupPartlyBound) -> None:
-        regarding = self._regarding_group(part.group)
+        regarding = self._regarding_group_or(part.group, self._bound_members(part.group))
         if regarding is not None:
             note = f"{part.scheduled} of {part.min_available} members are on nodes: {part.reason}"
             self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
