@@ -95,12 +95,12 @@ class StatusWriter:
 
     # For the owner of the scheduler ---------------------------------------------------------
 
-    def unschedulable(self, uid: PodUID, message: str) -> None:
-        """Note that a pod was found unschedulable, unless its condition says so already."""
+    def unschedulable(self, uid: PodUID, message: str) -> bool:
+        """Note that a pod was found unschedulable; return False if its condition says so."""
         message = message[:_LONGEST_MESSAGE]
         before = self._cache.conditions.get(uid)
         if before == message or not self._is_pending(uid):
-            return
+            return False
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -111,6 +111,7 @@ class StatusWriter:
             condition["lastTransitionTime"] = whole_seconds()
         self._cache.conditions[uid] = message
         self._put(uid, {"conditions": [condition]})
+        return True
 
     def unreadable(self, uid: PodUID, namespace: str, name: str, message: str) -> None:
         """Note that a pending pod cannot be read; the reason is ``SchedulerError``.
