@@ -121,7 +121,7 @@ async def test_group_that_exceeds_its_quota_starts_when_the_owner_of_another_is_
     quota = Quota(name="team", namespaces=[space], hard={"cpu": 3})
     async with scheduling(cluster, cluster.settings(quotas=(quota,))):
         await eventually(lambda: cluster.placed()["first-0"] and cluster.placed()["first-1"])
-        reason = f"pod group {space}/second waits for its quota"
+        reason = "exceeded quota team: requested cpu=2, used cpu=2, limited cpu=3"
         await eventually(
             lambda: (cluster.condition("second-1", "PodScheduled") or {}).get("message") == reason
         )

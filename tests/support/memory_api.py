@@ -255,6 +255,8 @@ class MemoryApi:
             return _status(409, f"pod {key} is already assigned to a node")
         fresh = json.loads(json.dumps(known))
         fresh["spec"]["nodeName"] = body["target"]["name"]
+        for name, text in body["metadata"].get("annotations", {}).items():
+            fresh["metadata"].setdefault("annotations", {})[name] = text
         self._store(collection, key, fresh, "MODIFIED")
         return _status(201, "created")
 

@@ -229,8 +229,8 @@ class Answers:
         if running.has_ended(key):
             names = ", ".join(self.settings.profile.scheduler_names)
             item["reason"] = f"it has no pods with the schedulerName {names}"
-        said = item["reason"] if why is None else in_utc(why)
-        item |= {"why": said, **running.notes_of(key, why)}
+        said = "" if why is None else in_utc(why)
+        item |= {"why": item["reason"] or said, **running.notes_of(key, why)}
         item["isConfigured"] = _is_configured(self.settings)
         return self._document("GangList", now, [item], 1)
 

@@ -12,7 +12,8 @@ Rules:
   R3  a pod that was found elsewhere is stored before the failure is reported, so that the
       scheduler counts it there;
   R4  nothing is bound to a node that is gone: the API server does not check that;
-  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place;
+  R5  the body has the UID, so a pod that was recreated under its name is not bound in its place.
+      The API server copies the annotations of the body to the pod, in the same write;
   R6  a bind that is forbidden, or is refused for longer than a second, is told once, while it is
       repeated. A right that is missing would be told after half a minute otherwise, and a webhook
       that fails would never be.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, final
 from urllib.parse import quote
 
@@ -75,6 +76,7 @@ class Binder:
         found: Called with the event of a pod that was looked at and had changed.
         may_write: Whether this replica leads. If it does not, nothing is sent: another replica
             may decide about the pod.
+        marks: Returns the annotations that a pod gets with its bind.
         repeated: Called once for a bind that is refused and repeated, with the answer.
         timeout: How many seconds one request may take.
     """
@@ -87,6 +89,7 @@ class Binder:
         found: Callable[[Event], object],
         may_write: Callable[[], bool] = lambda: True,
         *,
+        marks: Callable[[Pod], Mapping[str, str]] = lambda _pod: {},
         repeated: Callable[[Bind, str], object] = lambda _bind, _problem: None,
         timeout: float = 10.0,
     ) -> None:
@@ -95,6 +98,7 @@ class Binder:
         self._decode = decode
         self._found = found
         self._may_write = may_write
+        self._marks = marks
         self._repeated = repeated
         self._timeout = timeout
         self._under_way = 0
@@ -122,7 +126,7 @@ class Binder:
             raise BindRefusedError(f"pod {bind.uid} was deleted before it was bound")
         if pod.node_name == bind.node:
             return
-        path, body = pod_path(pod, "binding"), _body(pod, bind)
+        path, body = pod_path(pod, "binding"), _body(pod, bind, self._marks(pod))
         pauses: Pauses | None = None
         unsure = is_told = False
         while True:
@@ -193,12 +197,13 @@ def _is_to_be_told(status: int, spent: float) -> bool:
     return status in _FORBIDDEN or (spent >= _TOLD_AFTER and not is_definite)
 
 
-def _body(pod: Pod, bind: Bind) -> bytes:
+def _body(pod: Pod, bind: Bind, marks: Mapping[str, str]) -> bytes:
+    metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
     return to_json(
         {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "metadata": {**metadata, "annotations": {**marks}} if marks else metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
     )

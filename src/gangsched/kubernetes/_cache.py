@@ -64,6 +64,7 @@ from gangsched.kubernetes._facts import (
 from gangsched.kubernetes._malformed import MalformedClaims
 from gangsched.kubernetes._objects import objects_needed
 from gangsched.kubernetes._reflector import Delta
+from gangsched.kubernetes._start_marks import differ_by_marks
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
@@ -99,6 +100,7 @@ class Cache:
         malformed: The pods of ours whose claim to be in a group is malformed.
         served: The API groups of PodGroups that are served; None before the API server was asked.
         touched: The groups of which an object or a member has changed. Readers take keys out.
+        moved: The same, for another reader.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Cache:
         self.malformed: Final = MalformedClaims()
         self.served: frozenset[str] | None = None
         self.touched: Final[set[GroupKey]] = set()
+        self.moved: Final[set[GroupKey]] = set()
         self.names: Final = None if scheduler_names is None else frozenset(scheduler_names)
         self._dialects = tuple(dialects)
         self._gangs_only = gangs_only
@@ -232,7 +235,8 @@ class Cache:
         self._touch(known)  # its labels may have named another group
         self._touch(pod)
         self.cluster.apply(PodUpdated(pod))
-        return None if _runs_on(known, pod) else PodUpdated(pod)
+        is_same = _runs_on(known, pod) or differ_by_marks(known, pod)
+        return None if is_same else PodUpdated(pod)
 
     def _is_foreign(self, facts: PodFacts) -> bool:
         if self.names is not None and facts.scheduler_name not in self.names:
@@ -265,6 +269,7 @@ class Cache:
         self.malformed.discard(pod.uid)
         if claim is not None:
             self.touched.add(claim.group)
+            self.moved.add(claim.group)
 
     @staticmethod
     def _note(notes: dict[PodUID, str], uid: PodUID, text: str) -> None:
@@ -330,6 +335,7 @@ class Cache:
         if not known:
             del self._groups[key]
         self.touched.add(key)
+        self.moved.add(key)
         pods = self._note_unreadable(key, delta, dialect)
         restated = self._restate(key)
         group = [] if restated is None else [restated]

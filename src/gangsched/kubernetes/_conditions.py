@@ -106,12 +106,12 @@ class StatusWriter:
 
     # For the owner of the scheduler ---------------------------------------------------------
 
-    def unschedulable(self, uid: PodUID, message: str) -> None:
-        """Note that a pod was found unschedulable, unless its condition says so already."""
+    def unschedulable(self, uid: PodUID, message: str) -> bool:
+        """Note that a pod was found unschedulable; return False if its condition says so."""
         message = message[:_LONGEST_MESSAGE]
         before, pod = self._cache.conditions.get(uid), self._pending(uid)
         if before == message or pod is None:
-            return
+            return False
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -122,6 +122,7 @@ class StatusWriter:
             condition["lastTransitionTime"] = whole_seconds()
         self._cache.conditions[uid] = message
         self._put(uid, pod.namespace, {"conditions": [condition]})
+        return True
 
     def unreadable(self, uid: PodUID, namespace: str, name: str, message: str) -> None:
         """Note that a pending pod cannot be read; the reason is ``SchedulerError``.

@@ -8,6 +8,7 @@ that a store of logs can be asked for all decisions about one gang.
 - ``pod is unschedulable``: ``pod``, ``group``, ``reason``, ``seconds``.
 - ``gang scheduled``: ``group``, ``attempt``, ``members``, ``seconds``.
 - ``gang rejected``: ``group``, ``attempt``, ``reason``, ``seconds``.
+- ``gang waits``: ``group``, ``reason``; of one that is not tried, by ``Effects``.
 
 Rules:
   R1  ``seconds`` is the duration of the decision, which is one for all members of a gang;

@@ -9,19 +9,16 @@
   is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
-- ``PodNotAdmitted`` for a group that exceeds a quota: event ``FailedScheduling`` of the group, and
-  the condition ``PodScheduled=False`` of each pending member.
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``.
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
-- ``GroupRejected``: event ``FailedScheduling`` of the group, its condition
-  ``PodGroupInitiallyScheduled=False``, and the condition ``PodScheduled=False`` of each pending
-  member.
-- ``PodNotAdmitted`` of a member whose group is held, because its object cannot be read or has a
-  constraint that is not modelled: event ``FailedScheduling`` of the group, and its condition.
-- ``GroupIncomplete``: event ``Incomplete`` of the group, its condition and those of its pending
-  members, if it still is after 10 s. If only scheduling gates of other members keep it from being
-  tried, the event is ``SchedulingGated``, and all of them name the gates.
+- ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
+  told, the condition ``PodGroupInitiallyScheduled=False``, and ``PodScheduled=False`` of each
+  pending member.
+- ``PodNotAdmitted`` of a member whose group exceeds a quota, cannot be read, or has a constraint
+  that is not modelled, as have its members: the same, at once.
+- ``GroupIncomplete``: the same, if it still is after 10 s, with the event ``Incomplete``. If only
+  scheduling gates of other members keep it from being tried, the event is ``SchedulingGated``.
 - ``Nominated``: ``nominatedNodeName`` of the pods, and event ``Preempted`` of each victim.
 - ``VictimSearchExhausted``: event of the same name, of the group or pod that preempts.
 - ``NominationLapsed``: no ``nominatedNodeName`` any more, and event of the same name, of the group
@@ -30,9 +27,10 @@
 
 Rules:
   R1  nothing here waits: what is to be posted is queued for workers;
-  R2  a pending member gets the reason of its gang, unless it has one of its own. So an autoscaler
-      sees every pod that needs a node;
-  R3  a member that gets the reason of its gang has no event of its own: the gang has one;
+  R2  why a gang waits is one sentence, on each pending member and on the group, see ``_sentences``.
+      So an autoscaler sees every pod that needs a node, and nobody has to compare two reasons;
+  R3  a member has an event when its condition changes, and a gang that was tried one for each
+      attempt. Reasons that differ in numbers of nodes alone are not told to all members again;
   R4  with *of_pods* false, pods get neither events nor conditions for decisions: another program
       writes them, as kube-scheduler does for the pods of an extender. That a bind is repeated is
       no decision, and only this program knows it.
@@ -42,8 +40,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias, final
+from collections.abc import Callable, Iterable
+from typing import Final, final
 
 from gangsched._core._quotas import EXCEEDED
 from gangsched._core._registry import PodGroupInfo
@@ -70,31 +68,29 @@ from gangsched.events import (
     RestartLimitReached,
     VictimSearchExhausted,
 )
-from gangsched.explain import NotEnoughMembers, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._below_minimum import BelowMinimumReports
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
+from gangsched.kubernetes._decision_log import LOGGER as DECISIONS
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._restart_notes import RestartNotes
+from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
 __all__ = ["Effects"]
 
 _log = logging.getLogger("gangsched.kubernetes.effects")
-
-_Told: TypeAlias = GroupRejected | GroupIncomplete | PodNotAdmitted
+_decisions = logging.getLogger(DECISIONS)
 
 _HELD: Final = " constraints that "
 """In the reason of a pod that is held for a constraint."""
-_INCOMPLETE: Final = "Incomplete"
-_GATED: Final = "SchedulingGated"
 _INCOMPLETE_AFTER: Final = 10.0
 """Seconds after which a group that lacks members is reported: pods are created one by one."""
-_MOST_HELD: Final = 4096
+_MOST_SAID: Final = 4096
 
 
 @final
@@ -137,7 +133,7 @@ class Effects:
         self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
-        self._held: dict[GroupKey, str] = {}
+        self._said: dict[GroupKey, Sentence] = {}
         self._below_minimum = BelowMinimumReports(self._members, self._fell)
 
     def is_victim(self, uid: PodUID) -> bool:
@@ -159,6 +155,7 @@ class Effects:
             self._victims.discard(event.uid)
         elif isinstance(event, PodGroupDeleted):
             self._status.forget_group(event.key)
+            self._said.pop(event.key, None)
             self._forget_timer(event.key)
 
     def settled(self, now: float) -> None:
@@ -169,25 +166,30 @@ class Effects:
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""
-        told: dict[GroupKey, _Told] = {}
+        of_gangs = self._what_gangs_say(effects)
         for effect in effects:
-            if isinstance(effect, (GroupRejected, GroupIncomplete)):
-                told[effect.group] = effect
-            elif isinstance(effect, PodNotAdmitted) and effect.reason.startswith(EXCEEDED):
+            key = self._key_of(effect.uid) if isinstance(effect, PodUnschedulable) else None
+            if key is None or not isinstance(effect, PodUnschedulable):
+                self._effect(effect)
+            elif key not in of_gangs:
+                if not self._waits(key):
+                    self._effect(effect)
+            elif said := of_gangs[key]:
+                self._unschedulable(effect.uid, said)
+
+    def _what_gangs_say(self, effects: Iterable[Effect]) -> dict[GroupKey, str]:
+        """Return what is said of gangs in one call; empty for one that is not tried."""
+        found: dict[GroupKey, str] = {}
+        for effect in effects:
+            if isinstance(effect, GroupRejected):
+                found[effect.group] = effect.reason
+            elif isinstance(effect, GroupIncomplete):
+                found[effect.group] = ""
+            elif isinstance(effect, PodNotAdmitted):
                 key = self._key_of(effect.uid)
-                if key is not None:
-                    told[key] = effect
-                    self._over_quota(key, effect)
-                    continue
-            if not isinstance(effect, PodUnschedulable) or not told:
-                self._effect(effect)
-                continue
-            # a member that was tried is told before its group, the others after it
-            group = self._group_of(effect.uid, told)
-            if group is None:
-                self._effect(effect)
-            elif not isinstance(group, GroupIncomplete):
-                self._say(effect.uid, effect.reason)
+                if key is not None and effect.reason.startswith(EXCEEDED):
+                    found[key] = ""
+        return found
 
     def _effect(self, effect: Effect) -> None:
         match effect:
@@ -238,22 +240,21 @@ class Effects:
             self._failed(_regarding(pod), reason)
             self._status.unschedulable(uid, reason)
 
-    def _say(self, uid: PodUID, reason: str) -> None:
-        if self._of_pods:
-            self._status.unschedulable(uid, self._with_reservation(reason, self._key_of(uid)))
-
     def _with_reservation(self, reason: str, key: GroupKey | None, pod: Pod | None = None) -> str:
         priority = pod.priority if pod is not None and key is None else None
         return with_reservation(reason, self._scheduler, key, priority)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
+        key = self._cache.group_of(pod)
+        if pod is None:
+            return
+        if key is not None and reason.startswith(EXCEEDED):
+            self._forget_timer(key)
+            self._tell(key, Sentence(FAILED, reason))
         # a scheduling gate is no failure: the API server has set the condition already
-        if pod is not None and not pod.scheduling_gates and _HELD in reason:
+        elif not pod.scheduling_gates and _HELD in reason and not (key and self._waits(key)):
             self._unschedulable(uid, f"held: {reason}")
-            key = self._cache.group_of(pod)
-            if key is not None:
-                self._group_held(key)
 
     def evicted(self, pod: Pod, evict: Evict) -> None:
         """Record why a pod was evicted, unless it is a victim."""
@@ -312,6 +313,7 @@ class Effects:
 
     def _group_scheduled(self, started: GroupScheduled) -> None:
         self._forget_timer(started.group)
+        self._said.pop(started.group, None)
         note = f"{started.scheduled} members are assigned to nodes"
         self._partial.begun(started.group)
         regarding = self._regarding_group(started.group)
@@ -320,13 +322,14 @@ class Effects:
 
     def _group_bound(self, bound: GroupBound) -> None:
         self._partial.whole(bound.group)
+        self._cache.moved.add(bound.group)
         if self._restarts is not None:
             self._restarts.bound(bound.group)
         message = f"{bound.bound} members are assigned to nodes"
         self._status.group(bound.group, scheduled=True, message=message)
 
     def _group_partly_bound(self, part: GroupPartlyBound) -> None:
-        regarding = self._regarding_group(part.group)
+        regarding = self._regarding_group_or(part.group, self._bound_members(part.group))
         if regarding is not None:
             note = f"{part.scheduled} of {part.min_available} members are on nodes: {part.reason}"
             self._events.record(regarding, "Warning", "PartlyBound", "Binding", note)
@@ -355,33 +358,54 @@ class Effects:
 
     def _group_rejected(self, rejected: GroupRejected) -> None:
         reason = self._with_reservation(rejected.reason, rejected.group)
+        self._said.pop(rejected.group, None)
         self._status.group(rejected.group, scheduled=False, message=reason)
         regarding = self._regarding_group(rejected.group)
         if regarding is not None:
             self._failed(regarding, reason)
 
-    def _group_held(self, key: GroupKey) -> None:
-        """Report what of the object of a group holds its pods, once; nothing if it holds none."""
-        note = self._what_holds(key)
-        if not note or self._held.get(key) == note:
-            return
-        self._held.pop(key, None)
-        self._held[key] = note
-        if len(self._held) > _MOST_HELD:
-            del self._held[next(iter(self._held))]
-        self._status.group(key, scheduled=False, message=note)
-        regarding = self._regarding_group(key)
-        if regarding is not None:
-            self._failed(regarding, note)
+    def _waits(self, key: GroupKey) -> bool:
+        """Tell why a gang waits that is not tried; return False if it is in another state.
 
-    def _what_holds(self, key: GroupKey) -> str:
-        """Return what of the object of a group holds its pods; empty if it holds none."""
-        unreadable, group = self._cache.unreadable_group(key), self._cache.cluster.pod_group(key)
-        if unreadable is not None:
-            return f"The group cannot be read, so its pods are held: {unreadable}"
-        if group is not None and group.unmodelled:
-            return f"Its pods are held: not modelled: {', '.join(group.unmodelled)}"
-        return ""
+        What has counts of members is told later: members come one by one.
+        """
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is None or info.is_complete:
+            return False  # it is tried, so the pod has a reason of its own
+        sentence = self._sentence(key)
+        if sentence is not None and sentence.reason == FAILED:
+            self._tell(key, sentence)
+        return sentence is not None
+
+    def _sentence(self, key: GroupKey) -> Sentence | None:
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is None or info.was_scheduled:
+            return None
+        why = self._scheduler.why(key, budget=0)
+        return sentence_of(self._cache, key, list(self._members(key)), why)
+
+    def _tell(self, key: GroupKey, sentence: Sentence) -> None:
+        """Write why a gang waits wherever it is looked for; see ``_sentences``."""
+        pending = [pod for pod in self._members(key) if pod.node_name is None]
+        regarding = self._regarding_group(key)
+        for pod in pending if self._of_pods else ():
+            if self._status.unschedulable(pod.uid, sentence.text):
+                self._record(_regarding(pod), sentence)
+        if self._said.get(key) == sentence:
+            return
+        self._said.pop(key, None)
+        self._said[key] = sentence
+        if len(self._said) > _MOST_SAID:
+            del self._said[next(iter(self._said))]
+        _decisions.info("gang waits", extra={"group": key, "reason": sentence.text})
+        self._status.group(key, scheduled=False, message=sentence.text)
+        if regarding is None and pending and not self._of_pods:
+            regarding = _regarding(pending[0])
+        if regarding is not None:
+            self._record(regarding, sentence)
+
+    def _record(self, regarding: Regarding, sentence: Sentence) -> None:
+        self._events.record(regarding, sentence.kind, sentence.reason, "Scheduling", sentence.text)
 
     def _group_incomplete(self, key: GroupKey) -> None:
         if key not in self._incomplete:
@@ -393,36 +417,12 @@ class Effects:
         info = self._scheduler.registry.get(key)
         if info is None or not info.members or info.is_complete or info.was_scheduled:
             return
-        if self._what_holds(key):
-            return  # this was said at once, and says more
-        reason, note = _lacking(info, self._scheduler.why(key, budget=0))
-        self._status.group(key, scheduled=False, message=note)
-        is_gated = reason == _GATED
-        said = f"pod group {key}: {note}" if is_gated else f"pod group {key} is incomplete"
-        pending = [pod for pod in self._members(key) if pod.node_name is None]
-        for pod in pending:
-            if not pod.unmodelled:  # a held member was told what holds it
-                self._say(pod.uid, said)
-        regarding = self._regarding_group_or(key, pending)
-        if regarding is not None:
-            kind = "Normal" if is_gated else "Warning"
-            self._events.record(regarding, kind, reason, "Scheduling", note)
-
-    def _group_of(self, uid: PodUID, told: Mapping[GroupKey, _Told]) -> _Told | None:
-        """Return what was told of the group of a pod in this call; None if nothing was."""
-        key = self._key_of(uid)
-        return None if key is None else told.get(key)
+        sentence = self._sentence(key)
+        if sentence is not None:
+            self._tell(key, sentence)
 
     def _key_of(self, uid: PodUID) -> GroupKey | None:
         return self._cache.group_of(self._cache.cluster.pod(uid))
-
-    def _over_quota(self, key: GroupKey, notice: PodNotAdmitted) -> None:
-        self._forget_timer(key)
-        self._status.group(key, scheduled=False, message=notice.reason)
-        pod = self._cache.cluster.pod(notice.uid)
-        regarding = self._regarding_group_or(key, () if pod is None else (pod,))
-        if regarding is not None:
-            self._failed(regarding, notice.reason)
 
     def _members(self, key: GroupKey) -> Iterable[Pod]:
         info = self._scheduler.registry.get(key)
@@ -457,25 +457,6 @@ class Effects:
         version = f"{dialect.group}/{dialect.version}"
         namespace, _slash, name = key.partition("/")
         return Regarding(version, dialect.kind, namespace, name, known.identity.uid)
-
-
-def _lacking(info: PodGroupInfo, why: Why) -> tuple[str, str]:
-    """Return the reason of the event about a group that lacks members, and what it says.
-
-    Args:
-        info: The group.
-        why: Why it does not run.
-    """
-    if isinstance(why, NotEnoughMembers) and why.gates:
-        return _GATED, str(why)
-    if info.min_available is None:
-        return _INCOMPLETE, "The group is incomplete: no minimum is known"
-    there = f"{info.all} of {info.min_available} members are there"
-    gated = info.members.gated()
-    beside = f", {gated} more {'has' if gated == 1 else 'have'} scheduling gates" if gated else ""
-    if isinstance(why, NotEnoughMembers) and why.held:
-        beside = f", {gated} more {'is' if gated == 1 else 'are'} held: {', '.join(why.held)}"
-    return _INCOMPLETE, f"The group is incomplete: {there}{beside}"
 
 
 def _regarding(pod: Pod) -> Regarding:

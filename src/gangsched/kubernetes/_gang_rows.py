@@ -18,8 +18,8 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._sentences import reason_beside, sentence_of
 from gangsched.kubernetes._survey import Survey
-from gangsched.kubernetes._unknown_minimum import is_unknown, unknown_minimum
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, pod_group_status
 
@@ -248,8 +248,9 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     has_quorum = needed is not None and len(held) + ended >= needed
     is_whole = has_quorum and not isinstance(why, PartlyRunning)
     reason = "" if why is None or is_whole else survey.reason(why, pods)
-    if is_unknown(why):
-        reason += f"; {unknown_minimum(survey.cache, key, pods).cause}"
+    sentence = sentence_of(survey.cache, key, pods, why)
+    if sentence is not None:
+        reason = reason_beside(sentence, why)
     is_refused = bool(malformed) and not pods
     said = "" if is_refused and group is None else reason
     reason = "; ".join(filter(None, (said, _refusal(survey.cache, key))))

@@ -31,12 +31,20 @@ from gangsched.errors import GangschedError
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._conditions import NATIVE
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
 
-__all__ = ["WHOLE_PHASES", "WRITTEN", "GroupStatus", "GroupStatusWriter", "status_of"]
+__all__ = [
+    "WHOLE_PHASES",
+    "WRITTEN",
+    "GroupStatus",
+    "GroupStatusWriter",
+    "keeps_record",
+    "status_of",
+]
 
 WHOLE_PHASES: Final = frozenset({"Scheduled", "Running", "Unknown"})
 """The phases of a group that has been whole, and has not ended."""
@@ -79,6 +87,11 @@ class GroupStatus:
             "failed": failed,
             "occupiedBy": self.occupied_by or None,
         }
+
+
+def keeps_record(facts: GroupFacts | None) -> bool:
+    """Return whether the status of a group's object says that the gang was whole."""
+    return facts is not None and facts.dialect.group in (NATIVE, *WRITTEN)
 
 
 def status_of(group: PodGroup, members: Iterable[Pod], before: GroupStatus) -> GroupStatus:

@@ -10,17 +10,18 @@ Rules:
   R2  a gang that is partial for *bound* seconds is evicted: its bound members are evicted, and an
       event says so. A gang with a bind under way is not touched. The seconds are counted from the
       first look that finds the gang partial, so a restart begins anew;
-  R3  whether a gang was whole is known from this process or from the group. The evidence is the
-      condition ``PodGroupInitiallyScheduled=True``, which is written when the last member is bound,
-      or a phase;
-  R4  a gang without such evidence, above all one by labels only, may have been whole. It is not
-      evicted. Once it has been partial for *bound* seconds it is reported, once.
+  R3  whether a gang was whole is known from this process, from the group, or from its pods. The
+      evidence of a group is the condition ``PodGroupInitiallyScheduled=True``, which is written
+      when the last member is bound, or a phase. That of pods is in ``_start_marks``;
+  R4  a gang without such evidence may have been whole: another program has bound its members. It is
+      not evicted. Once it has been partial for *bound* seconds it is reported, once;
+  R5  a gang that the first look finds partial is reported at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, final
 
 from gangsched._core._counters import MemberState
@@ -30,17 +31,21 @@ from gangsched.events import Evict
 from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
-from gangsched.kubernetes._group_status import WHOLE_PHASES
-from gangsched.model import GroupKey, PodUID
+from gangsched.kubernetes._facts import GroupFacts
+from gangsched.kubernetes._group_status import WHOLE_PHASES, keeps_record
+from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, say_whole
+from gangsched.model import GroupKey, Pod, PodUID
 
-__all__ = ["PartialGangs"]
+__all__ = ["PartialGangs", "is_whole"]
 
 _WHOLE_PHASES: Final = WHOLE_PHASES | {"Finished", "Failed", "Completed"}
 _LOOKS: Final = 10
 """How often partial gangs are looked for, within the bound."""
 _NOT_EVICTED: Final = (
-    "they are not evicted, because no status of a PodGroup says whether the gang was whole before"
+    "they are not evicted, because neither a PodGroup nor a pod says whether the gang was whole"
 )
+_NEVER_EVICTED: Final = "they are not evicted, because the policy for failed binds evicts no gang"
+_FOUND: Final = "as an earlier scheduler has left them; the others are placed if they fit"
 _LEAST_PAUSE: Final = 0.01
 """Seconds between two looks at the least; evictions are under way meanwhile."""
 
@@ -56,6 +61,7 @@ class PartialGangs:
         report: Called with a gang that is partial and is not evicted, and the sentence about it.
         clock: Seconds since 1970 that never go back.
         bound: For how many seconds a gang may be partial.
+        evicts: Whether gangs are evicted; otherwise they are only reported.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class PartialGangs:
         clock: Callable[[], float],
         *,
         bound: float,
+        evicts: bool = True,
     ) -> None:
         self._cache = cache
         self._scheduler = scheduler
@@ -74,14 +81,16 @@ class PartialGangs:
         self._report = report
         self._clock = clock
         self._bound = bound
+        self._evicts = evicts
         self._since: dict[GroupKey, float] = {}
         self._reported: set[GroupKey] = set()
         self._begun: set[GroupKey] = set()
         self._whole: set[GroupKey] = set()
+        self._has_looked = False
 
     def begun(self, key: GroupKey) -> None:
-        """Note that this process has released a gang for the first time."""
-        if key not in self._whole:
+        """Note that this process has released a gang, which is a start if it was not whole."""
+        if not self.was_whole(key):
             self._begun.add(key)
 
     def whole(self, key: GroupKey) -> None:
@@ -92,6 +101,37 @@ class PartialGangs:
     def restarted(self, key: GroupKey) -> None:
         """Note that a gang is restarted: it is not whole before it is bound again."""
         self._whole.discard(key)
+
+    def was_whole(self, key: GroupKey) -> bool | None:
+        """Return whether a gang is whole or was whole before; None if nothing says so.
+
+        O(1) for a gang that this process has begun or seen whole; else O(members).
+        """
+        if key in self._whole:
+            return True
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is not None and is_whole(info):
+            return True
+        if key in self._begun:
+            return False
+        facts = self._cache.group_facts(key)
+        said = _said_by(facts)
+        if said or keeps_record(facts) or info is None:
+            return said
+        by_pods = say_whole(pod for pod in map(self._cache.cluster.pod, info.members) if pod)
+        if by_pods:
+            self._whole.add(key)  # it stays so, whichever pods leave
+        return said if by_pods is None else by_pods
+
+    def marks_with_bind(self, pod: Pod) -> Mapping[str, str]:
+        """Return the annotations that a member gets with its Binding; see ``_start_marks``."""
+        key = self._cache.group_of(pod)
+        if key is None or keeps_record(self._cache.group_facts(key)):
+            return {}
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is None or (info.min_available or 0) < 2:
+            return {}
+        return {WAS_WHOLE if self.was_whole(key) else BOUND_IN_START: "true"}
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -112,45 +152,36 @@ class PartialGangs:
         """Look at every gang once, and evict those that were partial for too long."""
         now = self._clock()
         registry = self._scheduler.registry
-        partial = {info.key for info in registry if self._is_partial(info)}
+        partial = {info.key: info for info in registry if self._is_partial(info)}
         self._since = {key: self._since.get(key, now) for key in partial}
-        self._reported &= partial
+        self._reported &= partial.keys()
         known = {info.key for info in registry}
         self._whole &= known
         self._begun &= known
+        if not self._has_looked and known:
+            self._has_looked = True
+            for key, found in partial.items():
+                self._report(key, f"{_placed(found)} are on nodes, {_FOUND}")
         for key, since in list(self._since.items()):
             info = registry.get(key)
             # a bind that is under way may complete it; if it fails, the seconds go on
             if now - since >= self._bound and info is not None and not info.assumed:
-                if self._was_whole(key) is False:
+                if self._evicts and self.was_whole(key) is False:
                     await self._release_members(info)
                 elif key not in self._reported:
                     self._reported.add(key)
-                    self._report(key, f"{self._counts(info)}; {_NOT_EVICTED}")
+                    why = _NOT_EVICTED if self._evicts else _NEVER_EVICTED
+                    self._report(key, f"{self._counts(info)}; {why}")
 
     def _is_partial(self, info: PodGroupInfo) -> bool:
         minimum = info.min_available
-        if minimum is None or not 0 < info.assigned < minimum or _is_whole(info):
+        if minimum is None or not 0 < info.assigned < minimum or is_whole(info):
             return False
-        return not self._was_whole(info.key)
+        return not self.was_whole(info.key)
 
     def _counts(self, info: PodGroupInfo) -> str:
-        placed = f"{info.assigned} of {info.min_available} members of pod group {info.key}"
         within = format_duration(self._bound)
-        return f"{placed} are on nodes, and the others were not placed within {within} s"
-
-    def _was_whole(self, key: GroupKey) -> bool | None:
-        """Return whether a gang was whole before; None if nothing says so."""
-        if key in self._whole:
-            return True
-        if key in self._begun:
-            return False
-        facts = self._cache.group_facts(key)
-        if facts is None:
-            return None
-        if facts.dialect.group == NATIVE:
-            return is_scheduled(facts)
-        return facts.phase in _WHOLE_PHASES if facts.phase else None
+        return f"{_placed(info)} are on nodes, and the others were not placed within {within} s"
 
     async def _release_members(self, info: PodGroupInfo) -> None:
         reason = self._counts(info)
@@ -164,7 +195,21 @@ class PartialGangs:
         del self._since[info.key]  # the next look waits for the evictions to be seen
 
 
-def _is_whole(info: PodGroupInfo) -> bool:
+def is_whole(info: PodGroupInfo) -> bool:
+    """Return whether as many members are bound or have ended as a group needs. O(1)."""
     minimum = info.min_available
     ended = info.members.count(MemberState.SUCCEEDED) + info.members.count(MemberState.FAILED)
     return minimum is not None and info.assigned + ended >= minimum
+
+
+def _placed(info: PodGroupInfo) -> str:
+    return f"{info.assigned} of {info.min_available} members of pod group {info.key}"
+
+
+def _said_by(facts: GroupFacts | None) -> bool | None:
+    """Return whether a gang was whole by what its object says; None if that says nothing."""
+    if facts is None:
+        return None
+    if facts.dialect.group == NATIVE:
+        return is_scheduled(facts)
+    return facts.phase in _WHOLE_PHASES if facts.phase else None

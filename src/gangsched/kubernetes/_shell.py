@@ -47,6 +47,7 @@ from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import Dialect
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
+from gangsched.kubernetes._mark_writer import StartMarks
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._objects import ObjectDecoder, Watched, watched_for
 from gangsched.kubernetes._owner import Owner
@@ -262,7 +263,13 @@ class Shell:
         partial = PartialGangs(
             *(owner.cache, scheduler, release, report, self._clock),
             bound=self._settings.partial_bound,
+            evicts=releases_gangs(self._settings),
         )
+        marks = StartMarks(
+            *(requests, owner.cache, scheduler, partial.was_whole, status, GiveWay(owner.binds)),
+            workers=self._settings.client.event_connections,
+        )
+        tasks.start(marks.run())
         restarts = RestartNotes(requests, owner.cache)
         tasks.start(restarts.run())
         effects = Effects(
@@ -281,6 +288,7 @@ class Shell:
             self._decode_pod,
             owner.tell,
             self._may_write,
+            marks=partial.marks_with_bind,
             repeated=effects.bind_is_repeated,
         )
         evictor = Evictor(
@@ -331,8 +339,7 @@ class Shell:
             effects=effects,
             max_binds=self._settings.client.bind_connections,
         )
-        if releases_gangs(self._settings):
-            tasks.start(partial.run())
+        tasks.start(partial.run())
         _log.info("scheduling: %r", owner.cache.cluster)
         running = asyncio.create_task(driver.run())
         try:

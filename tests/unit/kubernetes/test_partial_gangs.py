@@ -11,7 +11,8 @@ import pytest
 
 from gangsched.events import Evict
 from gangsched.kubernetes._partial import PartialGangs
-from gangsched.model import GroupKey, Pod
+from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE
+from gangsched.model import GroupKey, Pod, PodPhase
 from support.stepped_loop import run_stepped
 
 KEY = GroupKey("default/g")
@@ -21,17 +22,21 @@ BOUND = 10.0
 class World:
     """A gang of three, seen by ``PartialGangs`` on the time since the program began."""
 
-    def __init__(self, assigned: int = 0, *, begun: bool = True) -> None:
+    def __init__(
+        self, assigned: int = 0, *, begun: bool = True, marks: dict[str, str] | None = None
+    ) -> None:
         self.info: Any = SimpleNamespace(
-            key=KEY, min_available=3, assigned=assigned, assumed=0, members=["a"]
+            key=KEY, min_available=3, assigned=assigned, assumed=0, members=_Members(["a"])
         )
+        self.pod = Pod(name="a", uid="a", node_name="n", annotations=marks or {})
         self.evicted: list[float] = []
         self.reported: list[tuple[float, str]] = []
-        pod = Pod(name="a", uid="a", node_name="n")
-        cluster = SimpleNamespace(pod=lambda _uid: pod)
+        cluster = SimpleNamespace(pod=lambda _uid: self.pod)
         registry = {KEY: self.info}
         scheduler = SimpleNamespace(registry=_Registry(registry))
-        cache: Any = SimpleNamespace(cluster=cluster, group_facts=lambda _key: None)
+        cache: Any = SimpleNamespace(
+            cluster=cluster, group_facts=lambda _key: None, group_of=lambda _pod: KEY
+        )
         made: Any = scheduler
         self.partial = PartialGangs(
             *(cache, made, self._evict, self._report, self.now), bound=BOUND
@@ -51,6 +56,12 @@ class World:
     def _report(self, key: GroupKey, note: str) -> None:
         assert key == KEY
         self.reported.append((self.now(), note))
+
+
+class _Members(list[str]):
+    """The members of a group, none of which has finished."""
+
+    count = lambda _self, _state: 0  # noqa: E731
 
 
 class _Registry(dict[GroupKey, Any]):
@@ -112,7 +123,9 @@ def test_gang_of_which_nothing_is_known_is_reported_once_and_not_evicted() -> No
     """A gang by labels that another leader has placed in part."""
     world = World(assigned=1, begun=False)
     assert played(world) == []
-    ((at, note),) = world.reported
+    (found, (at, note)) = world.reported
+    assert found[0] <= 1.11, "at the first look"
+    assert found[1].startswith("1 of 3 members of pod group default/g are on nodes, as an earlier")
     assert BOUND <= at <= 1.11 * BOUND
     assert note.startswith(
         "1 of 3 members of pod group default/g are on nodes, and the others were not placed"
@@ -124,7 +137,8 @@ def test_gang_of_which_nothing_is_known_is_reported_again_when_it_is_partial_aga
     world = World(assigned=1, begun=False)
     steps = (15.0, {"assigned": 3}), (20.0, {"assigned": 2})
     assert played(world, *steps) == []
-    assert [note[:1] for _at, note in world.reported] == ["1", "2"]
+    later = [note[:1] for at, note in world.reported if at > BOUND]
+    assert later == ["1", "2"]
 
 
 def test_gang_that_was_whole_is_neither_evicted_nor_reported() -> None:
@@ -136,9 +150,55 @@ def test_gang_that_was_whole_is_neither_evicted_nor_reported() -> None:
 
 
 def test_gang_that_this_process_began_is_evicted_and_not_reported() -> None:
-    world = World(assigned=1)
-    assert len(played(world)) == 1
+    world = World()
+    assert len(played(world, (2.0, {"assigned": 1}))) == 1
     assert world.reported == []
+
+
+@pytest.mark.parametrize("mark", [BOUND_IN_START, WAS_WHOLE, ""])
+def test_pods_say_whether_a_gang_that_is_found_in_part_is_evicted(mark: str) -> None:
+    world = World(assigned=1, begun=False, marks={mark: "true"} if mark else {})
+    assert (len(played(world)) == 1) is (mark == BOUND_IN_START)
+    found = ["are on nodes, as an earlier" in note for _at, note in world.reported]
+    assert found == {BOUND_IN_START: [True], WAS_WHOLE: [], "": [True, False]}[mark]
+
+
+def test_gang_whose_pods_said_that_it_was_whole_stays_so_when_they_leave() -> None:
+    world = World(assigned=2, begun=False, marks={WAS_WHOLE: "true"})
+    assert world.partial.was_whole(KEY)
+    world.pod = Pod(name="a", uid="a", node_name="n", annotations={BOUND_IN_START: "true"})
+    assert world.partial.was_whole(KEY)
+
+
+@pytest.mark.parametrize("leaves", [{"deleted_at": 1.0}, {"phase": PodPhase.SUCCEEDED}])
+def test_pods_that_leave_do_not_say_that_a_gang_was_whole(leaves: dict[str, Any]) -> None:
+    """They may be of an earlier gang of the same name."""
+    marks = {WAS_WHOLE: "true"}
+    world = World(assigned=1, begun=False, marks=marks)
+    world.pod = Pod(name="a", uid="a", node_name="n", annotations=marks, **leaves)
+    assert world.partial.was_whole(KEY) is None
+
+
+def test_release_of_a_gang_that_was_whole_is_no_start() -> None:
+    """A member is replaced under a new leader."""
+    world = World(assigned=2, begun=False, marks={WAS_WHOLE: "true"})
+    world.partial.begun(KEY)
+    assert world.partial.was_whole(KEY)
+    assert played(world) == []
+
+
+def test_bind_says_whether_it_is_a_part_of_a_start() -> None:
+    world = World(begun=False)
+    world.partial.begun(KEY)
+    assert world.partial.marks_with_bind(world.pod) == {BOUND_IN_START: "true"}
+    world.partial.whole(KEY)
+    assert world.partial.marks_with_bind(world.pod) == {WAS_WHOLE: "true"}
+
+
+def test_bind_of_a_group_of_one_says_nothing() -> None:
+    world = World()
+    world.info.min_available = 1
+    assert world.partial.marks_with_bind(world.pod) == {}
 
 
 def test_reported_gang_does_not_make_the_looks_more_frequent() -> None:

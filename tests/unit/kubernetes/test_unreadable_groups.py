@@ -172,7 +172,7 @@ async def test_group_with_a_parent_is_held_and_it_is_said_on_the_group_and_its_p
 
 
 @on_a_loop
-async def test_held_member_keeps_its_reason_when_its_group_is_reported_as_incomplete(
+async def test_members_of_a_group_are_told_what_holds_one_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_effects, "_INCOMPLETE_AFTER", 0.05)
@@ -183,10 +183,9 @@ async def test_held_member_keeps_its_reason_when_its_group_is_reported_as_incomp
     api.put(PODS, pod_json("g-1", group="g"))
     api.put(GROUPS, group_json("g", 2))
     async with asyncio.timeout(20), running(api):
-        await until(lambda: "1 more is held" in of_group(api).get("message", ""))
-        await until(lambda: of_pod(api, "g-1"))
-    assert "spec.resourceClaims" in of_group(api)["message"]
-    assert "spec.resourceClaims" in of_pod(api, "g-0")["message"]
+        await until(lambda: of_group(api) and of_pod(api, "g-0") and of_pod(api, "g-1"))
+    said = {each["message"] for each in (of_group(api), of_pod(api, "g-0"), of_pod(api, "g-1"))}
+    assert said == {"its pods are held: not modelled: spec.resourceClaims"}
 
 
 @on_a_loop

@@ -37,6 +37,7 @@ from gangsched.kubernetes._effects import Effects
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
+from gangsched.kubernetes._mark_writer import StartMarks
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._partial import PartialGangs
@@ -182,7 +183,9 @@ class ExtenderTerm:
             effects.stays_partial(key, note)
 
         partial = PartialGangs(
-            *(cache, scheduler, release, report, self.clock), bound=settings.partial_bound
+            *(cache, scheduler, release, report, self.clock),
+            bound=settings.partial_bound,
+            evicts=releases_gangs(settings),
         )
         restarts = RestartNotes(requests, cache)
         effects = Effects(
@@ -204,7 +207,7 @@ class ExtenderTerm:
             respect_budgets=settings.respect_budgets,
         )
         nominator = Nominator(requests, cache, workers=settings.client.bind_connections)
-        desk = self._desk(requests, owner, nominator, effects)
+        desk = self._desk(requests, owner, nominator, effects, partial)
         driver = owner.begin(
             WithoutEchoes(self.measures.watch(scheduler), cache.cluster),
             bind=desk,
@@ -213,8 +216,12 @@ class ExtenderTerm:
             max_binds=_NO_LIMIT,
             observers=(desk,),
         )
+        marks = StartMarks(
+            *(requests, cache, scheduler, partial.was_whole, status, give_way), workers=connections
+        )
         for work in (status.run(), events.run(), restarts.run(), nominator.run(), desk.run()):
             tasks.start(work)
+        tasks.start(marks.run())
         if settings.write_group_status:
             groups = GroupStatusWriter(requests, cache, scheduler, workers=connections)
             tasks.start(groups.run())
@@ -228,8 +235,7 @@ class ExtenderTerm:
                 interval=settings.demand_interval,
             )
             tasks.start(meter.run())
-        if releases_gangs(settings):
-            tasks.start(partial.run())
+        tasks.start(partial.run())
         self.measures.held(lambda: desk.held)
         self.desk = desk
         _log.info("answering: %r", cache.cluster)
@@ -255,7 +261,12 @@ class ExtenderTerm:
             running.result()
 
     def _desk(
-        self, requests: Requests, owner: Owner, nominator: Nominator, effects: Effects
+        self,
+        requests: Requests,
+        owner: Owner,
+        nominator: Nominator,
+        effects: Effects,
+        partial: PartialGangs,
     ) -> Desk:
         cache = owner.cache
 
@@ -272,6 +283,7 @@ class ExtenderTerm:
             PodDecoder(self.settings.ignored),
             owner.tell,
             self.may_write,
+            marks=partial.marks_with_bind,
             repeated=effects.bind_is_repeated,
         )
         return Desk(

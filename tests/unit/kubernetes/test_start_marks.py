@@ -1,0 +1,133 @@
+"""What is written of gangs that are whole, on an API server in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
+
+from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, differ_by_marks
+from gangsched.model import Pod
+from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.memory_api import MemoryApi
+from support.running import on_a_loop, running, until
+
+pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
+
+PREFIX = "pod-group.scheduling.sigs.k8s.io"
+
+
+def add_member(api: MemoryApi, number: int, minimum: int = 3) -> None:
+    pod = pod_json(f"g-{number}")
+    pod["metadata"]["labels"] = {f"{PREFIX}/name": "g", f"{PREFIX}/min-available": str(minimum)}
+    api.put(PODS, pod)
+
+
+def cluster(size: int = 3, *, nodes: int = 2) -> MemoryApi:
+    """Return a cluster with a gang of labels alone, of which a node takes two members."""
+    api = MemoryApi()
+    for number in range(nodes):
+        api.put(NODES, node_json(f"n-{number}", gpu=2))
+    for number in range(size):
+        add_member(api, number, size)
+    return api
+
+
+def marked(api: MemoryApi, mark: str) -> dict[str, str]:
+    """Return the node of each pod with an annotation, by name."""
+    pods = api.objects.get(PODS, {}).values()
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"]
+        for pod in pods
+        if mark in pod["metadata"].get("annotations", {})
+    }
+
+
+@on_a_loop
+async def test_two_members_of_a_whole_gang_say_so_on_two_nodes() -> None:
+    api = cluster()
+    async with running(api):
+        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+        await asyncio.sleep(0.6)  # no third member says so
+    assert {*marked(api, WAS_WHOLE).values()} == {"n-0", "n-1"}
+    assert len(marked(api, BOUND_IN_START)) == 3
+
+
+@on_a_loop
+async def test_another_member_says_so_when_one_that_did_leaves() -> None:
+    api = cluster()
+    async with running(api):
+        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+        leaves = next(iter(marked(api, WAS_WHOLE)))
+        api.remove(PODS, f"default/{leaves}")
+        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+    assert leaves not in marked(api, WAS_WHOLE)
+
+
+@on_a_loop
+async def test_member_that_is_bound_to_a_whole_gang_says_so_with_its_bind() -> None:
+    api = cluster()
+    async with running(api):
+        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+        api.remove(PODS, "default/g-0")
+        add_member(api, 7)
+        await until(lambda: "g-7" in marked(api, WAS_WHOLE))
+    assert "g-7" not in marked(api, BOUND_IN_START)
+
+
+@on_a_loop
+async def test_new_leader_writes_what_its_predecessor_could_not() -> None:
+    api = cluster()
+    for number in range(3):
+        pod = api.get(PODS, f"default/g-{number}")
+        assert pod is not None
+        pod["spec"]["nodeName"] = f"n-{number % 2}"
+        pod["metadata"]["annotations"] = {BOUND_IN_START: "true"}
+        api.put(PODS, pod)
+    async with running(api):
+        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+
+
+@on_a_loop
+async def test_pods_of_a_group_with_a_status_and_lone_pods_have_no_annotations() -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json("g", 2))
+    for number in range(2):
+        api.put(PODS, pod_json(f"g-{number}", group="g"))
+    api.put(PODS, pod_json("lone"))
+    add_member(api, 9, 1)
+    async with running(api):
+        await until(lambda: all(api.pods().values()))
+        await asyncio.sleep(0.6)
+    assert marked(api, BOUND_IN_START) == marked(api, WAS_WHOLE) == {}
+
+
+@on_a_loop
+async def test_condition_of_a_native_group_follows_what_an_earlier_leader_has_bound() -> None:
+    api = MemoryApi()
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json("g", 2))
+    for number in range(2):
+        pod = pod_json(f"g-{number}", group="g")
+        pod["spec"]["nodeName"] = "n"
+        api.put(PODS, pod)
+
+    def condition() -> list[str]:
+        group = api.get(GROUPS, "default/g") or {}
+        found = group.get("status", {}).get("conditions", ())
+        return [each["status"] for each in found if each["type"] == "PodGroupInitiallyScheduled"]
+
+    async with running(api):
+        await until(lambda: condition() == ["True"])
+
+
+def test_versions_that_differ_by_these_annotations_alone_are_told_apart_from_others() -> None:
+    before = Pod(name="a", uid="a", annotations={"x": "1"})
+    marks = {"x": "1", WAS_WHOLE: "true"}
+    assert differ_by_marks(before, Pod(name="a", uid="a", annotations=marks))
+    assert not differ_by_marks(before, before)
+    assert not differ_by_marks(before, Pod(name="a", uid="a", annotations={**marks, "x": "2"}))
+    assert not differ_by_marks(before, Pod(name="a", uid="a", annotations=marks, priority=1))
