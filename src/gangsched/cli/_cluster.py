@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import signal
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from attrs import evolve
 
 from gangsched.cli._configuration import plugin_factories, read_configuration
 from gangsched.cli._files import BadInputError
+from gangsched.cli._signals import stopped_by_signals
 from gangsched.configuration import Settings
 from gangsched.configuration.settings import check_ignored
 from gangsched.errors import InvalidValueError, ProfileError
@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 _SERVE: Final = "0.0.0.0:10259"
+_AFTER_THE_DRAIN: Final = 1.0
+"""Seconds after ``drainSeconds`` in which the command ends, whatever it waits for."""
 _COLLECTIONS: Final = (20_000, 20, 20)
 """Allocations after which the garbage collector runs. With Python's 700 it takes a tenth of the
 processor time, and finds next to nothing."""
@@ -126,7 +128,7 @@ def _run(options: argparse.Namespace) -> int:
         )
 
     with named_in_errors(options.config, settings, made):
-        run_until_stopped("run", options, until)
+        run_until_stopped("run", options, settings, until)
     return 0
 
 
@@ -216,6 +218,7 @@ def _check_settings(
 def run_until_stopped(
     name: str,
     options: argparse.Namespace,
+    settings: Settings,
     work: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
 ) -> None:
     """Run until SIGTERM or SIGINT.
@@ -223,6 +226,7 @@ def run_until_stopped(
     Args:
         name: The name of the command, for errors.
         options: What the command line says about logs.
+        settings: The configuration; it says how long binds are waited for at the end.
         work: Called with an event that is set by the signal.
 
     Raises:
@@ -233,11 +237,8 @@ def run_until_stopped(
     configure_logs(verbosity=options.verbosity, as_json=options.log_json)
 
     async def until_stopped() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await work(stop)
+        with stopped_by_signals(settings.drain + _AFTER_THE_DRAIN) as stop:
+            await work(stop)
 
     gc.set_threshold(*_COLLECTIONS)
     try:

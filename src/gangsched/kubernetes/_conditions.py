@@ -176,6 +176,19 @@ class StatusWriter:
         self._said.pop(key, None)
         self._groups.pop(key, None)
 
+    def close(self) -> None:
+        """Drop the conditions of pods that wait: the next leader decides anew, and writes them.
+
+        Nominations are kept, because victims were evicted for them.
+        """
+        kept = {uid: each for uid, each in self._pods.items() if "nominatedNodeName" in each.status}
+        self._pods = kept
+
+    @property
+    def under_way(self) -> int:
+        """How many objects are being patched."""
+        return self._under_way
+
     def __len__(self) -> int:
         """Return how many objects wait to be patched, or are being patched.
 
