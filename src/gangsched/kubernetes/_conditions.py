@@ -10,7 +10,8 @@ Rules:
   R3  a pod that cannot be read has a condition, too. It is not in the cluster state, so its path
       and what was last said of it are kept here until it can be read or is gone;
   R4  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
-  R5  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
+  R5  a message is cut at 1,024 bytes;
+  R6  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from urllib.parse import quote
 
 from attrs import define
 
+from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
@@ -34,8 +36,10 @@ from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
+__all__ = ["LONGEST_MESSAGE", "NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
 
+LONGEST_MESSAGE: Final = 1024
+"""The most bytes of the message of a condition: as many as the API allows the note of an event."""
 NATIVE: Final = "scheduling.k8s.io"
 """The API group of Kubernetes' own PodGroups."""
 
@@ -43,7 +47,6 @@ _LANE: Final = "status"
 _SCHEDULED: Final = "PodGroupInitiallyScheduled"
 _SCHEDULED_IN_1_36: Final = "PodGroupScheduled"
 _OF_1_36: Final = "v1alpha2"
-_LONGEST_MESSAGE: Final = 32_768
 _PATIENCE: Final = 60.0
 
 K = TypeVar("K")
@@ -97,7 +100,7 @@ class StatusWriter:
 
     def unschedulable(self, uid: PodUID, message: str) -> None:
         """Note that a pod was found unschedulable, unless its condition says so already."""
-        message = message[:_LONGEST_MESSAGE]
+        message = shortened(message, LONGEST_MESSAGE)
         before = self._cache.conditions.get(uid)
         if before == message or not self._is_pending(uid):
             return
@@ -117,7 +120,7 @@ class StatusWriter:
 
         More nodes would not help such a pod, so it is not reported as unschedulable.
         """
-        message = message[:_LONGEST_MESSAGE]
+        message = shortened(message, LONGEST_MESSAGE)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/status"
         if self._unreadable.get(uid) == (path, message):
             return
@@ -162,7 +165,7 @@ class StatusWriter:
             "type": _scheduled_type(known_group.dialect),
             "status": "True" if scheduled else "False",
             "reason": "Scheduled" if scheduled else refusal,
-            "message": message[:_LONGEST_MESSAGE],
+            "message": shortened(message, LONGEST_MESSAGE),
         }
         known = (condition["status"], condition["message"])
         if self._said.get(key) == known:

@@ -132,6 +132,7 @@ class Shell:
         self._decode_pod = PodDecoder(settings.ignored)
         self._all_synced = asyncio.Event()
         self._binder: Binder | None = None
+        self._undiscovered: GangschedError | None = None
         self.drained: Final = asyncio.Event()
         self.owner: Owner | None = None
         self.troubles: dict[str, GangschedError] = {}
@@ -147,6 +148,8 @@ class Shell:
         for kind in self.waiting():
             kinds.setdefault(_cause(self.troubles.get(kind)), []).append(kind)
         found = [f"{', '.join(named)} are not listed yet{why}" for why, named in kinds.items()]
+        if self._undiscovered is not None:
+            return [f"which APIs are served is not known{_cause(self._undiscovered)}"]
         return found or ["not scheduling yet"]
 
     def waiting(self) -> list[str]:
@@ -368,11 +371,13 @@ class Shell:
         while True:
             try:
                 dialects = await discover(self._api)
+                self._undiscovered = None
                 break
             except ConnectionLost as lost:
+                self._is_not_discovered(lost)
                 await pauses.after_loss(lost)
             except (DiscoveryFailed, UnexpectedAnswer) as error:
-                _log.warning("which APIs are served is not known: %s", error)
+                self._is_not_discovered(error)
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
         self._watch(tasks, owner, priority_classes, decode_priority_class, owner.priority_classes)
@@ -388,6 +393,12 @@ class Shell:
             self._watch_groups(tasks, owner, dialects)
 
         tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
+
+    def _is_not_discovered(self, error: GangschedError) -> None:
+        """Note, and log once, why it is not known which APIs are served."""
+        if _cause(error) != _cause(self._undiscovered):
+            _log.warning("which APIs are served is not known%s", _cause(error))
+        self._undiscovered = error
 
     def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
         """Watch the groups of each API; one that is not served any more has no groups."""

@@ -108,10 +108,14 @@ class ExtenderTerm:
     desk: Desk | None = None
     binder: Binder | None = None
     drained: asyncio.Event = field(factory=asyncio.Event)
+    _watches: Shell | None = field(default=None, init=False)
 
     def problems(self) -> list[str]:
         """Return why it is not ready."""
-        return [] if self.desk is not None else ["not every resource is listed yet"]
+        if self.desk is not None:
+            return []
+        found = [] if self._watches is None else self._watches.problems()
+        return found or ["not every resource is listed yet"]
 
     async def run(self, stop: asyncio.Event, /) -> None:
         """Answer until *stop* is set.
@@ -124,7 +128,7 @@ class ExtenderTerm:
         unreadable = UnreadableObjects(cache.names, self.measures.unreadable)
         owner = Owner(cache, self.clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
-        watches = Shell(
+        watches = self._watches = Shell(
             self.api,
             settings,
             plugins=self.plugins,
