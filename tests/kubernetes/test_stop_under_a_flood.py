@@ -29,7 +29,7 @@ pytestmark = pytest.mark.once("starts programs")
 
 Object = dict[str, Any]
 
-GANGS: Final = 200
+GANGS: Final = 150
 _SIZE: Final = 2
 _EVERY: Final = 10**6
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -78,6 +78,16 @@ class Replicas:
         """Create gangs of distinct shape, of which every second one fits."""
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(self._add_gang, range(GANGS)))
+
+    def delete_pods(self) -> None:
+        """Delete all pods at once."""
+        base = f"/api/v1/namespaces/{self.namespace}/pods"
+
+        def delete(name: str) -> None:
+            self.plane.admin.delete(f"{base}/{name}", gracePeriodSeconds=0)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(delete, self.placed()))
 
     def _add_gang(self, number: int) -> None:
         admin, name = self.plane.admin, f"g{number}"
@@ -146,6 +156,8 @@ def replicas(control_plane: ControlPlane, namespace: str) -> Iterator[Replicas]:
             return False
 
         proxy.order(Order(note, Fault.CUT, _EVERY))
+        # one by one: the API server ends the deletion of so large a collection after a minute
+        opened.callback(made.delete_pods)
         yield made
 
 
