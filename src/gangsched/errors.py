@@ -7,13 +7,13 @@ Rules:
   R2  each exception carries fields; the message is made from the fields, never parsed;
   R3  an unschedulable pod is an outcome, never an exception;
   R4  a message says what was wrong, the value, and what is expected:
-      ``priority must be an int, got 'high'``;
+      ``priority must be an int, got 'high'``. A long value is cut;
   R5  this module imports nothing from this package.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 __all__ = [
     "ClusterStateError",
@@ -31,6 +31,9 @@ __all__ = [
     "TraceError",
     "UnknownPodError",
 ]
+
+_LONGEST_VALUE: Final = 512
+"""The most characters of a value that a message has."""
 
 
 class GangschedError(Exception):
@@ -54,7 +57,15 @@ class InvalidValueError(GangschedError, ValueError):
         self.expected = expected
 
     def __str__(self) -> str:
-        return f"{self.field} must be {self.expected}, got {self.value!r}"
+        return f"{self.field} must be {self.expected}, got {_shown(self.value)}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message has it: an annotation may have a quarter of a megabyte."""
+    text = repr(value)
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    return f"{text[:_LONGEST_VALUE]}... ({len(text):,} characters)"
 
 
 class InvalidPodGroupError(InvalidValueError):

@@ -6,8 +6,9 @@ list all spellings that are supported.
 Rules:
   R1  only the spellings in the tables are read; the first row has the highest precedence;
   R2  two spellings on one pod must agree on group, minimum and role; otherwise it is an error;
-  R3  these are errors that are reported for the pod: a minimum that is not a positive integer, a
-      minimum without a group name, an empty name. The pod is never taken for a regular pod;
+  R3  a minimum that is not a positive integer, or has no group name, is an error. So is a name that
+      is empty, or has more than 253 characters. An error is reported for the pod, which is never
+      taken for a regular pod;
   R4  the role of a pod without a group is ignored;
   R5  Kueue's spelling says which pods are admitted together, which is not always what starts
       together. It is read only if no other spelling names a group, and the total is the minimum.
@@ -25,6 +26,7 @@ from typing import Any, Final, NamedTuple, assert_never, final
 
 from attrs import evolve, frozen
 
+from gangsched._text import LONGEST_NAME
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.model import FrozenMap, GroupKey, Pod, group_key
 
@@ -38,6 +40,9 @@ __all__ = [
     "membership",
     "ungrouped",
 ]
+
+
+_SHORT: Final = f"a name of at most {LONGEST_NAME} characters"
 
 
 class Source(enum.Enum):
@@ -274,6 +279,8 @@ def _read_role(said: _Said) -> str | None:
         if not found:
             expected = "a non-empty role name"
             raise InvalidValueError(spelling.name, found, expected)
+        if len(found) > LONGEST_NAME:
+            raise InvalidValueError(spelling.name, found, _SHORT)
         if first is not None:
             expected = f"{role!r}, the value of {first.name}"
             raise InvalidValueError(spelling.name, found, expected)
@@ -290,6 +297,8 @@ def _read(said: _Said, spelling: Spelling) -> Membership | None:
         return None
     if not name:
         raise InvalidValueError(spelling.name, name, "a non-empty group name")
+    if len(name) > LONGEST_NAME:
+        raise InvalidValueError(spelling.name, name, _SHORT)
     if minimum is None or isinstance(minimum, int):
         count = minimum  # a field was validated by the pod
     else:

@@ -129,12 +129,40 @@ def test_plain_manifest_is_what_the_chart_makes(helm: Helm) -> None:
         ({"configuration": {"profiles": []}}, "configuration"),
         ({"schedulerName": "Not A Name"}, "schedulerName"),
         ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds"),
+        ({"terminationGracePeriodSeconds": 24}, "at least 5 more than .*drainSeconds"),
+        (
+            {"terminationGracePeriodSeconds": 60, "configuration": {"drainSeconds": "1m"}},
+            "which is 1m, got 60",
+        ),
         ({"configuration": {"leaderElection": {"leaderElect": False}}}, "replicas: more than 1"),
     ],
 )
 def test_values_that_are_no_values_are_refused(helm: Helm, values: Object, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         helm.template(values=values)
+
+
+@pytest.mark.parametrize(
+    ("drain", "seconds"),
+    [
+        (0, 0),
+        (2.5, 3),
+        (90, 90),
+        ("500ms", 1),
+        ("0.5s", 1),
+        ("45s", 45),
+        ("2m", 120),
+        ("1m30s", 90),
+        ("1h1m1s1ms", 3662),
+    ],
+)
+def test_pods_get_more_time_to_end_than_any_drain_takes(
+    helm: Helm, drain: float | str, seconds: int
+) -> None:
+    objects = helm.template(values={"configuration": {"drainSeconds": drain}})
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    spec = deployment["spec"]["template"]["spec"]
+    assert spec["terminationGracePeriodSeconds"] == seconds + 20
 
 
 def test_configuration_of_the_values_reaches_scheduler_and_role(helm: Helm) -> None:

@@ -103,6 +103,23 @@ async def test_pod_with_a_constraint_that_is_not_modelled_is_held(cluster: Clust
     assert found["reason"] == "Unschedulable"
 
 
+@on_a_loop
+async def test_group_name_of_200_kilobytes_is_told_in_few_words(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    name = {"scheduling.k8s.io/group-name": "g" * 200_000}
+    cluster.add_pod("long", annotations=name)
+    async with scheduling(cluster):
+        await eventually(lambda: cluster.reasons("long"))
+        await eventually(lambda: cluster.condition("long", "PodScheduled"))
+        cluster.add_gang("g", 2)
+        await eventually(lambda: cluster.placed()["g-0"] and cluster.placed()["g-1"])
+    assert cluster.placed()["long"] is None
+    condition = cluster.condition("long", "PodScheduled")
+    assert condition is not None
+    assert "at most 253 characters" in condition["message"]
+    assert len(condition["message"].encode()) <= 1024
+
+
 # Binds ------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from gangsched.kubernetes._client import Client
 from gangsched.kubernetes._configuration import Access, Credentials
+from gangsched.kubernetes._contact import Contact
 from gangsched.kubernetes._transport import DEFAULT_LANES, Transport
 from gangsched.kubernetes._transport_aiohttp import AiohttpTransport
 from gangsched.kubernetes._transport_httptools import HttptoolsTransport
@@ -26,6 +27,7 @@ async def client_of(
     lanes: Mapping[str, int] = DEFAULT_LANES,
     clock: Callable[[], float] | None = None,
     linger: float = 60.0,
+    contact: Contact | None = None,
 ) -> AsyncIterator[Client]:
     """Open a client, and close it.
 
@@ -35,6 +37,7 @@ async def client_of(
         lanes: The most connections of each lane.
         clock: The clock of the credentials; by default one that no pause is too long for.
         linger: The seconds for which old connections are kept.
+        contact: Told of requests without an answer.
     """
     now = iter(range(0, 10**9, 1000))
     read = access if callable(access) else lambda: access
@@ -46,6 +49,7 @@ async def client_of(
         lambda one: make(one, lanes=lanes),
         random=lambda: 0.0,
         linger=linger,
+        contact=contact,
     )
     try:
         yield client

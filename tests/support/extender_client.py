@@ -86,10 +86,11 @@ async def extending(
     holding: Holding = QUICK,
     context: ssl.SSLContext | None = None,
     client: ssl.SSLContext | None = None,
+    stop: asyncio.Event | None = None,
     **named: Any,
 ) -> AsyncIterator[Asking]:
     """Run the extender; yields what asks it, once everything is listed."""
-    stop = asyncio.Event()
+    stop = asyncio.Event() if stop is None else stop
     ports: list[int] = []
     work = run_extender(
         settings,

@@ -67,12 +67,17 @@ class Cluster:
         body = group_json(name, size, namespace=self.namespace, **spec)
         self.plane.admin.create(f"{GROUPS}/namespaces/{self.namespace}/podgroups", body)
 
-    def add_pod(self, name: str, **pod: Any) -> None:
+    def pod(self, name: str, *, annotations: dict[str, str] | None = None, **pod: Any) -> Any:
         asked = {"scheduler": self.name, "namespace": self.namespace, **pod}
         spec = pod_json(name, **asked)
         spec["spec"].setdefault("nodeSelector", {"test": self.namespace})
+        if annotations is not None:
+            spec["metadata"]["annotations"] = annotations
         del spec["status"]
-        self.plane.admin.create(f"/api/v1/namespaces/{self.namespace}/pods", spec)
+        return spec
+
+    def add_pod(self, name: str, **pod: Any) -> None:
+        self.plane.admin.create(self.path(), self.pod(name, **pod))
 
     def add_gang(self, name: str, size: int, *, grouped: bool = True, **pod: Any) -> None:
         for n in range(size):

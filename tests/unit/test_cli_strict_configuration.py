@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gangsched.cli import _cluster, main
+from gangsched.cli import _configuration, main
 from gangsched.configuration import read_settings, settings
 from gangsched.errors import InvalidValueError
 from support.root import ROOT
@@ -43,7 +43,7 @@ def checked(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> tupl
             "line 3, column 3: the key 'leaderElect' is given twice in one mapping",
         ),
         (
-            "quotas:\n- {name: a, name: b}\n",
+            "quotas:\n- {name: a, name: b, namespaces: [x], hard: {cpu: 1}}\n",
             "line 2, column 13: the key 'name' is given twice in one mapping",
         ),
         ("a: [\n", "line 2, column 1: did not find expected node content"),
@@ -84,7 +84,7 @@ def test_transport_that_is_not_installed_is_refused_with_its_extra(
     def absent(_name: str) -> None:
         return None
 
-    monkeypatch.setattr(_cluster, "find_spec", absent)
+    monkeypatch.setattr(_configuration, "find_spec", absent)
     code, said = checked(tmp_path, capsys, text)
     assert code == 2
     assert said.startswith("gangsched: FILE: clientConnection.transport must be auto or aiohttp")

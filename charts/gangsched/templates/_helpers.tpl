@@ -43,3 +43,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $given := .Values.configuration.leaderElection | default dict -}}
 {{- $given.resourceNamespace | default .Release.Namespace -}}
 {{- end -}}
+
+{{- /* A duration of the configuration in whole seconds, rounded up: a number, or a text such as 1m30s. */ -}}
+{{- define "gangsched.seconds" -}}
+{{- if kindIs "string" . -}}
+{{- $hours := regexFind "[0-9]+h" . | trimSuffix "h" | int -}}
+{{- $minutes := regexFind "[0-9]+m([0-9]|$)" . | regexFind "^[0-9]+" | int -}}
+{{- $seconds := regexFind "[0-9.]+s" . | trimSuffix "s" | float64 | ceil | int -}}
+{{- $milliseconds := regexFind "[0-9]+ms" . | trimSuffix "ms" | float64 -}}
+{{- add (mul $hours 3600) (mul $minutes 60) $seconds (divf $milliseconds 1000 | ceil | int) -}}
+{{- else -}}
+{{- ceil (float64 .) | int -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The process ends within a second after drainSeconds; the kubelet kills it after the grace period. */ -}}
+{{- define "gangsched.grace" -}}
+{{- $drain := dig "drainSeconds" 20 .Values.configuration -}}
+{{- $seconds := include "gangsched.seconds" $drain | int -}}
+{{- $grace := .Values.terminationGracePeriodSeconds | default (add $seconds 20) | int -}}
+{{- if lt $grace (add $seconds 5 | int) -}}
+{{- fail (printf "terminationGracePeriodSeconds: expected at least 5 more than configuration.drainSeconds, which is %v, got %d" $drain $grace) -}}
+{{- end -}}
+{{- $grace -}}
+{{- end -}}

@@ -2,7 +2,8 @@
 
 Rules:
   R1  the exit code is 0; 1 if a replay diverges; 2 for bad input, or if standard output cannot
-      be written; 130 after Ctrl-C. An error is one sentence with file, place, field and value;
+      be written; 130 after Ctrl-C. ``_signals`` has those of a command that works on a cluster.
+      An error is one sentence with file, place, field and value;
   R2  data goes to standard output; progress goes to standard error, and only on a terminal;
   R3  the same input and the same seed give the same bytes;
   R4  text output escapes every character that is not printable or that the stream cannot encode;
@@ -37,6 +38,8 @@ _COMMANDS: Final = {
     "completion": "_completion",
 }
 """The module of each command, in the order of the help; each has a function ``add_…``."""
+_ON_A_CLUSTER: Final = ("run", "extender")
+"""The commands that have read a whole cluster when they end."""
 _NEEDS_ALL: Final = "completion"
 """Its script knows the options of every command."""
 
@@ -44,7 +47,12 @@ _NEEDS_ALL: Final = "completion"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    return execute(partial(_parser, given[0] if given else ""), arguments)
+    code = execute(partial(_parser, given[0] if given else ""), arguments)
+    if arguments is None and given and given[0] in _ON_A_CLUSTER:
+        from gangsched.cli._signals import end_process  # no other command needs asyncio
+
+        end_process(code)
+    return code
 
 
 def _parser(first: str = "") -> argparse.ArgumentParser:

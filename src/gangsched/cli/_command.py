@@ -51,9 +51,9 @@ def execute(
     except OSError as error:
         _discard_output()
         return _complain(parser, f"standard output: {error.strerror}")
-    except TraceError as error:
+    except (TraceError, BadInputError) as error:
         return _complain(parser, *error.sentences())
-    except (GangschedError, BadInputError) as error:
+    except GangschedError as error:
         return _complain(parser, str(error))
     except ModuleNotFoundError as error:
         if error.name not in ("yaml", "rich", "shtab"):

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from gangsched.cli._faults import Fault, faults_of
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._imports import factories
 from gangsched.cli._strict_yaml import NotStrictError, read_strictly
 from gangsched.configuration import Settings, read_settings
-from gangsched.errors import InvalidValueError
+from gangsched.errors import InvalidValueError, ProfileError
 
 if TYPE_CHECKING:
     from gangsched.framework import Scheduler
     from gangsched.protocols import ClusterState
 
-__all__ = ["configured", "plugin_factories", "read_configuration"]
+__all__ = [
+    "check_transport",
+    "configured",
+    "plugin_factories",
+    "read_checked",
+    "read_configuration",
+]
 
 
 def read_configuration(file: str) -> Settings:
@@ -30,12 +38,78 @@ def read_configuration(file: str) -> Settings:
     except NotStrictError as error:
         raise BadInputError(f"{file}: expected YAML: {error}") from error
     if document is None:
-        expected = "kind: KubeSchedulerConfiguration and its apiVersion"
-        raise BadInputError(f"{file}: the file is empty: expected {expected}")
+        raise _is_empty(file)
     try:
         return read_settings(document)
     except InvalidValueError as error:
         raise BadInputError(f"{file}: {error}") from error
+
+
+def read_checked(file: str) -> Settings:
+    """Return the settings of a file that has no fault which can be found without a cluster.
+
+    Raises:
+        BadInputError: The file cannot be read, is empty, or is not YAML; or it has faults, each
+            of which is a sentence, in the order of the file.
+    """
+    also: list[Fault] = []
+    try:
+        document = read_strictly(read(file))
+    except NotStrictError as error:
+        if not error.repeated:
+            raise BadInputError(f"{file}: expected YAML: {error}") from error
+        document = error.document
+        also = [Fault(path, f"expected YAML: {said}") for path, said in error.repeated]
+    if document is None:
+        raise _is_empty(file)
+    first = _first_fault(document)
+    if first is not None and first.path == "kind":
+        faults = [first]  # a document of another kind: its fields mean something else
+    else:
+        faults = faults_of(document, _first_fault, also)
+    if faults:
+        raise BadInputError(*(f"{file}: {fault.sentence}" for fault in faults))
+    return read_settings(document)
+
+
+def _first_fault(document: object) -> Fault | None:
+    """Return the first fault of a document that can be found without a cluster."""
+    from gangsched.configuration.scheduler import check_settings
+    from gangsched.kubernetes._cluster_settings import check_cluster_settings
+
+    try:
+        settings = read_settings(document)
+        made = dict[str, Callable[..., object]]()
+        for name in settings.profile.enabled:
+            path = settings.profile.enabled_at[name]
+            try:
+                made |= factories(path, (name,))
+            except BadInputError as error:
+                return Fault(path, str(error), name)
+        check_settings(settings, factories=made)
+        check_cluster_settings(settings)
+        check_transport(settings)
+    except InvalidValueError as error:
+        return Fault.of(error)
+    except ProfileError as error:
+        return Fault("", str(error))
+    return None
+
+
+def check_transport(settings: Settings) -> None:
+    """Check that the transport of a configuration is installed.
+
+    Raises:
+        InvalidValueError: It is not.
+    """
+    if settings.client.transport == "httptools" and find_spec("httptools") is None:
+        expected = "auto or aiohttp, or install: pip install 'gangsched[kubernetes-fast]'"
+        raise InvalidValueError("clientConnection.transport", "httptools", expected)
+
+
+def _is_empty(file: str) -> BadInputError:
+    expected = "kind: KubeSchedulerConfiguration and its apiVersion"
+    return BadInputError(f"{file}: the file is empty: expected {expected}")
 
 
 def plugin_factories(settings: Settings, file: str) -> dict[str, Callable[..., object]]:

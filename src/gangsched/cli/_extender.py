@@ -113,7 +113,7 @@ def _run(options: argparse.Namespace) -> int:
         )
 
     with named_in_errors(options.config, settings, made):
-        run_until_stopped("extender", options, until)
+        run_until_stopped("extender", options, settings, until)
     return 0
 
 

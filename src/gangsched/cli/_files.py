@@ -16,7 +16,14 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class BadInputError(Exception):
-    """Bad input, described in one sentence for the user."""
+    """Bad input, described for the user in one sentence, or in one for each fault."""
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return the sentences."""
+        return tuple(map(str, self.args))
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
 
 
 def lines(name: str) -> Iterator[str]:

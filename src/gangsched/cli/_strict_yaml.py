@@ -14,7 +14,16 @@ __all__ = ["NotStrictError", "read_strictly"]
 
 
 class NotStrictError(Exception):
-    """A text is not YAML, or has a key twice."""
+    """A text is not YAML, or has a key twice.
+
+    Attributes:
+        repeated: Of each key that is given twice, in the order of the text, the path and the
+            sentence; the error is about the first. Empty for any other error.
+        document: The document with the later values, if keys are given twice.
+    """
+
+    repeated: tuple[tuple[str, str], ...] = ()
+    document: object = None
 
 
 def read_strictly(text: str) -> object:
@@ -28,7 +37,7 @@ def read_strictly(text: str) -> object:
     untyped: Any = yaml  # the stubs of PyYAML do not type what is composed
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _check_keys(untyped.compose(text, Loader=loader))
+        repeated = _repeated_keys(untyped.compose(text, Loader=loader))
         document: object = untyped.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -36,33 +45,43 @@ def read_strictly(text: str) -> object:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: a timestamp such as 2026-13-01
         raise NotStrictError(" ".join(str(error).split())) from error
+    if repeated:
+        repeated.sort(key=lambda each: (each[0].line, each[0].column))
+        found = tuple((path, f"{_at(mark)}: {problem}") for mark, path, problem in repeated)
+        twice = NotStrictError(found[0][1])
+        twice.repeated, twice.document = found, document
+        raise twice
     return document
 
 
-def _check_keys(root: Any) -> None:
-    """Check that no mapping has a key twice. An alias leads to a node that was seen."""
+def _repeated_keys(root: Any) -> list[tuple[Any, str, str]]:
+    """Return place, path and problem of keys that a mapping has twice. An alias was seen."""
+    found: list[tuple[Any, str, str]] = []
     seen = set[int]()
-    left: list[Any] = [root]
+    left: list[tuple[Any, str]] = [(root, "")]
     while left:
-        node: Any = left.pop()
+        node, path = left.pop()
         if id(node) in seen or not isinstance(getattr(node, "value", None), list):
             continue
         seen.add(id(node))
         keys = set[tuple[str, str]]()
         children: list[Any] = node.value
-        for each in children:
+        for number, each in enumerate(children):
             if not isinstance(each, tuple):  # an item of a sequence
-                left.append(each)
+                left.append((each, f"{path}[{number}]"))
                 continue
             key, value = cast("tuple[Any, Any]", each)
-            left += (key, value)
             if not isinstance(key.value, str):
+                left += ((key, path), (value, path))
                 continue
+            at = f"{path}.{key.value}" if path else key.value
+            left.append((value, at))
             named = (str(key.tag), key.value)
             if named in keys:
                 problem = f"the key {key.value!r} is given twice in one mapping"
-                raise NotStrictError(f"{_at(key.start_mark)}: {problem}")
+                found.append((key.start_mark, at, problem))
             keys.add(named)
+    return found
 
 
 def _at(mark: Any) -> str:

@@ -12,7 +12,9 @@ Rules:
       within twice *gather* seconds. Otherwise it waits for at most *gather* seconds, and is taken
       in together with others at the next beat, see ``_beat``;
   R7  while more events wait, decisions are made after each batch of 64 events: at most as many as
-      events were taken in. So neither starves the other.
+      events were taken in. So neither starves the other;
+  R8  ``stop(at_once=True)`` is looked at before each call of the scheduler. It is no item of the
+      inbox, so events that wait do not delay it.
 
 What the driver does between two waits is in ``gangsched.drivers._engine``. The same loop on
 threads is ``gangsched.drivers.blocking``.
@@ -136,6 +138,7 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._is_broken = False
+        self._stops_at_once = False
         self._slice_began = 0.0
 
     # For the host ---------------------------------------------------------------------------
@@ -187,12 +190,19 @@ class Driver:
         self._inbox.mark(Marker.REBUILD)
         self._wake()
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         """Let ``run`` return after all earlier events are processed and all binds have ended.
 
         Events that are handed in later are kept, and are processed by the next ``run``.
+
+        Args:
+            at_once: Whether earlier events are kept, too. No further decision is made then, and
+                only the binds and evictions that were decided before are performed and reported.
         """
-        self._inbox.mark(Marker.STOP)
+        if at_once:
+            self._stops_at_once = True
+        else:
+            self._inbox.mark(Marker.STOP)
         self._wake()
 
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
@@ -271,6 +281,7 @@ class Driver:
             finally:
                 self._loop = self._thread = None
                 self._let_readers_go(None)
+                self._stops_at_once = False
                 if self._gathering is not None:
                     self._gathering.cancel()
                     self._gathering = None
@@ -278,7 +289,7 @@ class Driver:
     async def _run(self) -> None:
         engine, inbox = self._engine, self._inbox
         await self._perform()
-        while engine.failure is None:
+        while self._goes_on:
             taken = await self._take_batch()
             if not await self._decide(at_most=taken) or inbox.is_ready:
                 continue
@@ -288,10 +299,10 @@ class Driver:
                 break
             if not stopping:
                 engine.settle()
-            if engine.failure is None:
+            if self._goes_on:
                 await self._sleep(stopping=stopping)
                 await self._perform()
-        while engine.failure is not None and engine.is_busy:
+        while engine.is_busy:  # after a failure, or a stop at once
             if not engine.can_start:
                 await self._sleep_until_an_outcome()
             await self._perform()
@@ -299,9 +310,14 @@ class Driver:
         if failure is not None:
             raise failure
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether events are taken in and decisions made."""
+        return self._engine.failure is None and not self._stops_at_once
+
     async def _take_batch(self) -> int:
         taken = 0
-        while taken < BATCH and self._engine.failure is None:
+        while taken < BATCH and self._goes_on:
             item = self._inbox.take()
             if item is None:
                 break
@@ -316,9 +332,9 @@ class Driver:
     async def _decide(self, *, at_most: int) -> bool:
         """Decide; return whether there is nothing left to decide about."""
         decided = 0
-        while self._engine.failure is None and (decided < at_most or not self._inbox.is_ready):
+        while self._goes_on and (decided < at_most or not self._inbox.is_ready):
             if not self._engine.decide():
-                return self._engine.failure is None
+                return self._goes_on
             decided += 1
             if self._has_to_perform():
                 await self._perform()
@@ -401,7 +417,7 @@ class Driver:
             self._one_at_a_time
             or bool(engine.operations)
             or self._inbox.stop_is_next
-            or engine.failure is not None
+            or not self._goes_on
         )
 
     def _gathered(self) -> None:
@@ -436,14 +452,16 @@ class Driver:
         loop = asyncio.get_running_loop()
         timer = None if seconds is None else loop.call_later(seconds, expire)
         try:
-            while not (self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping):
+            while self._goes_on and not (
+                self._outcomes or inbox.is_ready or inbox.stop_is_next > stopping
+            ):
                 await self._sleep_until_woken()
                 if expired:
                     break
         finally:
             if timer is not None:
                 timer.cancel()
-        if expired:
+        if expired and self._goes_on:
             self._engine.advance()
 
     async def _sleep_until_an_outcome(self) -> None:

@@ -10,7 +10,9 @@ Rules:
       decides nothing meanwhile, as the simulator does;
   R4  the loop sleeps until an event, an outcome or the scheduler's next deadline. It never polls;
   R5  while more events wait, decisions are made after each batch of 64 events: at most as many as
-      events were taken in. So neither starves the other.
+      events were taken in. So neither starves the other;
+  R6  ``stop(at_once=True)`` is looked at before each call of the scheduler. It is no item of the
+      inbox, so events that wait do not delay it.
 
 One lock guards the inbox, the outcomes and the questions. It is never held while a function of the
 host runs, but for a question that is asked while ``run`` is not running.
@@ -130,6 +132,7 @@ class Driver:
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._thread: int | None = None
         self._is_broken = False
+        self._stops_at_once = False
 
     # For the host ---------------------------------------------------------------------------
 
@@ -175,14 +178,21 @@ class Driver:
             self._inbox.mark(Marker.REBUILD)
             self._changed.notify_all()
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         """Let ``run`` return after all earlier events are processed and all binds have ended.
 
         Thread-safe. Events that are handed in later are kept, and are processed by the next
         ``run``.
+
+        Args:
+            at_once: Whether earlier events are kept, too. No further decision is made then, and
+                only the binds and evictions that were decided before are performed and reported.
         """
         with self._changed:
-            self._inbox.mark(Marker.STOP)
+            if at_once:
+                self._stops_at_once = True
+            else:
+                self._inbox.mark(Marker.STOP)
             self._changed.notify_all()
 
     def ask(self, question: Callable[[Scheduler], T], *, timeout: float | None = None) -> T:
@@ -256,7 +266,7 @@ class Driver:
     def _run(self) -> None:
         engine, inbox = self._engine, self._inbox
         self._perform()
-        while engine.failure is None:
+        while self._goes_on:
             taken = self._take_batch()
             if not self._decide(at_most=taken) or inbox.is_ready:
                 continue
@@ -267,10 +277,10 @@ class Driver:
                 break
             if not stopping:
                 engine.settle()
-            if engine.failure is None:
+            if self._goes_on:
                 self._sleep(stopping=stopping)
                 self._perform()
-        while engine.failure is not None and engine.is_busy:
+        while engine.is_busy:  # after a failure, or a stop at once
             if not engine.can_start:
                 self._sleep_until_an_outcome()
             self._perform()
@@ -278,9 +288,14 @@ class Driver:
         if failure is not None:
             raise failure
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether events are taken in and decisions made."""
+        return self._engine.failure is None and not self._stops_at_once
+
     def _take_batch(self) -> int:
         taken = 0
-        while taken < BATCH and self._engine.failure is None:
+        while taken < BATCH and self._goes_on:
             with self._changed:
                 was_full = self._inbox.is_full
                 item = self._inbox.take()
@@ -296,9 +311,9 @@ class Driver:
     def _decide(self, *, at_most: int) -> bool:
         """Decide; return whether there is nothing left to decide about."""
         decided = 0
-        while self._engine.failure is None and (decided < at_most or not self._inbox.is_ready):
+        while self._goes_on and (decided < at_most or not self._inbox.is_ready):
             if not self._engine.decide():
-                return self._engine.failure is None
+                return self._goes_on
             decided += 1
             self._perform()
         return False
@@ -372,6 +387,7 @@ class Driver:
             self._pool = None
         with self._changed:
             self._thread = None
+            self._stops_at_once = False
             self._answer(at_the_end=True)
 
     def _sleep(self, *, stopping: bool) -> None:
@@ -390,10 +406,11 @@ class Driver:
                     bool(self._outcomes or self._questions)
                     or inbox.is_ready
                     or inbox.stop_is_next > stopping
+                    or not self._goes_on
                 ),
                 timeout,
             )
-        if not woken:
+        if not woken and self._goes_on:
             self._engine.advance()
 
     def _sleep_until_an_outcome(self) -> None:

@@ -16,7 +16,9 @@ Rules:
       The API server copies the annotations of the body to the pod, in the same write;
   R6  a bind that is forbidden, or is refused for longer than a second, is told once, while it is
       repeated. A right that is missing would be told after half a minute otherwise, and a webhook
-      that fails would never be.
+      that fails would never be;
+  R7  a bind that is cancelled while its request has no definite answer stays ``unanswered``: the
+      API server may still carry it out.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from gangsched.kubernetes._api import ConnectionLost
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import PodFacts
 from gangsched.kubernetes._requests import Pauses, Requests, said, to_json
-from gangsched.model import Pod
+from gangsched.model import Pod, PodUID
 
 __all__ = ["BindRefusedError", "Binder", "pod_path"]
 
@@ -79,6 +81,9 @@ class Binder:
         marks: Returns the annotations that a pod gets with its bind.
         repeated: Called once for a bind that is refused and repeated, with the answer.
         timeout: How many seconds one request may take.
+
+    Attributes:
+        unanswered: The pods whose binds were sent, and whose end is not known.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class Binder:
         self._repeated = repeated
         self._timeout = timeout
         self._under_way = 0
+        self.unanswered: Final[set[PodUID]] = set()
 
     async def __call__(self, bind: Bind) -> None:
         """Bind a pod; return when it is on the node.
@@ -112,6 +118,11 @@ class Binder:
         self._under_way += 1
         try:
             await self._bind(bind)
+        except BindRefusedError:
+            self.unanswered.discard(bind.uid)
+            raise
+        else:
+            self.unanswered.discard(bind.uid)
         finally:
             self._under_way -= 1
             self._cache.bind_problems.pop(bind.uid, None)
@@ -136,6 +147,7 @@ class Binder:
                 if unsure and await self._is_done(pod, bind):
                     return
                 raise BindRefusedError(f"node {bind.node} is gone")
+            self.unanswered.add(bind.uid)
             try:
                 response = await self._requests.once(
                     "POST", path, body=body, timeout=self._timeout, lane=_LANE
@@ -144,6 +156,8 @@ class Binder:
                 pauses = pauses or self._requests.pauses()
                 self._cache.bind_problems[bind.uid] = lost.problem
                 unsure = unsure or lost.sent
+                if not unsure:
+                    self.unanswered.discard(bind.uid)
                 await pauses.after_loss(lost)
                 if unsure and await self._is_done(pod, bind):
                     return
@@ -154,6 +168,8 @@ class Binder:
             problem = self._cache.bind_problems[bind.uid] = said(response)
             if response.status >= 500:
                 unsure = True
+            if not unsure:
+                self.unanswered.discard(bind.uid)
             if not is_told and _is_to_be_told(response.status, pauses.spent):
                 is_told = True
                 self._repeated(bind, problem)

@@ -33,6 +33,7 @@ from gangsched.kubernetes._configuration import (
     Credentials,
     read_access,
 )
+from gangsched.kubernetes._contact import Contact
 from gangsched.kubernetes._counted import CountedTransport, Seen, close_stream
 from gangsched.kubernetes._transport import DEFAULT_LANES, NO_GATHER, Transport, proxy_of
 
@@ -63,6 +64,7 @@ class Client:
         random: Numbers from 0 to 1, for the jitter of repetitions.
         linger: The seconds for which requests under way may use connections with old certificates.
         on_problem: Called with the error of certificates that cannot be used.
+        contact: Told of requests without an answer, before they are repeated.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class Client:
         random: Callable[[], float] = random.random,
         linger: float = _LINGER,
         on_problem: Callable[[Exception], None] = lambda _error: None,
+        contact: Contact | None = None,
     ) -> None:
+        self._contact = Contact() if contact is None else contact
         self._credentials = credentials
         self._make = transport
         self._random = random
@@ -123,6 +127,7 @@ class Client:
                     lane=lane,
                 )
             except ConnectionLost as error:
+                self._contact.lost(error)
                 left = until - time.monotonic()
                 delay = pause * (0.5 + self._random())
                 # The first problem says more than the last, for which no time was left. But that
@@ -136,6 +141,8 @@ class Client:
                 pause = min(2 * pause, _MOST_PAUSE)
                 await asyncio.sleep(delay)
                 continue
+            if self._contact.problem:
+                self._contact.answered()
             status = response.status
             if status == _UNAUTHORIZED and not authorized:
                 authorized = True
@@ -241,6 +248,7 @@ async def connect(
     credentials: Credentials | None = None,
     seen: Seen | None = None,
     gather: Mapping[str, float] = NO_GATHER,
+    contact: Contact | None = None,
 ) -> Api:
     """Return one API server; see ``connect_client``."""
     return await connect_client(
@@ -252,6 +260,7 @@ async def connect(
         credentials=credentials,
         seen=seen,
         gather=gather,
+        contact=contact,
     )
 
 
@@ -265,6 +274,7 @@ async def connect_client(
     credentials: Credentials | None = None,
     seen: Seen | None = None,
     gather: Mapping[str, float] = NO_GATHER,
+    contact: Contact | None = None,
 ) -> Client:
     """Return one API server, with credentials that are kept current until it is closed.
 
@@ -281,6 +291,7 @@ async def connect_client(
         seen: Counts every request, repetitions included.
         gather: By lane, the seconds for which an answer may wait for others, so that they are read
             together; it is for httptools only.
+        contact: Told of requests without an answer, before they are repeated.
 
     Raises:
         ConfigurationError: The configuration is absent or malformed.
@@ -305,7 +316,7 @@ async def connect_client(
         found = made(access, lanes, gather)
         return found if seen is None else CountedTransport(found, seen)
 
-    client = Client(credentials, transport_to, on_problem=on_problem)
+    client = Client(credentials, transport_to, on_problem=on_problem, contact=contact)
     client.keep_current()
     return client
 

@@ -12,7 +12,8 @@ Rules:
   R4  a patch names the UID. It is dropped if the object is gone, or if the API server refuses it;
   R5  the objects of namespaces are patched in turn: a namespace that is flooded with gangs does not
       delay the others;
-  R6  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
+  R6  a message is cut at 1,024 bytes;
+  R7  a patch never delays a bind: it has connections of its own, and gives way, see ``_give_way``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from urllib.parse import quote
 
 from attrs import define
 
+from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
@@ -37,8 +39,10 @@ from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
+__all__ = ["LONGEST_MESSAGE", "NATIVE", "StatusWriter", "is_scheduled", "status_patch"]
 
+LONGEST_MESSAGE: Final = 1024
+"""The most bytes of the message of a condition: as many as the API allows the note of an event."""
 NATIVE: Final = "scheduling.k8s.io"
 """The API group of Kubernetes' own PodGroups."""
 
@@ -46,7 +50,6 @@ _LANE: Final = "status"
 _SCHEDULED: Final = "PodGroupInitiallyScheduled"
 _SCHEDULED_IN_1_36: Final = "PodGroupScheduled"
 _OF_1_36: Final = "v1alpha2"
-_LONGEST_MESSAGE: Final = 32_768
 _PATIENCE: Final = 60.0
 
 _log = logging.getLogger("gangsched.kubernetes.status")
@@ -108,7 +111,7 @@ class StatusWriter:
 
     def unschedulable(self, uid: PodUID, message: str) -> bool:
         """Note that a pod was found unschedulable; return False if its condition says so."""
-        message = message[:_LONGEST_MESSAGE]
+        message = shortened(message, LONGEST_MESSAGE)
         before, pod = self._cache.conditions.get(uid), self._pending(uid)
         if before == message or pod is None:
             return False
@@ -129,7 +132,7 @@ class StatusWriter:
 
         More nodes would not help such a pod, so it is not reported as unschedulable.
         """
-        message = message[:_LONGEST_MESSAGE]
+        message = shortened(message, LONGEST_MESSAGE)
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/status"
         if self._unreadable.get(uid) == (namespace, path, message):
             return
@@ -176,7 +179,7 @@ class StatusWriter:
             "type": _scheduled_type(known_group.dialect),
             "status": "True" if scheduled else "False",
             "reason": "Scheduled" if scheduled else refusal,
-            "message": message[:_LONGEST_MESSAGE],
+            "message": shortened(message, LONGEST_MESSAGE),
         }
         known = (condition["status"], condition["message"])
         if self._said.get(key) == known:
@@ -189,6 +192,18 @@ class StatusWriter:
         """Forget a group that was deleted."""
         self._said.pop(key, None)
         self._waiting.remove(_namespace(key), key)
+
+    def close(self) -> None:
+        """Drop the conditions of pods that wait: the next leader decides anew, and writes them.
+
+        Nominations are kept, because victims were evicted for them.
+        """
+        self._waiting.keep(lambda each: each.pod is None or "nominatedNodeName" in each.status)
+
+    @property
+    def under_way(self) -> int:
+        """How many objects are being patched."""
+        return self._under_way
 
     def __len__(self) -> int:
         """Return how many objects wait to be patched, or are being patched.

@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, final
 
+from gangsched._text import shortened
 from gangsched.events import Evict
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._conditions import status_patch
+from gangsched.kubernetes._conditions import LONGEST_MESSAGE, status_patch
 from gangsched.kubernetes._events import identity_of
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import RequestError, Requests, said, to_json
@@ -30,7 +31,6 @@ from gangsched.model import Pod, PodUID
 __all__ = ["Evictor"]
 
 _LANE: Final = "evictions"
-_LONGEST_MESSAGE: Final = 1024
 
 
 @final
@@ -85,7 +85,7 @@ class Evictor:
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler" if preempted else "GangReleased",
-            "message": reason[:_LONGEST_MESSAGE],
+            "message": shortened(reason, LONGEST_MESSAGE),
             "lastTransitionTime": whole_seconds(),
         }
         body = status_patch(pod, {"conditions": [condition]})

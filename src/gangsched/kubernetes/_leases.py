@@ -141,6 +141,8 @@ class Election:
         spec["renewTime"] = spec["acquireTime"] = micro_time(self._wall())
         try:
             response = await self._put(spec)
+            if response.status == 409 and await self._is_still_held():
+                response = await self._put(spec)
         except GangschedError as error:
             _log.warning("the lease was not given up: %s", error)
             return
@@ -150,6 +152,18 @@ class Election:
             _log.info("%s has given up the lease", self._identity)
 
     # Inside ---------------------------------------------------------------------------------
+
+    async def _is_still_held(self) -> bool:
+        """Read the Lease anew: a renewal that was cancelled may have been carried out.
+
+        Raises:
+            GangschedError: There is no answer.
+        """
+        response = await self._request("GET", self._path)
+        if response.status >= 300:
+            return False
+        self._look(json.loads(response.body))
+        return self.holder == self._identity
 
     async def _renew(self) -> None:
         """Renew once, within what is left of the deadline."""

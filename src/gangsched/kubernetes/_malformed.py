@@ -4,7 +4,7 @@ The scheduler refuses such a pod, and it is a member of no group. A user looks f
 of the group, which is readable even if the minimum beside it is not.
 
 Rules:
-  R1  the group is that of the first spelling that has a name, as in ``membership``;
+  R1  the group is that of the first spelling that has a name which an object can have;
   R2  a pod that names no group at all is in no row. The scheduler holds it, and says so of the pod.
 
 Invariants (checked by ``_check``):
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import final
 
+from gangsched._text import LONGEST_NAME
 from gangsched.errors import InternalError, InvalidPodGroupError
 from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Source, Spelling
 from gangsched.model import GroupKey, Pod, PodUID, group_key
@@ -68,7 +69,7 @@ def group_named(pod: Pod) -> GroupKey | None:
     """Return the group that the first spelling of a pod names, whatever is beside the name."""
     for spelling in (*SPELLINGS, *ADMISSION_SPELLINGS):
         name = _written(pod, spelling)
-        if name:
+        if name and len(name) <= LONGEST_NAME:
             return group_key(pod.namespace, name)
     return None
 

@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from attrs import define, frozen
 
+from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._instants import micro_time
@@ -137,9 +138,9 @@ class EventRecorder:
             kind: ``Normal`` or ``Warning``.
             reason: Why, as one word, such as ``Scheduled``.
             action: What the scheduler did, as one word, such as ``Binding``.
-            note: The sentence for people; it is cut at 1,024 characters.
+            note: The sentence for people; it is cut at 1,024 bytes.
         """
-        note, now = note[:_LONGEST_NOTE], self._clock()
+        note, now = shortened(note, _LONGEST_NOTE), self._clock()
         key = (regarding.uid or regarding.name, reason, action, note)
         namespace = regarding.namespace or "default"
         series = self._series.remove(namespace, key)

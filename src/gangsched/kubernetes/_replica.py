@@ -9,12 +9,16 @@
 Rules:
   R1  nothing is listed and nothing is written before this replica leads. The new leader reads all
       of the cluster, after the old one could write for the last time;
-  R2  a leader that loses the lease cancels what is under way, and waits for the lease again.
+  R2  a leader that loses the lease cancels what is under way, and waits for the lease again;
+  R3  the lease is given up once its term has ``drained``, before the term has ended: what is left
+      then is only to be told. If a term ends without that, a bind may still be carried out whose
+      answer is not awaited. So its lease is left to expire, as that of a leader that was killed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -30,9 +34,17 @@ from gangsched.kubernetes._tasks import end
 
 __all__ = ["Replica", "Term"]
 
+_log = logging.getLogger("gangsched.kubernetes.leases")
+
 
 class Term(Protocol):
-    """What works while this replica leads."""
+    """What works while this replica leads.
+
+    Attributes:
+        drained: Set at the end, once nothing that was decided can still be carried out.
+    """
+
+    drained: asyncio.Event
 
     async def run(self, stop: asyncio.Event, /) -> None:
         """Work until *stop* is set."""
@@ -55,6 +67,7 @@ class Replica:
             returns whether this replica leads at this moment.
         leads: Called when this replica begins and ceases to lead.
         term: What works now; None while another replica leads.
+        has_drained: Whether nothing that the last term has decided can still be carried out.
     """
 
     named: LeaderElection
@@ -63,6 +76,7 @@ class Replica:
     leads: Callable[[bool], object]
     election: Election | None = None
     term: Term | None = None
+    has_drained: bool = True
 
     def problems(self) -> list[str]:
         """Return why the replica is not ready; one that waits for a lease it can read is ready."""
@@ -101,20 +115,30 @@ class Replica:
                 if not lost.cancelled():
                     lost.result()
         finally:
-            await election.release()
+            if self.has_drained:
+                await election.release()
+            elif election.is_leading:
+                _log.warning("the lease is left to expire: binds were sent and not answered")
 
     async def _work(self, api: Api, lost: asyncio.Task[None] | None) -> None:
         """Work until *stop* is set, or until the lease is lost."""
         election = self.election
         term = await self.make(api, lambda: election is None or election.is_leading)
-        self.term = term
+        self.term, self.has_drained = term, False
         work = asyncio.create_task(term.run(self.stop))
+        drained = asyncio.create_task(term.drained.wait())
         others = () if lost is None else (lost,)
         try:
-            await asyncio.wait((work, *others), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, drained, *others), return_when=asyncio.FIRST_COMPLETED)
+            if election is not None and lost is not None and drained.done() and not lost.done():
+                await end(lost)  # first: a renewal would take the lease again
+                self.leads(False)
+                await election.release()
+            if drained.done():
+                await asyncio.wait((work,))
         finally:
-            self.term = None
-            await end(work)
+            self.term, self.has_drained = None, term.drained.is_set()
+            await end(work, drained)
         if not work.cancelled():
             work.result()
 

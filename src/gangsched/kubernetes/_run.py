@@ -27,6 +27,7 @@ from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._client import TransportName, connect
 from gangsched.kubernetes._configuration import Credentials, read_access
+from gangsched.kubernetes._contact import Contact
 from gangsched.kubernetes._counted import CountedApi, Seen
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
@@ -108,6 +109,11 @@ async def run(
     def term() -> Shell | None:
         return cast("Shell | None", replica.term)  # which the replica takes for any term
 
+    contact = Contact()
+
+    def problems() -> list[str]:
+        return contact.explained(replica.problems())
+
     def leader() -> str:
         election = replica.election
         return "" if election is None or election.is_leading else election.holder
@@ -115,13 +121,15 @@ async def run(
     served = None
     if answers:
         served = make_answers(settings, term, leader, epoch_seconds, replica.problems).pages()
-    server = Server(measures.pages(replica.problems), served)
+    server = Server(measures.pages(problems), served)
     try:
         if serve is not None:
             port = await server.start(*serve)
             _log.info("serving %s at %s:%d", measures.served, serve[0], port)
         connected = (
-            await connect_to(settings, credentials, measures.request, gathered=("binds",))
+            await connect_to(
+                settings, credentials, measures.request, gathered=("binds",), contact=contact
+            )
             if api is None
             else CountedApi(api, measures.request)
         )
@@ -159,6 +167,7 @@ async def connect_to(
     *,
     gathered: Iterable[str] = (),
     lanes: Mapping[str, int] | None = None,
+    contact: Contact | None = None,
 ) -> Api:
     """Connect to the API server.
 
@@ -168,6 +177,7 @@ async def connect_to(
         seen: Counts every request.
         gathered: The lanes whose answers may wait a moment for others.
         lanes: Further lanes, and their numbers of connections.
+        contact: Told of requests without an answer.
     """
     client = settings.client
     all_lanes = {
@@ -188,6 +198,7 @@ async def connect_to(
         credentials=credentials,
         seen=seen,
         gather=dict.fromkeys(gathered, BATCH_SECONDS),
+        contact=contact,
     )
 
 

@@ -7,6 +7,9 @@ Rules:
   R2  PodGroups are watched in every API that serves them. APIs are looked for again,
       because a definition may be installed later;
   R3  at the end: no more decisions, binds under way end, then conditions and events for a moment.
+      What decides ends at once, however many events wait. The term has ``drained`` when the binds
+      have ended, before events are written: they can land wrongly nowhere. A bind that was sent and
+      not answered within the drain may still be carried out, so the term does not drain then.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from gangsched.kubernetes._demand import DemandMeter
 from gangsched.kubernetes._discovery import API_GROUPS, DiscoveryFailed, discover, watch_dialects
 from gangsched.kubernetes._echoes import WithoutEchoes
 from gangsched.kubernetes._effects import Effects
+from gangsched.kubernetes._ending import stop_at, wait_until_written
 from gangsched.kubernetes._events import UnexpectedAnswer
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._facts import Dialect
@@ -67,8 +71,6 @@ __all__ = ["Shell"]
 
 _LOOK_AGAIN: Final = 1.0
 """Seconds after which the API server is asked again which APIs it serves."""
-_FLUSH: Final = 3.0
-"""Seconds that queued conditions and events get at the end."""
 
 _LATE: Final = 15.0
 """Seconds after which the scheduler begins without the kinds that are not listed yet."""
@@ -99,6 +101,7 @@ class Shell:
         first_settled: Called once: the first time that no decision is left.
 
     Attributes:
+        drained: Set at the end, once nothing that was decided can still be carried out.
         owner: Owns the scheduler, once ``run`` has begun.
         troubles: By kind of object, the last problem of its watch; it stays after the watch has
             recovered.
@@ -129,6 +132,9 @@ class Shell:
         self._late: set[str] = set()
         self._decode_pod = PodDecoder(settings.ignored)
         self._all_synced = asyncio.Event()
+        self._binder: Binder | None = None
+        self._undiscovered: GangschedError | None = None
+        self.drained: Final = asyncio.Event()
         self.owner: Owner | None = None
         self.troubles: dict[str, GangschedError] = {}
 
@@ -143,6 +149,8 @@ class Shell:
         for kind in self.waiting():
             kinds.setdefault(_cause(self.troubles.get(kind)), []).append(kind)
         found = [f"{', '.join(named)} are not listed yet{why}" for why, named in kinds.items()]
+        if self._undiscovered is not None:
+            return [f"which APIs are served is not known{_cause(self._undiscovered)}"]
         return found or ["not scheduling yet"]
 
     def waiting(self) -> list[str]:
@@ -192,14 +200,11 @@ class Shell:
             if not await self._until_listed(tasks, owner, stop):
                 return
             await self._schedule(tasks, stop, requests, owner, status, events)
-            events.flush()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FLUSH):
-                    while len(status) or len(events):
-                        await asyncio.sleep(0.02)
         finally:
             await tasks.cancel()
             unreadable.close()
+            if self._binder is None or not self._binder.unanswered:
+                self.drained.set()
 
     @property
     def reads_budgets(self) -> bool:
@@ -282,7 +287,7 @@ class Shell:
             restarts,
             fell=self._measures.fell,
         )
-        binder = Binder(
+        binder = self._binder = Binder(
             requests,
             owner.cache,
             self._decode_pod,
@@ -306,6 +311,7 @@ class Shell:
                 workers=self._settings.client.event_connections,
             )
             tasks.start(groups.run())
+        deciding: list[asyncio.Task[None]] = []
         if self._settings.demand_interval:
             meter = DemandMeter(
                 scheduler,
@@ -315,7 +321,7 @@ class Shell:
                 self._measures.demand,
                 interval=self._settings.demand_interval,
             )
-            tasks.start(meter.run())
+            deciding.append(tasks.start(meter.run()))
 
         def not_written(bind: Bind, reason: str) -> None:
             owner.tell(waits.refused(bind, reason))
@@ -331,7 +337,7 @@ class Shell:
             writer.put,
             timeout=volume_timeout(self._settings),
         )
-        tasks.start(writer.run())
+        deciding.append(tasks.start(writer.run()))
         driver = owner.begin(
             waits,
             bind=binder,
@@ -339,22 +345,29 @@ class Shell:
             effects=effects,
             max_binds=self._settings.client.bind_connections,
         )
-        tasks.start(partial.run())
+        deciding.append(tasks.start(partial.run()))
         _log.info("scheduling: %r", owner.cache.cluster)
         running = asyncio.create_task(driver.run())
+        stopping = asyncio.create_task(stop_at(stop, driver))
         try:
             await tasks.until(asyncio.shield(running), stop)
-            if not running.done():
-                _log.info("stopping: binds under way are waited for")
-                if len(waits):
-                    _log.info("%d binds wait for volumes; the next leader takes over", len(waits))
-                driver.stop()
-                await asyncio.wait((running,), timeout=self._settings.drain)
+            ends_at = self._clock() + self._settings.drain
+            _log.info("stopping: nothing more is decided, binds under way are waited for")
+            if len(waits):
+                _log.info("%d binds wait for volumes; the next leader takes over", len(waits))
+            await end(*deciding)
+            await asyncio.wait((running,), timeout=self._settings.drain)
         finally:
             effects.close()
-            await end(running)
+            await end(running, stopping)
         if not running.cancelled():
             running.result()
+        status.close()
+        await wait_until_written(lambda: status.under_way, ends_at - self._clock())
+        if not binder.unanswered:
+            self.drained.set()
+        events.flush()
+        await wait_until_written(lambda: len(status) + len(events), ends_at - self._clock())
 
     # Reflectors -----------------------------------------------------------------------------
 
@@ -365,11 +378,13 @@ class Shell:
         while True:
             try:
                 dialects = await discover(self._api)
+                self._undiscovered = None
                 break
             except ConnectionLost as lost:
+                self._is_not_discovered(lost)
                 await pauses.after_loss(lost)
             except (DiscoveryFailed, UnexpectedAnswer) as error:
-                _log.warning("which APIs are served is not known: %s", error)
+                self._is_not_discovered(error)
                 await asyncio.sleep(_LOOK_AGAIN)
         priority_classes = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass")
         self._watch(tasks, owner, priority_classes, decode_priority_class, owner.priority_classes)
@@ -385,6 +400,12 @@ class Shell:
             self._watch_groups(tasks, owner, dialects)
 
         tasks.start(watch_dialects(self._api, dialects, changed, on_problem=_not_looked))
+
+    def _is_not_discovered(self, error: GangschedError) -> None:
+        """Note, and log once, why it is not known which APIs are served."""
+        if _cause(error) != _cause(self._undiscovered):
+            _log.warning("which APIs are served is not known%s", _cause(error))
+        self._undiscovered = error
 
     def _watch_groups(self, tasks: Tasks, owner: Owner, dialects: Iterable[Dialect]) -> None:
         """Watch the groups of each API; one that is not served any more has no groups."""

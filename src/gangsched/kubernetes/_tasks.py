@@ -78,9 +78,11 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task."""
-        self._tasks.add(asyncio.create_task(work))
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task, and return it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        return task
 
     async def until(self, wanted: Awaitable[Any], stop: asyncio.Event) -> bool:
         """Wait for something, or for *stop*; return whether that came first.

@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar, final
 
 __all__ = ["Turns"]
@@ -84,6 +84,15 @@ class Turns(Generic[K, T]):
             raise LookupError("nothing waits")
         namespace, items = max(self._of.items(), key=lambda each: len(each[1]))
         return self._taken(namespace, items, next(iter(items)))
+
+    def keep(self, stays: Callable[[T], bool]) -> None:
+        """Remove the items of which *stays* is false. O(items)."""
+        kept = {
+            namespace: {key: item for key, item in items.items() if stays(item)}
+            for namespace, items in self._of.items()
+        }
+        self._of = {namespace: items for namespace, items in kept.items() if items}
+        self._count = sum(map(len, self._of.values()))
 
     def _taken(self, namespace: str, items: dict[K, T], key: K) -> T:
         item = items.pop(key)

@@ -61,3 +61,10 @@ def test_nothing_is_taken_of_nothing() -> None:
         turns.take()
     with pytest.raises(LookupError, match="nothing waits"):
         turns.drop()
+
+
+def test_what_is_kept_keeps_its_place_and_the_rest_goes() -> None:
+    turns = waiting("a1", "b1", "a2", "c1")
+    turns.keep(lambda item: item != "a1" and item != "b1")
+    assert len(turns) == 2
+    assert taken(turns) == ["a2", "c1"]

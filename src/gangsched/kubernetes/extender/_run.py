@@ -20,6 +20,7 @@ from gangsched.configuration.scheduler import check_settings
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._cluster_settings import check_cluster_settings
+from gangsched.kubernetes._contact import Contact
 from gangsched.kubernetes._counted import CountedApi
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
@@ -105,10 +106,13 @@ async def run_extender(
     def desk() -> Desk | None:
         return None if replica.term is None else cast("ExtenderTerm", replica.term).desk
 
+    contact = Contact()
+
     def problems() -> list[str]:
+        found = contact.explained(replica.problems())
         if replica.term is None and label is None:
-            return replica.problems() or ["another replica leads"]
-        return replica.problems()
+            return found or ["another replica leads"]
+        return found
 
     verbs, pages = (
         VerbServer(desk, measures.verb),
@@ -126,7 +130,7 @@ async def run_extender(
         lanes["nominations"] = settings.client.bind_connections
         credentials = credentials_of(settings)
         connected = (
-            await connect_to(settings, credentials, measures.request, lanes=lanes)
+            await connect_to(settings, credentials, measures.request, lanes=lanes, contact=contact)
             if api is None
             else CountedApi(api, measures.request)
         )

@@ -7,7 +7,7 @@ pods. Nothing of the core differs.
 Rules:
   R1  no request is answered before every listing is complete;
   R2  at the end held members are withdrawn first, so that nothing waits for kube-scheduler; then
-      binds under way end.
+      the term ends as that of ``gangsched run``, see ``gangsched.kubernetes._ending``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, final
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import releases_gangs
@@ -34,6 +34,7 @@ from gangsched.kubernetes._demand import DemandMeter
 from gangsched.kubernetes._discovery import API_GROUPS
 from gangsched.kubernetes._echoes import WithoutEchoes
 from gangsched.kubernetes._effects import Effects
+from gangsched.kubernetes._ending import stop_at, wait_until_written
 from gangsched.kubernetes._evict import Evictor
 from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._group_status import GroupStatusWriter
@@ -55,9 +56,6 @@ from gangsched.model import GroupKey, Pod
 
 __all__ = ["ExtenderTerm", "Holding"]
 
-_LOOK: Final = 0.02
-_FLUSH: Final = 3.0
-"""Seconds that queued conditions and events of groups get at the end."""
 _NO_LIMIT: Final = 1_000_000
 """Held binds count as under way for the driver; the desk limits those that are sent."""
 
@@ -95,6 +93,8 @@ class ExtenderTerm:
         may_write: Whether this replica leads at this moment.
         first_settled: Called once, when nothing is left to decide for the first time.
         desk: Answers the verbs; None before every listing is complete.
+        binder: Binds members; None before every listing is complete.
+        drained: Set at the end, once nothing that was decided can still be carried out.
     """
 
     api: Api
@@ -107,10 +107,16 @@ class ExtenderTerm:
     may_write: Callable[[], bool]
     first_settled: Callable[[], object] | None = None
     desk: Desk | None = None
+    binder: Binder | None = None
+    drained: asyncio.Event = field(factory=asyncio.Event)
+    _watches: Shell | None = field(default=None, init=False)
 
     def problems(self) -> list[str]:
         """Return why it is not ready."""
-        return [] if self.desk is not None else ["not every resource is listed yet"]
+        if self.desk is not None:
+            return []
+        found = [] if self._watches is None else self._watches.problems()
+        return found or ["not every resource is listed yet"]
 
     async def run(self, stop: asyncio.Event, /) -> None:
         """Answer until *stop* is set.
@@ -123,7 +129,7 @@ class ExtenderTerm:
         unreadable = UnreadableObjects(cache.names, self.measures.unreadable)
         owner = Owner(cache, self.clock, unreadable)
         self._scheduler(cache)  # a wrong profile fails before listing
-        watches = Shell(
+        watches = self._watches = Shell(
             self.api,
             settings,
             plugins=self.plugins,
@@ -140,6 +146,12 @@ class ExtenderTerm:
             self.desk = None
             await tasks.cancel()
             unreadable.close()
+            self._note_drained()
+
+    def _note_drained(self) -> None:
+        """Say that the lease may be given up, unless a bind may still be carried out."""
+        if self.binder is None or not self.binder.unanswered:
+            self.drained.set()
 
     def _scheduler(self, cache: Cache, *, preempts: bool = True) -> Scheduler:
         return make_scheduler(
@@ -225,6 +237,7 @@ class ExtenderTerm:
         if settings.write_group_status:
             groups = GroupStatusWriter(requests, cache, scheduler, workers=connections)
             tasks.start(groups.run())
+        deciding: list[asyncio.Task[None]] = []
         if settings.demand_interval:
             meter = DemandMeter(
                 scheduler,
@@ -234,31 +247,31 @@ class ExtenderTerm:
                 self.measures.demand,
                 interval=settings.demand_interval,
             )
-            tasks.start(meter.run())
-        tasks.start(partial.run())
+            deciding.append(tasks.start(meter.run()))
+        deciding.append(tasks.start(partial.run()))
         self.measures.held(lambda: desk.held)
         self.desk = desk
         _log.info("answering: %r", cache.cluster)
         running = asyncio.create_task(driver.run())
+        stopping = asyncio.create_task(stop_at(stop, driver))
         try:
             await tasks.until(asyncio.shield(running), stop)
+            ends_at = self.clock() + settings.drain
+            _log.info("stopping: nothing more is decided, binds under way are waited for")
             self.desk = None
             desk.close()
-            if not running.done():
-                driver.stop()
-                await asyncio.wait((running,), timeout=settings.drain)
-            effects.close()
-            events.flush()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FLUSH):
-                    while len(status) or len(events) or len(nominator):
-                        await asyncio.sleep(_LOOK)
+            await end(*deciding)
+            await asyncio.wait((running,), timeout=settings.drain)
         finally:
             effects.close()
             desk.close()
-            await end(running)
+            await end(running, stopping)
         if not running.cancelled():
             running.result()
+        await wait_until_written(lambda: status.under_way + len(nominator), ends_at - self.clock())
+        self._note_drained()
+        events.flush()
+        await wait_until_written(lambda: len(status) + len(events), ends_at - self.clock())
 
     def _desk(
         self,
@@ -277,7 +290,7 @@ class ExtenderTerm:
         extender = Extender(cache.cluster, group, timeout=self.holding.timeout)
         for uid in cache.conditions:
             extender.plans.refuse(uid)  # refused by an earlier process: the decision wakes it
-        binder = Binder(
+        binder = self.binder = Binder(
             requests,
             cache,
             PodDecoder(self.settings.ignored),
