@@ -22,6 +22,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
@@ -149,8 +150,7 @@ class Answers:
                 if isinstance(found, Page):
                     return found
                 scope = await among(asker, found["items"])
-            given = scope
-            document = await self._at_its_turn(lambda *known: make(*known, given))
+            document = await self._at_its_turn(partial(_within, make, scope))
         except NotReadableError as error:
             return _problem(403, str(error))
         if isinstance(document, Page):
@@ -308,6 +308,10 @@ class Answers:
             "total": total,
             "items": items,
         }
+
+
+def _within(make: _Make, scope: Scope, owner: Owner, scheduler: Scheduler) -> _Steps:
+    return make(owner, scheduler, scope)
 
 
 def _answers(key: GroupKey, why: Why | None) -> dict[str, Why]:
