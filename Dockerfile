@@ -24,6 +24,6 @@ COPY --from=build /opt/gangsched /opt/gangsched
 # The root file system may be read-only: nothing is written but temporary files of /tmp.
 ENV PATH=/opt/gangsched/bin:/usr/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
-EXPOSE 10259
+EXPOSE 10259 10260
 ENTRYPOINT ["/opt/gangsched/bin/python", "-m", "gangsched"]
 CMD ["run"]

@@ -28,9 +28,10 @@ def manifest() -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(MANIFEST.read_text("utf-8")) if each]
 
 
-def one(kind: str) -> dict[str, Any]:
-    """Return the only object of a kind in the plain manifest."""
-    (found,) = [each for each in manifest() if each["kind"] == kind]
+def one(kind: str, name: str = "gangsched") -> dict[str, Any]:
+    """Return the object of a kind and a name in the plain manifest."""
+    of_kind = [each for each in manifest() if each["kind"] == kind]
+    (found,) = [each for each in of_kind if each["metadata"]["name"] == name]
     return found
 
 
@@ -53,6 +54,17 @@ def test_no_rule_has_a_wildcard_or_secrets() -> None:
         assert not {"secrets", "configmaps", "serviceaccounts"} & set(rule["resources"])
 
 
+def test_account_that_askers_use_may_list_pods_and_nothing_else() -> None:
+    assert one("ClusterRole", "gangsched-ask")["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    ]
+    account = one("ServiceAccount", "gangsched-ask")
+    assert account["automountServiceAccountToken"] is False
+    assert one("ClusterRole", "gangsched-metrics")["rules"] == [
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    ]
+
+
 # The manifest -----------------------------------------------------------------------------------
 
 
@@ -70,6 +82,9 @@ def test_pods_have_no_rights_on_their_node() -> None:
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
+    for context in (spec["securityContext"], container["securityContext"]):
+        assert context["runAsNonRoot"]
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert not container["securityContext"]["allowPrivilegeEscalation"]
     assert not spec.keys() & {"hostNetwork", "hostPID", "hostIPC"}
@@ -222,12 +237,32 @@ def test_both_stages_of_the_image_have_the_same_python() -> None:
 
 
 def test_container_listens_where_the_probes_ask() -> None:
-    (port,) = [rest for word, rest in steps() if word == "EXPOSE"]
+    (exposed,) = [rest for word, rest in steps() if word == "EXPOSE"]
+    pages, health = map(int, exposed.split())
     (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["ports"] == [{"name": "http", "containerPort": int(port)}]
-    assert f"--serve=0.0.0.0:{port}" in container["args"]
+    assert container["ports"] == [
+        {"name": "pages", "containerPort": pages},
+        {"name": "health", "containerPort": health},
+    ]
+    assert f"--serve=0.0.0.0:{pages}" in container["args"]
+    assert f"--health=0.0.0.0:{health}" in container["args"]
     for probe in ("livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"]["port"] == "http"
+        assert container[probe]["httpGet"]["port"] == "health"
+
+
+def test_network_policy_lets_nothing_in_but_the_ports_of_the_container() -> None:
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+    policy = one("NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    ports = {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+    assert ports == {each["name"] for each in container["ports"]}
+    labels = one("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_container_serves_no_plain_http_but_the_health() -> None:
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+    assert not [each for each in container["args"] if each.startswith("--insecure")]
 
 
 def test_arguments_of_the_container_are_those_of_the_command() -> None:

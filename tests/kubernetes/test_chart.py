@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections import Counter
@@ -44,10 +45,12 @@ from support.cluster_objects import (
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.audit import Request, requests_of
 from support.control_plane.fixtures import need_control_plane
+from support.control_plane.processes import free_ports
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until
 from support.priority_class import urgent_class
+from support.strangers import Stranger
 from support.without_watch_list import WithoutWatchList
 
 yaml = pytest.importorskip("yaml")
@@ -135,6 +138,14 @@ def test_plain_manifest_is_what_the_chart_makes(helm: Helm) -> None:
             "which is 1m, got 60",
         ),
         ({"configuration": {"leaderElection": {"leaderElect": False}}}, "replicas: more than 1"),
+        ({"serving": {"insecure": "yes"}}, "insecure"),
+        ({"serving": {"insecure": True, "secretName": "x"}}, "serving.insecure: expected false"),
+        ({"metrics": {"readers": [{"kind": "Prometheus", "name": "p"}]}}, "kind"),
+        ({"networkPolicy": {"form": []}}, "form"),
+        ({"prometheusRule": {"oldestPendingSeconds": 0}}, "oldestPendingSeconds"),
+        ({"extraArgs": "-v=2"}, "extraArgs"),
+        ({"extraEnv": [{"value": "no name"}]}, "name"),
+        ({"extraVolumeMounts": [{"name": "no path"}]}, "mountPath"),
     ],
 )
 def test_values_that_are_no_values_are_refused(helm: Helm, values: Object, said: str) -> None:
@@ -175,7 +186,7 @@ def test_configuration_of_the_values_reaches_scheduler_and_role(helm: Helm) -> N
             "pluginConfig": [preemption],
         }
     )
-    by_kind = {each["kind"]: each for each in objects}
+    by_kind = {each["kind"]: each for each in objects if is_main(each)}
     settings = read_settings(yaml.safe_load(by_kind["ConfigMap"]["data"]["config.yaml"]))
     assert settings.profile.scheduler_names == ("mine",)
     assert settings.profile.args["DefaultPreemption"] == {"graceSeconds": 5}
@@ -186,12 +197,86 @@ def test_configuration_of_the_values_reaches_scheduler_and_role(helm: Helm) -> N
     assert named == [["other"]]
 
 
+def is_main(thing: Object) -> bool:
+    """Return whether an object has the name of the release alone."""
+    return bool(thing["metadata"]["name"] == "gangsched")
+
+
+def test_certificate_and_what_the_chart_lacks_reach_the_container(helm: Helm) -> None:
+    added = {"name": "added", "emptyDir": {}}
+    objects = helm.template(
+        values={
+            "serving": {"secretName": "served"},
+            "extraArgs": ["--ignore=spec.resourceClaims"],
+            "extraEnv": [{"name": "TZ", "value": "UTC"}],
+            "extraVolumes": [added],
+            "extraVolumeMounts": [{"name": "added", "mountPath": "/added"}],
+            "deploymentAnnotations": {"a": "b"},
+            "serviceAnnotations": {"c": "d"},
+        }
+    )
+    by_kind = {each["kind"]: each for each in objects if is_main(each)}
+    deployment = by_kind["Deployment"]
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert "--serve-cert=/etc/gangsched-serving/tls.crt" in container["args"]
+    assert "--serve-key=/etc/gangsched-serving/tls.key" in container["args"]
+    assert container["args"][-1] == "--ignore=spec.resourceClaims"
+    assert container["env"] == [{"name": "TZ", "value": "UTC"}]
+    assert {"name": "serving", "secret": {"secretName": "served"}} in spec["volumes"]
+    assert added in spec["volumes"]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert mounts["serving"] == "/etc/gangsched-serving"
+    assert mounts["added"] == "/added"
+    assert deployment["metadata"]["annotations"] == {"a": "b"}
+    assert by_kind["Service"]["metadata"]["annotations"] == {"c": "d"}
+
+
+def test_plain_http_is_served_only_if_the_values_say_so(helm: Helm) -> None:
+    for insecure in (False, True):
+        objects = helm.template(values={"serving": {"insecure": insecure}})
+        (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert ("--insecure-serve" in container["args"]) is insecure
+
+
+def test_alerts_of_the_chart_ask_for_metrics_that_are_exported(helm: Helm) -> None:
+    pytest.importorskip("prometheus_client")
+    objects = helm.template(values={"prometheusRule": {"enabled": True}})
+    (rule,) = (each for each in objects if each["kind"] == "PrometheusRule")
+    ((group,),) = (rule["spec"].values(),)
+    alerts = {each["alert"]: each["expr"] for part in group for each in part["rules"]}
+    assert {"GangschedNoLeader", "GangschedQueueAge", "GangschedPartlyRunning"} <= alerts.keys()
+    assert {"GangschedSlowDecisions", "GangschedUnreadableObjects"} <= alerts.keys()
+    known = exported_metrics()
+    for name, expression in alerts.items():
+        for metric, labels in re.findall(r"([a-z_]+)\{([^}]*)\}", expression):
+            assert metric in known, f"{name}: {metric}"
+            assert 'job="gangsched",namespace="gangsched-system"' in labels
+
+
+def exported_metrics() -> set[str]:
+    """Return the names of the metrics of a scheduler, with the series of histograms."""
+    from gangsched import InMemoryCluster, Scheduler
+    from gangsched.kubernetes._measure import Measures
+    from gangsched.presets import coscheduling_profile
+
+    measures = Measures(Settings())
+    watched = measures.watch(Scheduler(InMemoryCluster(), coscheduling_profile()))
+    text = measures.pages(list)["/metrics"]().body.decode()
+    assert watched is not None
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    buckets = {f"{name}_bucket" for name, kind in types.items() if kind == "histogram"}
+    return types.keys() | buckets
+
+
 # On the API server ------------------------------------------------------------------------------
 
 
 def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: Helm) -> None:
     monitor = "monitoring.coreos.com"
     plane.admin.create(CRDS, definition(monitor, "v1", "ServiceMonitor", "servicemonitors"))
+    plane.admin.create(CRDS, definition(monitor, "v1", "PrometheusRule", "prometheusrules"))
     plane.admin.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     objects = helm.template(
         "--include-crds",
@@ -204,6 +289,16 @@ def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: H
             "podLabels": {"c": "d"},
             "imagePullSecrets": [{"name": "registry"}],
             "serviceAccount": {"name": "own", "annotations": {"e": "f"}},
+            "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+            "networkPolicy": {"from": [{"namespaceSelector": {}}]},
+            "serving": {"secretName": "served"},
+            "metrics": {"readers": [{"kind": "ServiceAccount", "name": "p", "namespace": "m"}]},
+            "extraArgs": ["--ignore=spec.resourceClaims"],
+            "extraEnv": [{"name": "TZ", "value": "UTC"}],
+            "extraVolumes": [{"name": "added", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "added", "mountPath": "/added"}],
+            "deploymentAnnotations": {"g": "h"},
+            "serviceAnnotations": {"i": "j"},
         },
     )
     kinds = {each["kind"] for each in objects}
@@ -213,7 +308,8 @@ def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: H
         until(partial(is_applied, plane, each))
     for each in reversed(objects):
         plane.admin.delete(path_of(each))
-    plane.admin.delete(f"{CRDS}/servicemonitors.{monitor}")
+    for plural in ("servicemonitors", "prometheusrules"):
+        plane.admin.delete(f"{CRDS}/{plural}.{monitor}")
 
 
 def is_applied(plane: ControlPlane, thing: Object) -> bool:
@@ -440,7 +536,11 @@ class Story:
     @asynccontextmanager
     async def _replica(self, kubeconfig: str) -> AsyncIterator[None]:
         api = FaultyApi(WithoutWatchList(await connect(kubeconfig=kubeconfig)), self.faults())
-        replica = asyncio.create_task(run(self.settings(), api=api))
+        (port,) = free_ports(1)
+        replica = asyncio.create_task(run(self.settings(), api=api, serve=("0.0.0.0", port)))
+        # which makes the scheduler ask the API server who that is, and what it may do
+        asker = Stranger(port, await asyncio.to_thread(self.installed.token))
+        await eventually(lambda: asker.status("/metrics") == 403)
         try:
             yield
         finally:

@@ -24,6 +24,7 @@ from support.chart import CHART, NAMESPACE, Helm, Installed, Right, path_of, rig
 from support.control_plane import ApiError, ControlPlane
 from support.control_plane.audit import requests_of
 from support.control_plane.fixtures import need_control_plane
+from support.control_plane.processes import free_ports
 from support.extended_cluster import extended_configuration
 from support.extender_release import (
     SECRET,
@@ -38,6 +39,7 @@ from support.extender_tls import TlsFiles
 from support.faulty_api import FaultyApi
 from support.memory_api import Fault, lost_after, refused
 from support.patience import HANG, eventually, saw, until, until_on_loop
+from support.strangers import Stranger
 from support.without_watch_list import WithoutWatchList
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
@@ -272,16 +274,21 @@ class Story:
         kubeconfig = str(self._plane.kubeconfig(name, token))
         api = FaultyApi(WithoutWatchList(await connect(kubeconfig=kubeconfig)), self._faults())
         ports: list[int] = []
+        (pages,) = free_ports(1)
         work = run_extender(
             read_settings(document),
             listen=("127.0.0.1", 0),
             api=api,
             listening=ports.append,
             pod=f"{NAMESPACE}/{name}",
+            serve=("0.0.0.0", pages),
         )
         replica = asyncio.create_task(work)
         try:
             await until_on_loop(lambda: ports)
+            # which makes the extender ask the API server who that is, and what it may do
+            asker = Stranger(pages, token)
+            await eventually(lambda: asker.status("/metrics") == 403)
             yield ports[0]
         finally:
             # not stopped: what it may not do is repeated for half a minute

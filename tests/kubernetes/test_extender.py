@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.control_plane import ControlPlane
-from support.extended import Extended
+from support.control_plane.client import Client
+from support.extended import SCHEDULER, Extended
 
 pytestmark = pytest.mark.once("the gangs are placed through kube-scheduler")
 
@@ -121,3 +122,34 @@ def test_large_gang_is_bound_whole_on_more_nodes_than_kube_scheduler_looks_at(
     cluster.add_gang("g", 60)
     cluster.until_bound("g")
     assert len(set(cluster.nodes("g"))) == 60
+
+
+def test_bind_refuses_pods_that_are_not_its_own(cluster: Extended) -> None:
+    """A stranger that reaches the verbs must not place the pods of other schedulers."""
+    cluster.start_extender()
+    cluster.add_node("n")
+    cluster.add_pod("theirs", schedulerName="another")
+    cluster.add_pod("ours")
+    cluster.add_gang("g", 2)
+    admin, path = cluster.plane.admin, f"/api/v1/namespaces/{cluster.namespace}/pods"
+    uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in admin.items(path)}
+
+    def bind(name: str) -> str:
+        body = {"PodName": name, "PodNamespace": cluster.namespace, "PodUID": uids[name]}
+        with Client(cluster.url) as stranger:
+            problem: str = stranger.create("/bind", {**body, "Node": "n"})["Error"]
+        return problem
+
+    assert "has the schedulerName 'another'" in bind("theirs")
+    # the pod that says whose it is need not be the one that is bound
+    forged = admin.get(f"{path}/theirs")
+    forged["spec"]["schedulerName"] = SCHEDULER
+    with Client(cluster.url) as stranger:
+        assert stranger.create("/filter", {"Pod": forged, "NodeNames": ["n"]})["NodeNames"]
+    assert "has the schedulerName 'another'" in bind("theirs")
+    assert bind("ours") == ""
+    assert cluster.nodes("theirs") == [None]
+    assert cluster.nodes("ours") == ["n"]
+    uids["g-0"] = "another-uid"
+    assert bind("g-0") != ""
+    assert cluster.nodes("g-0") == [None]

@@ -30,6 +30,7 @@ __all__ = ["cluster"]
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 PAGE: Final = ROOT / "docs" / "how-to" / "see-gangs-on-kubernetes.md"
+LIST_PODS: Final = Rule(["list"], ["pods"])
 _RIGHTS: Final = re.compile(r"<!-- manifest: rights to ask -->\n```yaml\n(.*?)```", re.DOTALL)
 
 
@@ -127,7 +128,7 @@ async def test_scheduler_at_an_address_says_why_gangs_wait(cluster: Cluster, plu
 
 
 @on_a_loop
-async def test_scheduler_is_asked_through_the_api_server_with_two_rights(
+async def test_scheduler_is_asked_through_the_api_server_with_three_rights(
     cluster: Cluster, plugins: Path
 ) -> None:
     host = host_address()
@@ -141,6 +142,8 @@ async def test_scheduler_is_asked_through_the_api_server_with_two_rights(
         cluster.add_pod(name, scheduler="default-scheduler", gpu=0)
         admin.patch(f"{cluster.path(name)}/status", {"status": _at(host)})
         lease = ("--lease", f"{namespace}/gangsched", "--scheduler-port", str(port))
+        # the account whose rights the answers have, which the chart creates
+        Account.create(admin, "gangsched-ask", [LIST_PODS], namespace=namespace)
         must = ("--ask-scheduler", "always", *lease)
         asker = Account.create(admin, "asks", rights_to_ask())
         one = Kubectl(cluster.plane.kubeconfig("asks", asker.token), plugins)

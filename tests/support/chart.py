@@ -54,7 +54,10 @@ _HEAD: Final = """\
 # to be built from the Dockerfile. The PodGroups of scheduling.x-k8s.io, which Kubernetes lacks,
 # are in charts/gangsched/crds.
 """
-_PLURALS: Final = {"PodDisruptionBudget": "poddisruptionbudgets"}
+_PLURALS: Final = {
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "NetworkPolicy": "networkpolicies",
+}
 
 
 def rules(name: str) -> list[Object]:
@@ -221,9 +224,11 @@ class Installed:
         (port,) = free_ports(1)
         config = folder / f"config-{port}.yaml"
         config.write_text(yaml.safe_dump(self.configuration()), encoding="utf-8")
+        (health,) = free_ports(1)
         here = {
             "--config=/etc/gangsched/config.yaml": f"--config={config}",
             "--serve=0.0.0.0:10259": f"--serve=127.0.0.1:{port}",
+            "--health=0.0.0.0:10260": f"--health=127.0.0.1:{health}",
         }
         arguments = [here.pop(each, each) for each in container["args"]]
         assert not here, f"the container does not have the arguments {list(here)}"
@@ -237,7 +242,8 @@ class Installed:
         self.started.append(process)
         client = Client(f"http://127.0.0.1:{port}")
         ready = container["readinessProbe"]["httpGet"]["path"]
-        process.wait_until(lambda: client.raw("GET", ready)[0] == 200)
+        with Client(f"http://127.0.0.1:{health}") as kubelet:
+            process.wait_until(lambda: kubelet.raw("GET", ready)[0] == 200)
         return process, client
 
 

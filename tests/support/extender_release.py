@@ -96,12 +96,14 @@ def start(installed: Installed, name: str, folder: Path) -> Replica:
     """Start what a pod of the Deployment runs, and return it once its readiness probe succeeds."""
     pod = create_pod(installed, name)
     (container,) = _deployment(installed)["spec"]["template"]["spec"]["containers"]
-    verbs, pages = free_ports(2)
+    verbs, pages, health = free_ports(3)
     config = folder / f"{name}.yaml"
     config.write_text(yaml.safe_dump(installed.configuration()), encoding="utf-8")
     here = {
         "--config=/etc/gangsched/config.yaml": f"--config={config}",
         "--serve=0.0.0.0:10259": f"--serve=127.0.0.1:{pages}",
+        "--health=0.0.0.0:10260": f"--health=127.0.0.1:{health}",
+        "--bind-address=0.0.0.0": "--bind-address=127.0.0.1",
         "--port=8888": f"--port={verbs}",
         **dict(_mounted(installed, folder / f"{name}-tls")),
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gangsched.kubernetes import Settings
+from gangsched.kubernetes import Serving, Settings
 from gangsched.kubernetes.extender import Holding
 from support.documents import fails, run_command
 
@@ -50,8 +50,8 @@ def test_scheduler_name_is_that_of_the_configuration_by_default(
     settings = started["settings"]
     assert isinstance(settings, Settings)
     assert settings.profile.scheduler_names == ("ours",)
-    assert started["listen"] == ("0.0.0.0", 8888)
-    assert started["serve"] == ("0.0.0.0", 8889)
+    assert started["listen"] == ("127.0.0.1", 8888)
+    assert started["serve"] == Serving("0.0.0.0", 8889)
 
 
 def test_certificate_turns_https_on(started: dict[str, object], tmp_path: Path) -> None:
@@ -61,6 +61,18 @@ def test_certificate_turns_https_on(started: dict[str, object], tmp_path: Path) 
     files = (f"--tls-cert={tmp_path / 'crt'}", f"--tls-key={tmp_path / 'key'}")
     assert run_command("extender", *files)[0] == 0
     assert started["context"] is not None
+    assert started["listen"] == ("0.0.0.0", 8888)
+
+
+def test_verbs_are_served_to_others_in_plain_http_only_if_that_is_said(
+    started: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "'10.0.0.1'" in fails(capsys, "extender", "--bind-address", "10.0.0.1")
+    insecure = "--insecure-bind-address"
+    assert run_command("extender", "--bind-address", "10.0.0.1", insecure)[0] == 0
+    assert started["listen"] == ("10.0.0.1", 8888)
+    assert run_command("extender", insecure)[0] == 0
+    assert started["listen"] == ("0.0.0.0", 8888)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +83,17 @@ def test_certificate_turns_https_on(started: dict[str, object], tmp_path: Path) 
         (("--hold-timeout", "0"), "--hold-timeout: expected more than 0 s"),
         (("--label-pod", "x"), "--label-pod: expected NAMESPACE/NAME, got 'x'"),
         (("--tls-cert", "c"), "--tls-cert and --tls-key: expected both of them, or neither"),
+        (("--serve-cert", "c"), "--serve-cert and --serve-key: expected both of them, or neither"),
+        (
+            ("--serve-cert", "absent", "--serve-key", "absent"),
+            "--serve-cert, --serve-key: tls must",
+        ),
+        (
+            ("--insecure-serve", "--serve-cert", "c", "--serve-key", "k"),
+            "--insecure-serve: expected without --serve-cert",
+        ),
+        (("--health", "nowhere"), "--health: expected HOST:PORT, got 'nowhere'"),
+        (("--health", ":1", "--serve", ""), "--health: expected with --serve only"),
         (("--client-ca", "c"), "--client-ca: expected with --tls-cert and --tls-key only"),
         (
             ("--tls-cert", "absent", "--tls-key", "absent"),

@@ -258,5 +258,5 @@ async def test_server_answers_get_only() -> None:
     assert (await page(port, "POST /readyz HTTP/1.1\r\n\r\n"))[0] == 405
     assert (await page(port, "nonsense\r\n\r\n"))[0] == 400
     assert (await page(port, "GET /fails HTTP/1.1\r\n\r\n"))[0] == 500
-    assert (await page(port, f"GET /{'x' * 9000} HTTP/1.1\r\n\r\n"))[0] == 0
+    assert (await page(port, f"GET /{'x' * 20_000} HTTP/1.1\r\n\r\n"))[0] == 0
     await server.stop()

@@ -4,14 +4,16 @@
 {{- $tls := .Values.extender.tls -}}
 - extender
 - --config=/etc/gangsched/config.yaml
-- --serve=0.0.0.0:10259
+- --bind-address=0.0.0.0
 - --port=8888
 - --hold-timeout={{ .Values.extender.holdTimeout }}
 {{- range .Values.extender.schedulerNames }}
 - --scheduler-name={{ . }}
 {{- end }}
 - --label-pod=$(POD_NAMESPACE)/$(POD_NAME)
-{{- if $tls.enabled }}
+{{- if not $tls.enabled }}
+- --insecure-bind-address
+{{- else }}
 - --tls-cert=/etc/gangsched-tls/tls.crt
 - --tls-key=/etc/gangsched-tls/tls.key
 {{- if $tls.verifyClients }}

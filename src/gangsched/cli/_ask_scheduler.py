@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from attrs import field, frozen
@@ -137,6 +138,20 @@ def add_ask_options(parser: argparse.ArgumentParser, *, page: str, show: Show) -
         metavar="PORT",
         help=f"the port of its pages in its pod; default: {_PORT}",
     )
+    ask.add_argument(
+        "--scheduler-account",
+        metavar="NAMESPACE/NAME",
+        help="the ServiceAccount whose rights the answer has; default: the one with the name of the"
+        " Lease and -ask, of the namespace that is asked about, else of that of the scheduler",
+    )
+    ask.add_argument(
+        "--scheduler-token", metavar="FILE", help="the token for a --scheduler-url with https"
+    )
+    ask.add_argument(
+        "--scheduler-ca",
+        metavar="FILE",
+        help="the authorities of its certificate; default: those of the system",
+    )
     parser.set_defaults(page=page, show=show)
 
 
@@ -217,17 +232,22 @@ def _say_listed(problem: NotAnsweredError | None, options: argparse.Namespace) -
         print(printable(how), file=sys.stderr)
 
 
-async def is_configured_otherwise(api: Api) -> bool:
+async def is_configured_otherwise(api: Api, namespace: str | None) -> bool:
     """Return whether the scheduler that leads says that its configuration is not the default one.
 
     False if there is no answer in time: the question is put beside a listing, which goes on.
+
+    Args:
+        api: The API server.
+        namespace: The namespace that is listed; None for all.
     """
     from gangsched.kubernetes._ask import InPod, NotAnsweredError, check_answer
 
     scheduler = InPod(api, None, _PORT, _PATIENCE)
     try:
         async with asyncio.timeout(_PATIENCE):
-            document = await scheduler.ask("configuration", {})
+            query = {} if namespace is None else {"namespace": namespace}
+            document = await scheduler.ask("configuration", query)
             items: list[Any] = check_answer(document, "Configuration", scheduler.where)["items"]
     except (NotAnsweredError, TimeoutError):
         return False
@@ -258,7 +278,15 @@ def _scheduler(api: Api, settings: Settings, options: argparse.Namespace) -> Run
     if url is not None:
         if not is_url(url):
             raise BadInputError(f"--scheduler-url: expected http://HOST:PORT, got {url!r}")
-        return AtUrl(url, options.request_timeout)
+        token, authority = (
+            None if each is None else Path(each)
+            for each in (options.scheduler_token, options.scheduler_ca)
+        )
+        if (token or authority) and not url.startswith("https:"):
+            raise BadInputError(
+                f"--scheduler-token and --scheduler-ca: expected with https, got {url!r}"
+            )
+        return AtUrl(url, options.request_timeout, token, authority)
     return _in_pod(api, settings, options)
 
 
@@ -271,14 +299,21 @@ def _in_pod(api: Api, settings: Settings, options: argparse.Namespace) -> Runnin
         )
     lease: tuple[str, str] | None = None
     if options.lease is not None:
-        namespace, slash, name = options.lease.partition("/")
-        if not (namespace and slash and name) or "/" in name:
-            raise BadInputError(f"--lease: expected NAMESPACE/NAME, got {options.lease!r}")
-        lease = (namespace, name)
+        lease = _key("--lease", options.lease)
     elif options.config is not None:
         election = settings.leader_election
         lease = (election.resource_namespace, election.resource_name)
-    return InPod(api, lease, options.scheduler_port, options.request_timeout)
+    account = options.scheduler_account
+    if account is not None:
+        account = _key("--scheduler-account", account)
+    return InPod(api, lease, options.scheduler_port, options.request_timeout, account)
+
+
+def _key(option: str, text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not (namespace and name) or "/" in name:
+        raise BadInputError(f"{option}: expected NAMESPACE/NAME, got {text!r}")
+    return namespace, name
 
 
 def _query(options: argparse.Namespace) -> dict[str, str]:

@@ -7,7 +7,8 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
@@ -18,6 +19,9 @@ from gangsched.configuration import Settings
 from gangsched.configuration.settings import check_ignored
 from gangsched.errors import InvalidValueError, ProfileError
 
+if TYPE_CHECKING:
+    from gangsched.kubernetes._serving import Serving
+
 __all__ = [
     "add_cluster",
     "add_shell_options",
@@ -26,6 +30,7 @@ __all__ = [
     "freeze",
     "named_in_errors",
     "run_until_stopped",
+    "serving_of",
     "settings_of",
 ]
 
@@ -49,8 +54,7 @@ def add_cluster(commands: Any) -> None:
         "--answers",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="whether /gangs, /queue and /why are served there too, for kubectl gang; they name"
-        " the pods of all namespaces; default: yes",
+        help="whether /gangs, /queue and /why are served there too, for kubectl gang; default: yes",
     )
     parser.set_defaults(run=_run)
 
@@ -75,7 +79,27 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
         "--serve",
         metavar="HOST:PORT",
         default=serve,
-        help=f"where /healthz, /readyz and /metrics are served; '' for nowhere; default: {serve}",
+        help="where /healthz, /readyz and /metrics are served, with HTTPS and a token that the API"
+        " server reviews; on a loopback address with plain HTTP and without a token; '' for"
+        f" nowhere; default: {serve}",
+    )
+    parser.add_argument(
+        "--serve-cert",
+        metavar="FILE",
+        help="the certificate of --serve; default: one that is made at the start",
+    )
+    parser.add_argument("--serve-key", metavar="FILE", help="the key of --serve-cert")
+    parser.add_argument(
+        "--insecure-serve",
+        action="store_true",
+        help="serve with plain HTTP and without a token, to all that reach the address of --serve",
+    )
+    parser.add_argument(
+        "--health",
+        metavar="HOST:PORT",
+        default="",
+        help="where /healthz, /livez and /readyz are served too, and nothing else, with plain HTTP,"
+        " for kubelets; default: nowhere",
     )
     parser.add_argument(
         "--leader-elect",
@@ -112,7 +136,7 @@ def add_shell_options(parser: argparse.ArgumentParser, *, serve: str) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     settings, made = settings_of(options)
-    serve = address_of("--serve", options.serve)
+    serve = serving_of(options)
     if options.check:
         return check(options, settings, made)
     from gangsched.kubernetes import run
@@ -262,6 +286,36 @@ def _loop_factory() -> Any:
     except ModuleNotFoundError:
         return None
     return uvloop.new_event_loop
+
+
+def serving_of(options: argparse.Namespace) -> Serving | None:
+    """Return where the pages are served; None for nowhere.
+
+    Raises:
+        BadInputError: An option is malformed, or a certificate cannot be used.
+    """
+    address = address_of("--serve", options.serve)
+    health = address_of("--health", options.health)
+    cert, key = options.serve_cert, options.serve_key
+    if (cert is None) != (key is None):
+        raise BadInputError("--serve-cert and --serve-key: expected both of them, or neither")
+    if options.insecure_serve and cert is not None:
+        raise BadInputError("--insecure-serve: expected without --serve-cert")
+    if address is None:
+        if health is not None:
+            raise BadInputError("--health: expected with --serve only")
+        return None
+    from gangsched.kubernetes._serving import Serving
+
+    host, port = address
+    if cert is None or key is None:
+        return Serving(host, port, insecure=options.insecure_serve, health=health)
+    found = Serving(host, port, certificate=Path(cert), key=Path(key), health=health)
+    try:
+        found.context()
+    except InvalidValueError as error:
+        raise BadInputError(f"--serve-cert, --serve-key: {error}") from error
+    return found
 
 
 def address_of(option: str, text: str) -> tuple[str, int] | None:

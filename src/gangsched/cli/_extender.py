@@ -13,11 +13,11 @@ from attrs import evolve
 
 from gangsched.cli._cluster import (
     add_shell_options,
-    address_of,
     check,
     freeze,
     named_in_errors,
     run_until_stopped,
+    serving_of,
     settings_of,
 )
 from gangsched.cli._files import BadInputError
@@ -28,6 +28,7 @@ __all__ = ["add_extender"]
 
 _SERVE: Final = "0.0.0.0:8889"
 _HOST: Final = "0.0.0.0"
+_LOOPBACK: Final = "127.0.0.1"
 _PORT: Final = 8888
 _MOST_PORTS: Final = 65_535
 _TIMEOUT: Final = 20.0
@@ -45,8 +46,12 @@ def add_extender(commands: Any) -> None:
     parser.add_argument(
         "--bind-address",
         metavar="HOST",
-        default=_HOST,
-        help=f"where the verbs are served; default: {_HOST}",
+        help=f"where the verbs are served; default: {_HOST} with --tls-cert, else {_LOOPBACK}",
+    )
+    parser.add_argument(
+        "--insecure-bind-address",
+        action="store_true",
+        help="serve the verbs with plain HTTP at an address that others reach: they can bind pods",
     )
     parser.add_argument(
         "--port", type=int, default=_PORT, help=f"the port of the verbs; default: {_PORT}"
@@ -87,13 +92,13 @@ def _run(options: argparse.Namespace) -> int:
     if options.scheduler_name:
         names = tuple(dict.fromkeys(options.scheduler_name))
         settings = evolve(settings, profile=evolve(settings.profile, scheduler_names=names))
-    serve = address_of("--serve", options.serve)
+    serve = serving_of(options)
     if not 0 <= options.port <= _MOST_PORTS:
         raise BadInputError(f"--port: expected 0 to {_MOST_PORTS}, got {options.port}")
-    listen = (options.bind_address.strip("[]"), options.port)
     if not options.hold_timeout:
         raise BadInputError("--hold-timeout: expected more than 0 s")
     context = _context(options)
+    listen = (_bind_address(options), options.port)
     if options.label_pod is not None and not _POD.fullmatch(options.label_pod):
         raise BadInputError(f"--label-pod: expected NAMESPACE/NAME, got {options.label_pod!r}")
     if options.check:
@@ -115,6 +120,26 @@ def _run(options: argparse.Namespace) -> int:
     with named_in_errors(options.config, settings, made):
         run_until_stopped("extender", options, settings, until)
     return 0
+
+
+def _bind_address(options: argparse.Namespace) -> str:
+    """Return where the verbs are served.
+
+    Raises:
+        BadInputError: Others would reach it, and ask for binds in plain HTTP.
+    """
+    from gangsched.kubernetes._serving import is_loopback
+
+    is_secure = options.tls_cert is not None
+    if options.bind_address is None:
+        return _HOST if is_secure or options.insecure_bind_address else _LOOPBACK
+    host: str = options.bind_address.strip("[]")
+    if not is_secure and not options.insecure_bind_address and not is_loopback(host):
+        raise BadInputError(
+            f"--bind-address: expected a loopback address without --tls-cert, got {host!r}:"
+            " whatever reaches it could bind pods; --insecure-bind-address allows it"
+        )
+    return host
 
 
 def _context(options: argparse.Namespace) -> ssl.SSLContext | None:

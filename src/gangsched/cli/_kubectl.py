@@ -163,7 +163,7 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
                         timeout=options.request_timeout,
                     )
                 )
-                if not _asks(options) and await is_configured_otherwise(client):
+                if not _asks(options) and await is_configured_otherwise(client, options.namespace):
                     print(CONFIGURED_OTHERWISE, file=sys.stderr)
                 await _answer(now, options)
         except NotListedError as error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from gangsched.kubernetes._configuration import ConfigurationError
     from gangsched.kubernetes._run import run
+    from gangsched.kubernetes._serving import Serving
     from gangsched.kubernetes._volume_patches import node_selection, volume_binding
     from gangsched.kubernetes.convert import (
         DEFAULT_SCHEDULERS,
@@ -39,6 +40,7 @@ __all__ = [
     "LeaderElection",
     "Notification",
     "ProfileSettings",
+    "Serving",
     "Settings",
     "binding",
     "deletion",
@@ -55,6 +57,7 @@ __all__ = [
 _CONVERT: Final = "gangsched.kubernetes.convert"
 _ORIGINS: Final = {
     "ConfigurationError": "gangsched.kubernetes._configuration",
+    "Serving": "gangsched.kubernetes._serving",
     "node_selection": "gangsched.kubernetes._volume_patches",
     "run": "gangsched.kubernetes._run",
     "volume_binding": "gangsched.kubernetes._volume_patches",

@@ -12,8 +12,8 @@ Rules:
   R2  one request is answered at a time. At most 16 wait, each for 4 s at most, then the status is
       503. An answer has at most 1,000 rows, and says how many there are;
   R3  only the leader answers. Another replica has no cluster state, and says which one leads;
-  R4  an answer names pods, groups and nodes of all namespaces. Access to the port, and to
-      ``pods/proxy``, is access to these names.
+  R4  an answer names pods and groups of the namespaces that the asker may read, see ``_scope``.
+      Nodes, and how many entities are before one in the queue, are of the whole cluster.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
 
 from gangsched._version import __version__
+from gangsched.cluster_objects import Namespace
 from gangsched.configuration import ProfileSettings, Settings
 from gangsched.errors import UnknownPodError
 from gangsched.explain import Why, in_utc
@@ -37,7 +39,9 @@ from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._queue_rows import queue_item
+from gangsched.kubernetes._reviews import EVERYTHING, Asker
 from gangsched.kubernetes._running import ObservedScheduler
+from gangsched.kubernetes._scope import NotReadableError, Scope, among, scope_of
 from gangsched.kubernetes._server import Answer, Page
 from gangsched.listings import GroupRow, Listing, PendingRow
 from gangsched.model import GroupKey
@@ -58,6 +62,7 @@ _JSON: Final = "application/json"
 _Row = TypeVar("_Row")
 _Document: TypeAlias = dict[str, Any]
 _Steps: TypeAlias = Generator[None, None, _Document]
+_Make: TypeAlias = Callable[[Owner, Scheduler, Scope], _Steps]
 
 
 class Term(Protocol):
@@ -113,25 +118,47 @@ class Answers:
             "/configuration": self._configuration,
         }
 
-    async def _gangs(self, query: Mapping[str, str]) -> Page:
-        return await self._answer(lambda owner, scheduler: self._all(owner, scheduler, query))
+    async def _gangs(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+        return await self._answer(query.get("namespace"), asker, self._all)
 
-    async def _queue(self, query: Mapping[str, str]) -> Page:
-        return await self._answer(lambda owner, scheduler: self._pending(owner, scheduler, query))
+    async def _queue(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+        return await self._answer(query.get("namespace"), asker, self._pending)
 
-    async def _why(self, query: Mapping[str, str]) -> Page:
+    async def _why(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
         key = query.get("group", "")
-        if "/" not in key:
+        namespace, slash, _ = key.partition("/")
+        if not slash:
             return _problem(400, f"group: expected NAMESPACE/NAME, got {key!r}")
-        return await self._answer(
-            lambda owner, scheduler: self._one(owner, scheduler, GroupKey(key))
-        )
 
-    async def _configuration(self, query: Mapping[str, str]) -> Page:
-        return await self._answer(lambda _owner, _scheduler: self._configured())
+        def one(owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
+            return self._one(owner, scheduler, GroupKey(key), scope)
 
-    async def _answer(self, make: Callable[[Owner, Scheduler], _Steps]) -> Page:
-        """Make an answer in steps, when it is its turn."""
+        return await self._answer(namespace, asker, one)
+
+    async def _configuration(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+        def configured(_owner: Owner, _scheduler: Scheduler, scope: Scope) -> _Steps:
+            return self._configured()
+
+        return await self._answer(query.get("namespace"), asker, configured)
+
+    async def _answer(self, namespace: str | None, asker: Asker, make: _Make) -> Page:
+        """Make an answer about what the asker may read."""
+        try:
+            scope = await scope_of(asker, namespace)
+            if scope is None:
+                found = await self._at_its_turn(self._namespaces)
+                if isinstance(found, Page):
+                    return found
+                scope = await among(asker, found["items"])
+            document = await self._at_its_turn(partial(_within, make, scope))
+        except NotReadableError as error:
+            return _problem(403, str(error))
+        if isinstance(document, Page):
+            return document
+        return Page(json.dumps(document).encode(), content_type=_JSON)
+
+    async def _at_its_turn(self, make: Callable[[Owner, Scheduler], _Steps]) -> _Document | Page:
+        """Make a document in steps, when it is its turn; return the problem if there is one."""
         if self._waiting >= _MOST_WAITING:
             return _problem(503, "too many questions wait for an answer")
         self._waiting += 1
@@ -145,7 +172,7 @@ class Answers:
         finally:
             self._waiting -= 1
 
-    async def _in_steps(self, make: Callable[[Owner, Scheduler], _Steps]) -> Page:
+    async def _in_steps(self, make: Callable[[Owner, Scheduler], _Steps]) -> _Document | Page:
         owner = self._owner()
         steps: _Steps | None = None
 
@@ -165,7 +192,7 @@ class Answers:
                 owner.driver.ask(step)
             except StopIteration as end:
                 document: _Document = end.value
-                return Page(json.dumps(document).encode(), content_type=_JSON)
+                return document
             finally:
                 now = time.monotonic()
                 self._free_at = now + _PAUSES * (now - began)
@@ -186,17 +213,29 @@ class Answers:
 
     # The steps of each answer ---------------------------------------------------------------
 
-    def _all(self, owner: Owner, scheduler: Scheduler, query: Mapping[str, str]) -> _Steps:
+    def _namespaces(self, owner: Owner, scheduler: Scheduler) -> _Steps:
+        """List the namespaces of what waits or has a row."""
+        groups = self._groups = self._list(self._groups, owner, scheduler.groups)
+        yield
+        queued = self._queued = self._list(self._queued, owner, scheduler.pending)
+        keys = (
+            *(row.key for row in groups.rows),
+            *(row.name for row in queued.rows),
+            *owner.cache.malformed.groups(),
+        )
+        return {"items": sorted({key.partition("/")[0] for key in keys})}
+
+    def _all(self, owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
         listed = self._groups = self._list(self._groups, owner, scheduler.groups)
         yield
         running = ObservedScheduler(owner.cache, scheduler, listed.at)
         whys: dict[GroupKey, Why | None] = {
             row.key: row.why
             for row in listed.rows
-            if _is_in(row.key, query) and (row.members or not running.has_ended(row.key))
+            if scope.has(row.key) and (row.members or not running.has_ended(row.key))
         }
         for key in owner.cache.malformed.groups():
-            if _is_in(key, query):
+            if scope.has(key):
                 whys.setdefault(key)
         rows = sorted(whys)
         items: list[_Document] = []
@@ -204,21 +243,23 @@ class Answers:
             if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
                 yield
             items.append(self._item(gang_row(running, key, _answers(key, whys[key]))))
+        items = _without_others(items, scope, owner, scheduler)
         return self._document("GangList", listed.at, items, len(rows))
 
-    def _pending(self, owner: Owner, scheduler: Scheduler, query: Mapping[str, str]) -> _Steps:
+    def _pending(self, owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
         listed = self._queued = self._list(self._queued, owner, scheduler.pending)
         yield
-        rows = [row for row in listed.rows if _is_in(row.name, query)]
+        rows = [row for row in listed.rows if scope.has(row.name)]
         running = ObservedScheduler(owner.cache, scheduler, listed.at)
         items = [queue_item(row, age=running.age_of(row)) for row in rows[:MOST_ROWS]]
         reserved = scheduler.reservation
         for row, item in zip(rows, items, strict=False):
             if reserved is not None and row.group == reserved.group:
                 item["state"] += f"; {reserved.in_utc()}"
+        items = _without_others(items, scope, owner, scheduler)
         return self._document("QueueList", listed.at, items, len(rows))
 
-    def _one(self, owner: Owner, scheduler: Scheduler, key: GroupKey) -> _Steps:
+    def _one(self, owner: Owner, scheduler: Scheduler, key: GroupKey, scope: Scope) -> _Steps:
         yield from ()
         is_known = scheduler.registry.get(key) is not None  # ``why`` would take a UID, too
         if not is_known and not owner.cache.malformed.of(key):
@@ -232,7 +273,8 @@ class Answers:
         said = "" if why is None else in_utc(why)
         item |= {"why": item["reason"] or said, **running.notes_of(key, why)}
         item["isConfigured"] = _is_configured(self.settings)
-        return self._document("GangList", now, [item], 1)
+        items = _without_others([item], scope, owner, scheduler)
+        return self._document("GangList", now, items, 1)
 
     def _configured(self) -> _Steps:
         yield from ()
@@ -268,6 +310,10 @@ class Answers:
         }
 
 
+def _within(make: _Make, scope: Scope, owner: Owner, scheduler: Scheduler) -> _Steps:
+    return make(owner, scheduler, scope)
+
+
 def _answers(key: GroupKey, why: Why | None) -> dict[str, Why]:
     return {} if why is None else {key: why}
 
@@ -279,9 +325,18 @@ def _is_configured(settings: Settings) -> bool:
     return bool(settings.quotas or settings.ignored) or not is_default
 
 
-def _is_in(name: str, query: Mapping[str, str]) -> bool:
-    namespace = query.get("namespace")
-    return namespace in (None, name.partition("/")[0])
+def _without_others(
+    items: list[_Document], scope: Scope, owner: Owner, scheduler: Scheduler
+) -> list[_Document]:
+    """Return rows without the names of what the asker may not read."""
+    objects = owner.cache.cluster.objects
+
+    def exists(key: str) -> bool:
+        is_known = objects.get(Namespace, key.partition("/")[0]) is not None
+        return is_known or scheduler.registry.get(GroupKey(key)) is not None
+
+    cleaned: list[_Document] = scope.without_others(items, exists)
+    return cleaned
 
 
 def _problem(status: int, message: str) -> Page:

@@ -1,16 +1,21 @@
 """The running scheduler, found from outside and asked by HTTP.
 
 Theory of operation. The replica that leads is the holder of a Lease. In a pod, the first part of
-the holder's identity is the name of the pod. The API server passes a GET on to a port of that pod,
-by ``pods/proxy``. So a user needs no route to the pod network, and RBAC says which users may ask. A
+the holder's identity is the name of the pod. The API server passes a request on to a port of that
+pod, by ``pods/proxy``, so a user needs no route to the pod network. It takes the credentials of the
+user out of the request, and what answers may be any pod: nobody should send it a token that is good
+elsewhere. So the user gets a token of a ServiceAccount for the audience ``gangsched``, by the API
+server's TokenRequest, and sends this one. The answer is what that ServiceAccount may read. A
 scheduler that runs outside of the cluster is asked at an address instead.
 
 Rules:
-  R1  only GET requests are sent;
+  R1  nothing is changed: GET, and POST with a token as the body, which the API server passes on;
   R2  every reason for which there is no answer is a ``NotAnsweredError`` with a sentence, and with
       what to type or to set if that is known. A caller that can list the cluster goes on with that;
   R3  what was answered is checked before it is used: it comes from a pod of the given name, which
-      need not be a scheduler.
+      need not be a scheduler;
+  R4  credentials of the user go to the API server alone. A token of a file goes to an address whose
+      certificate was verified.
 """
 
 from __future__ import annotations
@@ -18,9 +23,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias, cast, final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -31,6 +38,7 @@ from gangsched.errors import GangschedError
 from gangsched.kubernetes import _remedies
 from gangsched.kubernetes._api import Api, ConnectionLost, Response
 from gangsched.kubernetes._requests import said
+from gangsched.kubernetes._reviews import AUDIENCE
 
 __all__ = [
     "API_VERSION",
@@ -48,8 +56,11 @@ LEASE: Final = "gangsched"
 """The name of the Lease that is looked for in all namespaces if none is named."""
 API_VERSION: Final = "gangsched.kubectl/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1"
+_TOKEN_SECONDS: Final = 600
+"""How long a token is good; no API server makes a shorter one."""
 _MOST_BYTES: Final = 32 * 1024 * 1024
 
+_UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _UNAVAILABLE: Final = 503
 _LEADS: Final = re.compile(r"(\S+) leads")
@@ -112,10 +123,14 @@ class AtUrl:
     Attributes:
         url: Where its pages are, such as ``http://127.0.0.1:10259``.
         timeout: Seconds that an answer may take.
+        token: The file with a token; None for none.
+        authority: The file with the authorities of its certificate; None for those of the system.
     """
 
     url: str
     timeout: float
+    token: Path | None = None
+    authority: Path | None = None
 
     @property
     def where(self) -> str:
@@ -125,11 +140,23 @@ class AtUrl:
     async def ask(self, page: str, query: Mapping[str, str]) -> Document:
         """Return what a page answers; see ``RunningScheduler``."""
         target = _with_query(f"{self.url.rstrip('/')}/{page}", query)
-        return _document(self.url, await asyncio.to_thread(self._get, target))
+        response = await asyncio.to_thread(self._get, target)
+        if response.status == _UNAUTHORIZED:
+            raise _not_answered(self.url, response, _remedies.TOKEN_OF_URL)
+        return _document(self.url, response)
 
     def _get(self, target: str) -> Response:
         try:
-            with urllib.request.urlopen(target, timeout=self.timeout) as answer:
+            request = urllib.request.Request(target)
+            context = None
+            if urlsplit(target).scheme == "https":
+                context = ssl.create_default_context(cafile=self.authority)
+                context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as Go verifies it
+                if self.token is not None:
+                    token = self.token.read_text("ascii").strip()
+                    # not sent on, if the answer is a redirection
+                    request.add_unredirected_header("Authorization", f"Bearer {token}")
+            with urllib.request.urlopen(request, timeout=self.timeout, context=context) as answer:
                 return Response(answer.status, body=answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
@@ -151,6 +178,9 @@ class InPod:
             namespace.
         port: The port of its pages.
         timeout: Seconds that one request may take.
+        account: Namespace and name of the ServiceAccount whose rights the answer has. None for the
+            one with the name of the Lease and ``-ask``: that of the namespace that is asked about,
+            else that of the namespace of the scheduler.
         where: Its pod, as ``namespace/name``, once it is found.
     """
 
@@ -158,6 +188,7 @@ class InPod:
     lease: tuple[str, str] | None
     port: int
     timeout: float
+    account: tuple[str, str] | None = None
     where: str = field(default="", init=False)
 
     async def ask(self, page: str, query: Mapping[str, str]) -> Document:
@@ -167,10 +198,12 @@ class InPod:
         if "_" not in holder or not pod:
             problem = f"the holder {holder!r} of the Lease {lease} is no pod"
             raise NotAnsweredError(problem, remedy=_remedies.AT_AN_ADDRESS)
-        response = await self._through(namespace, pod, page, query)
+        name = f"{lease.partition('/')[2]}-ask"
+        token = await self._token(name, namespace, query)
+        response = await self._through(namespace, pod, page, query, token)
         if _is_absent(response, pod):
             namespace = await self._namespace_of(pod)
-            response = await self._through(namespace, pod, page, query)
+            response = await self._through(namespace, pod, page, query, token)
         self.where = f"{namespace}/{pod}"
         if not response.is_success:
             is_own = API_VERSION.encode() in response.body
@@ -231,11 +264,30 @@ class InPod:
             raise NotAnsweredError(problem, remedy=_remedies.AT_AN_ADDRESS)
         return found[0]
 
+    async def _token(self, name: str, namespace: str, query: Mapping[str, str]) -> str:
+        """Return a token that is good for nothing but this question."""
+        about = query.get("namespace") or query.get("group", "").partition("/")[0]
+        accounts = [(each, name) for each in dict.fromkeys((about, namespace)) if each]
+        if self.account is not None:
+            accounts = [self.account]
+        spec = {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_SECONDS}
+        body = json.dumps({"spec": spec}).encode()
+        response = Response(404)
+        for within, account in accounts:
+            of = f"{quote(within, safe='')}/serviceaccounts/{quote(account, safe='')}"
+            response = await self._send("POST", f"/api/v1/namespaces/{of}/token", body)
+            if response.is_success:
+                token: str = json.loads(response.body)["status"]["token"]
+                return token
+        remedy = _remedies.token(*accounts[0]) if response.status in (403, 404) else ""
+        raise NotAnsweredError(f"there is no token to ask it with: {said(response)}", remedy=remedy)
+
     async def _through(
-        self, namespace: str, pod: str, page: str, query: Mapping[str, str]
+        self, namespace: str, pod: str, page: str, query: Mapping[str, str], token: str
     ) -> Response:
-        target = f"{quote(namespace, safe='')}/pods/http:{quote(pod, safe='')}:{self.port}"
-        return await self._get(_with_query(f"/api/v1/namespaces/{target}/proxy/{page}", query))
+        target = f"{quote(namespace, safe='')}/pods/https:{quote(pod, safe='')}:{self.port}"
+        path = _with_query(f"/api/v1/namespaces/{target}/proxy/{page}", query)
+        return await self._send("POST", path, json.dumps({"token": token}).encode())
 
     async def _object(self, path: str, if_forbidden: str, if_absent: str = "") -> Document:
         """Return an object, or a list of them.
@@ -253,8 +305,11 @@ class InPod:
         return document
 
     async def _get(self, path: str) -> Response:
+        return await self._send("GET", path, None)
+
+    async def _send(self, method: str, path: str, body: bytes | None) -> Response:
         try:
-            return await self.api.request("GET", path, timeout=self.timeout)
+            return await self.api.request(method, path, body=body, timeout=self.timeout)
         except ConnectionLost as lost:
             raise NotAnsweredError(lost.problem) from lost
 

@@ -20,9 +20,11 @@ __all__ = [
     "NAME_A_LEASE",
     "NO_LEASE",
     "SERVE",
+    "TOKEN_OF_URL",
     "get_lease",
     "no_holder",
     "of_page",
+    "token",
 ]
 
 NAME_A_LEASE: Final = "name one with --lease NAMESPACE/NAME"
@@ -39,6 +41,7 @@ LIST_PODS: Final = (
     f"{AT_AN_ADDRESS}, or get the right to list pods: they are not in the namespace of the Lease"
 )
 
+TOKEN_OF_URL: Final = "name the file of a token with --scheduler-token"
 SERVE: Final = "name the HOST:PORT of the --serve of gangsched run, or forward it with kubectl"
 
 _FORBIDDEN: Final = 403
@@ -65,6 +68,15 @@ def no_holder(lease: str) -> str:
     )
 
 
+def token(namespace: str, name: str) -> str:
+    """Return the remedy if there is no token of a ServiceAccount."""
+    return (
+        f"name a ServiceAccount with --scheduler-account NAMESPACE/NAME, or get the right to create"
+        f" tokens of {name}: kubectl create role {name} --namespace={namespace} --verb=create"
+        f" --resource=serviceaccounts/token --resource-name={name}, and a rolebinding"
+    )
+
+
 def of_page(response: Response, namespace: str, port: int, *, is_own: bool) -> str:
     """Return the remedy if a page of a pod was not answered; empty if none is known.
 
@@ -78,11 +90,11 @@ def of_page(response: Response, namespace: str, port: int, *, is_own: bool) -> s
         return ""
     if response.status == _FORBIDDEN:
         return (
-            "get the right to get pods/proxy: kubectl create role gangsched-ask"
-            f" --namespace={namespace} --verb=get --resource=pods/proxy, and a rolebinding"
+            "get the right to create pods/proxy: kubectl create role gangsched-proxy"
+            f" --namespace={namespace} --verb=create --resource=pods/proxy, and a rolebinding"
         )
     if response.status == _ABSENT and response.body.strip() == _NO_PAGE:
         return "run the scheduler without --no-answers; in the chart, with answers: true"
     if response.status in _UNREACHABLE:
-        return f"name the port of its --serve with --scheduler-port; {port} was asked"
+        return f"name the port of its --serve with --scheduler-port; {port} was asked with HTTPS"
     return ""

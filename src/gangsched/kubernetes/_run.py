@@ -9,8 +9,7 @@ Rules:
       is all that it needs;
   R3  credentials are read by another process while the scheduler is imported by another thread.
       Neither waits for the other;
-  R4  answers of the scheduler are served where its metrics are, and only if *answers* is true:
-      they name the pods of all namespaces;
+  R4  answers of the scheduler are served where its metrics are, and only if *answers* is true;
   R5  the configuration is checked as soon as the scheduler is imported, before anything is served
       or the Lease is asked for. A replica that could not lead never becomes ready.
 """
@@ -31,7 +30,7 @@ from gangsched.kubernetes._contact import Contact
 from gangsched.kubernetes._counted import CountedApi, Seen
 from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
-from gangsched.kubernetes._server import Server
+from gangsched.kubernetes._serving import Pages, Serving
 from gangsched.kubernetes._transport import BATCH_SECONDS
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ async def run(
     api: Api | None = None,
     plugins: Iterable[object] = (),
     factories: Mapping[str, Callable[..., object]] | None = None,
-    serve: tuple[str, int] | None = None,
+    serve: Serving | tuple[str, int] | None = None,
     answers: bool = True,
     first_settled: Callable[[], object] | None = None,
 ) -> None:
@@ -63,16 +62,18 @@ async def run(
         plugins: Further plugins of the scheduler.
         factories: By the name of a plugin, what makes it from its arguments if the configuration
             enables it.
-        serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None to serve
-            nothing.
+        serve: Where ``/healthz``, ``/readyz`` and ``/metrics`` are served; None to serve nothing.
+            A host and a port are HTTPS, whose requests the API server reviews, or plain HTTP if the
+            host is a loopback address; see ``Serving``.
         answers: Whether ``/gangs``, ``/queue``, ``/why`` and ``/configuration`` are served there,
-            too. They answer ``kubectl gang``, and name pods, groups and nodes of all namespaces.
+            too. They answer ``kubectl gang``.
         first_settled: Called when a term of a leader has read the cluster and has nothing left to
             decide. The command line freezes the garbage collector's generations then.
 
     Raises:
         GangschedError: The configuration is malformed, which is seen before anything is served
             and before the first request, or the scheduler raised.
+        InvalidValueError: A certificate to serve with cannot be used.
         OSError: The address to serve at is in use.
         ModuleNotFoundError: The extra ``kubernetes`` is not installed.
     """
@@ -121,11 +122,11 @@ async def run(
     served = None
     if answers:
         served = make_answers(settings, term, leader, epoch_seconds, replica.problems).pages()
-    server = Server(measures.pages(problems), served)
+    pages = Pages(measures.pages(problems), served)
     try:
         if serve is not None:
-            port = await server.start(*serve)
-            _log.info("serving %s at %s:%d", measures.served, serve[0], port)
+            where = serve if isinstance(serve, Serving) else Serving(*serve)
+            await pages.start(where, measures.served)
         connected = (
             await connect_to(
                 settings, credentials, measures.request, gathered=("binds",), contact=contact
@@ -133,6 +134,7 @@ async def run(
             if api is None
             else CountedApi(api, measures.request)
         )
+        pages.api = connected
         try:
             await replica.run(connected)
         finally:
@@ -140,7 +142,7 @@ async def run(
                 await connected.aclose()
     finally:
         credentials.cancel()
-        await server.stop()
+        await pages.stop()
 
 
 def _import_scheduler() -> tuple[
@@ -188,6 +190,7 @@ async def connect_to(
         "evictions": 4,
         "volumes": 4,
         "leases": 1,
+        "reviews": 2,
         **(lanes or {}),
     }
     chosen = cast("TransportName", client.transport)

@@ -373,3 +373,31 @@ async def test_restart_of_a_gang_is_counted_on_its_group() -> None:
         group = api.get(GROUPS, "default/g")
         assert group is not None
         assert group["metadata"]["annotations"]["gangsched.io/restarts"] == "1"
+
+
+@on_a_loop
+async def test_pod_of_another_scheduler_is_not_bound_whatever_filter_was_told() -> None:
+    """What is said to ``filter`` proves nothing: a stranger who binds may have said it."""
+    api = cluster()
+    api.put(PODS, pod_json("theirs", scheduler="other"))
+    async with extending(api) as asking:
+        problem = await asking.bind("theirs", "n1")
+        assert "pod default/theirs has the schedulerName 'other'" in problem
+        assert "binds pods of gangsched: see --scheduler-name" in problem
+        forged = asking.pod("theirs")
+        forged["spec"]["schedulerName"] = "gangsched"
+        status, _ = await asking.send("filter", {"Pod": forged, "NodeNames": NAMES})
+        assert status == 200
+        assert "schedulerName 'other'" in await asking.bind("theirs", "n1")
+    assert api.pods()["default/theirs"] is None
+
+
+@on_a_loop
+async def test_pod_that_was_created_again_is_not_bound_by_its_old_uid() -> None:
+    api = cluster()
+    api.put(PODS, pod_json("solo"))
+    async with extending(api) as asking:
+        body = {"PodName": "solo", "PodNamespace": "default", "PodUID": "old", "Node": "n1"}
+        _status, answer = await asking.send("bind", body)
+        assert "has the UID" in answer["Error"]
+    assert api.pods()["default/solo"] is None

@@ -139,7 +139,7 @@ def test_refused_files_are_logged_once_and_say_why(
             for _ in range(3):
                 await serial(asking, files.client())
 
-    with caplog.at_level(logging.ERROR, "gangsched.kubernetes.extender"):
+    with caplog.at_level(logging.ERROR, "gangsched.kubernetes.certificates"):
         story()
     (record,) = caplog.records
     assert "the certificate is not renewed: tls must be a certificate" in record.getMessage()

@@ -20,6 +20,7 @@ from support.memory_api import MemoryApi, refused
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
+ABSENT = Response(404)
 Document = dict[str, Any]
 
 
@@ -82,17 +83,30 @@ class Server(MemoryApi):
         super().__init__()
         self.pages: dict[str, Document | bytes] = {}
         self.asked: list[str] = []
+        self.accounts = {"kube-system/gangsched-ask", "ops/gangsched-ask", "ops/gpus-ask"}
+        self.accounts_asked: list[str] = []
+        self.tokens: list[str] = []
+        self.audiences: list[str] = []
         self.pause = 0.0
 
     async def request(self, method: str, path: str, **named: Any) -> Response:
-        if "/proxy/" not in path:
+        if "/proxy/" not in path and not path.endswith("/token"):
             return await super().request(method, path, **named)
         fault = self.fault(method, path)
         if fault is not None and fault.response is not None:
             return fault.response
-        assert method == "GET"
+        assert method == "POST"
+        body = json.loads(named["body"])
         _, _, rest = path.partition("/namespaces/")
-        namespace, _, rest = rest.partition("/pods/http:")
+        if path.endswith("/token"):
+            account = rest.removesuffix("/token").replace("/serviceaccounts/", "/")
+            self.accounts_asked.append(account)
+            if account not in self.accounts:
+                return refused(404, f'serviceaccounts "{account}" not found').response or ABSENT
+            self.audiences = body["spec"]["audiences"]
+            return Response(201, {}, json.dumps({"status": {"token": f"of {account}"}}).encode())
+        namespace, _, rest = rest.partition("/pods/https:")
+        self.tokens.append(body["token"])
         pod, _, page = rest.partition("/proxy/")
         self.asked.append(f"{namespace}/{pod}/{page}")
         await asyncio.sleep(self.pause)
@@ -183,6 +197,48 @@ def test_gangs_are_those_of_the_scheduler_and_nothing_is_listed(
     assert [path.partition("?")[0] for _method, path in leader.requests] == [LEASES]
 
 
+def test_scheduler_gets_a_token_that_is_good_for_nothing_else(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    kubectl("get")
+    assert leader.accounts_asked == ["default/gangsched-ask", "kube-system/gangsched-ask"]
+    assert leader.tokens == ["of kube-system/gangsched-ask"]
+    assert leader.audiences == ["gangsched"]
+
+
+def test_account_of_the_namespace_comes_before_that_of_the_scheduler(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    leader.accounts.add("default/gangsched-ask")
+    kubectl("get")
+    kubectl("why", "other/train")
+    kubectl("get", "-A")
+    assert leader.tokens == [
+        "of default/gangsched-ask",
+        "of kube-system/gangsched-ask",
+        "of kube-system/gangsched-ask",
+    ]
+
+
+def test_account_can_be_named(leader: Server, kubectl: Kubectl) -> None:
+    leader.accounts.add("team/reads")
+    kubectl("get", "--scheduler-account", "team/reads")
+    assert leader.tokens == ["of team/reads"]
+    refused_name = kubectl("get", "--scheduler-account", "reads")
+    assert "--scheduler-account: expected NAMESPACE/NAME, got 'reads'" in refused_name.err
+
+
+def test_cluster_is_listed_without_a_token_and_the_right_is_named(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    leader.accounts.clear()
+    printed = kubectl("get")
+    assert printed.err.startswith(f"{BY_LISTING}there is no token to ask it with: ")
+    assert "--resource=serviceaccounts/token --resource-name=gangsched-ask" in printed.err
+    assert "nvidia.com/gpu" in printed.out
+    assert leader.asked == []
+
+
 def test_all_namespaces_are_asked_for_without_a_name(leader: Server, kubectl: Kubectl) -> None:
     kubectl("get", "-A")
     assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/gangs"]
@@ -207,7 +263,9 @@ def test_why_is_that_of_the_scheduler_and_what_would_help_is_listed(
 
 def test_why_needs_no_right_to_list(leader: Server, kubectl: Kubectl) -> None:
     leader.fault = lambda _method, path: (
-        None if path.startswith(LEASES) or "/proxy/" in path else refused(403, "not yours")
+        None
+        if path.startswith(LEASES) or "/proxy/" in path or path.endswith("/token")
+        else refused(403, "not yours")
     )
     printed = kubectl("why", "train")
     assert printed.code == 0
@@ -227,7 +285,7 @@ def test_scheduler_is_not_asked_if_that_is_said(leader: Server, kubectl: Kubectl
 )
 def test_other_commands_list(command: list[str], leader: Server, kubectl: Kubectl) -> None:
     assert kubectl(*command).err == ""
-    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/configuration"]
+    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/configuration?namespace=default"]
 
 
 def test_json_is_the_same_document_from_both(leader: Server, kubectl: Kubectl) -> None:

@@ -42,6 +42,8 @@ class Server(MemoryApi):
         self.asked: list[str] = []
 
     async def request(self, method: str, path: str, **named: Any) -> Response:
+        if path.endswith("/token") and not self.fault(method, path):
+            return Response(201, {}, b'{"status": {"token": "t"}}')
         if "/proxy/" not in path:
             return await super().request(method, path, **named)
         self.asked.append(path.rpartition("/proxy/")[2])
@@ -180,8 +182,8 @@ def test_right_on_the_proxy_that_is_missing_is_given_by_a_command(
 ) -> None:
     api.answer = Response(403, {}, b'{"message": "cannot get resource pods/proxy"}')
     remedy = kubectl("get").remedy
-    assert "kubectl create role gangsched-ask --namespace=ops" in remedy
-    assert "--verb=get --resource=pods/proxy" in remedy
+    assert "kubectl create role gangsched-proxy --namespace=ops" in remedy
+    assert "--verb=create --resource=pods/proxy" in remedy
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_commands_that_list_say_that_the_scheduler_has_another_configuration(
 ) -> None:
     api.answer = configuration(is_configured=True)
     assert kubectl(*command).err == OTHERWISE
-    assert api.asked == ["configuration"]
+    assert api.asked == ["configuration?namespace=default"]
 
 
 @pytest.mark.parametrize("command", LISTING)

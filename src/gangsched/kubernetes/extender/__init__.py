@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gangsched.kubernetes.extender._certificates import server_context
+    from gangsched.kubernetes._certificates import server_context
     from gangsched.kubernetes.extender._run import run_extender
     from gangsched.kubernetes.extender._term import Holding
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
             return run_extender
         case "server_context":
-            from gangsched.kubernetes.extender._certificates import server_context
+            from gangsched.kubernetes._certificates import server_context
 
             return server_context
         case "Holding":

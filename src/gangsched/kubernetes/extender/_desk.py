@@ -8,7 +8,10 @@ the same end. Everything runs on one event loop, and between two calls of the sc
 Rules:
   R1  a held bind takes no connection and no turn: only requests are counted against the limit;
   R2  a member counts as arrived while at least one of its requests is open;
-  R3  at the end every request that waits gets an answer.
+  R3  at the end every request that waits gets an answer;
+  R4  a pod is bound only if it is one of ours: a member that was decided, or a pod that the API
+      server says has one of our scheduler names. What ``filter`` was told of it proves nothing: a
+      stranger could have asked.
 """
 
 from __future__ import annotations
@@ -236,13 +239,9 @@ class Desk:
                 return encode_bound()
             case HowToBind.HELD:
                 return encode_bound(await self._wait(PodUID(args.uid), effects))
-            case HowToBind.UNKNOWN:
+            case HowToBind.AT_ONCE | HowToBind.UNKNOWN:
                 problem = await self._look(args)
-                if problem:
-                    return encode_bound(problem)
-            case HowToBind.AT_ONCE:
-                pass
-        return encode_bound(await self._ordinary(args))
+        return encode_bound(problem or await self._ordinary(args))
 
     async def _wait(self, uid: PodUID, effects: Iterable[ExtenderEffect]) -> str:
         """Wait for the end of the bind of a member; return the problem, empty for none."""
@@ -275,11 +274,19 @@ class Desk:
         )
 
     async def _look(self, args: BindingArgs) -> str:
-        """Look at a pod that ``filter`` has not seen; return why it must not be bound, if so."""
+        """Look at a pod that is no known member; return why it must not be bound, if so (R4)."""
         found = await self._ordinary.read(args)
         if isinstance(found, str):
             return found
-        if not self._extender.is_ordinary(self._asked(found)):
+        facts = self._decode(found)
+        if facts.pod.uid != args.uid:
+            return f"pod {facts.pod.key} has the UID {facts.pod.uid}, not {args.uid}"
+        if facts.scheduler_name not in self._names:
+            return (
+                f"pod {facts.pod.key} has the schedulerName {facts.scheduler_name!r}, and this"
+                f" extender binds pods of {', '.join(sorted(self._names))}: see --scheduler-name"
+            )
+        if not self._extender.is_ordinary(Asked(facts.pod)):
             return f"nothing is decided about pod {args.uid}"
         return ""
 

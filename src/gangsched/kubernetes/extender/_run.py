@@ -26,7 +26,7 @@ from gangsched.kubernetes._measure import Measures
 from gangsched.kubernetes._replica import Replica
 from gangsched.kubernetes._requests import Requests
 from gangsched.kubernetes._run import connect_to, credentials_of
-from gangsched.kubernetes._server import Server
+from gangsched.kubernetes._serving import Pages, Serving, is_loopback
 from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._http import VerbServer
 from gangsched.kubernetes.extender._leader_label import LeaderLabel
@@ -47,7 +47,7 @@ async def run_extender(
     api: Api | None = None,
     plugins: Iterable[object] = (),
     factories: Mapping[str, Callable[..., object]] | None = None,
-    serve: tuple[str, int] | None = None,
+    serve: Serving | tuple[str, int] | None = None,
     first_settled: Callable[[], object] | None = None,
     listening: Callable[[int], object] | None = None,
     pod: str | None = None,
@@ -63,7 +63,8 @@ async def run_extender(
         api: The API server; None to connect to the one that the configuration names.
         plugins: Further plugins of the scheduler.
         factories: By the name of a plugin, what makes it if the configuration enables it.
-        serve: The host and the port of ``/healthz``, ``/readyz`` and ``/metrics``; None for none.
+        serve: Where ``/healthz``, ``/readyz`` and ``/metrics`` are served, as for ``run``; None for
+            nowhere.
         first_settled: Called when nothing is left to decide for the first time.
         listening: Called with the port of the verbs.
         pod: The pod of this replica, as ``NAMESPACE/NAME``: it has the label
@@ -116,16 +117,16 @@ async def run_extender(
 
     verbs, pages = (
         VerbServer(desk, measures.verb),
-        Server(measures.pages(problems, of_replica=replica.problems)),
+        Pages(measures.pages(problems, of_replica=replica.problems)),
     )
     try:
         port = await verbs.start(*listen, context)
-        _log.info("serving the verbs at %s:%d", listen[0], port)
+        _say_who_may_ask(listen[0], port, context)
         if listening is not None:
             listening(port)
         if serve is not None:
-            port = await pages.start(*serve)
-            _log.info("serving %s at %s:%d", measures.served, serve[0], port)
+            where = serve if isinstance(serve, Serving) else Serving(*serve)
+            await pages.start(where, measures.served)
         lanes = {"ordinary": settings.client.bind_connections}
         lanes["nominations"] = settings.client.bind_connections
         credentials = credentials_of(settings)
@@ -134,6 +135,7 @@ async def run_extender(
             if api is None
             else CountedApi(api, measures.request)
         )
+        pages.api = connected
         try:
             if label is None:
                 await replica.run(connected)
@@ -148,3 +150,21 @@ async def run_extender(
     finally:
         await pages.stop()
         await verbs.stop()
+
+
+def _say_who_may_ask(host: str, port: int, context: ssl.SSLContext | None) -> None:
+    """Log where the verbs are served; warn if others than kube-scheduler may ask for binds."""
+    how = "HTTPS" if context is not None else "plain HTTP"
+    if context is None and is_loopback(host):
+        how += ", to this machine only: --tls-cert serves others"
+    _log.info("serving the verbs at %s:%d, %s", host, port, how)
+    if context is None and not is_loopback(host):
+        _log.warning(
+            "all that reach %s:%d can bind pods, without encryption: --insecure-bind-address",
+            *(host, port),
+        )
+    elif context is not None and context.verify_mode is not ssl.CERT_REQUIRED:
+        _log.warning(
+            "all that reach %s:%d can bind pods: --client-ca demands a certificate of the client",
+            *(host, port),
+        )

@@ -1,4 +1,4 @@
-"""The TLS context of the verbs, whose certificates are replaced while it serves.
+"""The TLS context of what this process serves, whose certificates are replaced meanwhile.
 
 Rules:
   R1  the files are looked at for each new connection, and read if they have changed. So a rotated
@@ -28,7 +28,7 @@ __all__ = ["ServerContext", "server_context"]
 
 _Stamps: TypeAlias = tuple[tuple[int, int, int, int], ...]
 
-_log = logging.getLogger("gangsched.kubernetes.extender")
+_log = logging.getLogger("gangsched.kubernetes.certificates")
 
 
 @final
@@ -55,6 +55,9 @@ class ServerContext(ssl.SSLContext):
         self._stamps = self._look()
         self._refused: _Stamps = ()
         self._current = _read(certificate, key, authority)
+        if authority is not None:
+            # for those that look; the handshakes are those of the current context
+            self.verify_mode = ssl.CERT_REQUIRED
 
     def wrap_bio(
         self,
@@ -99,7 +102,7 @@ class ServerContext(ssl.SSLContext):
 
 
 def server_context(certificate: Path, key: Path, authority: Path | None = None) -> ssl.SSLContext:
-    """Return the TLS context of the verbs. Files that change later are read again.
+    """Return a TLS context of a server. Files that change later are read again.
 
     Args:
         certificate: The file with the certificate and its chain, as PEM.

@@ -1,0 +1,186 @@
+"""How the pages of a process are served: HTTPS and reviews, loopback, and plain HTTP by name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from gangsched.errors import InvalidValueError
+from gangsched.kubernetes import Serving
+from gangsched.kubernetes._self_signed import self_signed
+from gangsched.kubernetes._server import Page, Server
+from gangsched.kubernetes._serving import Pages, is_loopback
+from support.control_plane.processes import free_ports
+from support.memory_api import MemoryApi
+from support.running import on_a_loop, running
+from support.scraping import fetch
+from support.strangers import Stranger
+
+
+def pages() -> Pages:
+    return Pages({"/metrics": lambda: Page(b"secret"), "/readyz": lambda: Page(b"ok")})
+
+
+async def statuses(port: int) -> dict[str, int]:
+    stranger = Stranger(port)
+    return {
+        path: await asyncio.to_thread(stranger.status, path) for path in ("/metrics", "/readyz")
+    }
+
+
+@on_a_loop
+async def test_address_of_others_is_https_and_needs_a_token() -> None:
+    found = pages()
+    port = await found.start(Serving("0.0.0.0", 0), "pages")
+    assert await statuses(port) == {"/metrics": 401, "/readyz": 200}
+    assert await asyncio.to_thread(fetch_plain, port) == ""
+    await found.stop()
+
+
+def fetch_plain(port: int) -> str:
+    try:
+        return fetch(port, "/metrics")
+    except OSError:  # the server closes the connection
+        return ""
+
+
+@on_a_loop
+async def test_loopback_is_plain_http_without_a_token(caplog: pytest.LogCaptureFixture) -> None:
+    found = pages()
+    with caplog.at_level(logging.WARNING, "gangsched.kubernetes"):
+        port = await found.start(Serving("127.0.0.1", 0), "pages")
+    assert await asyncio.to_thread(fetch, port, "/metrics") == "secret"
+    await found.stop()
+    assert caplog.messages == []
+
+
+@on_a_loop
+async def test_plain_http_for_all_is_served_if_it_is_named_and_the_log_warns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found = pages()
+    with caplog.at_level(logging.WARNING, "gangsched.kubernetes"):
+        port = await found.start(Serving("0.0.0.0", 0, insecure=True), "pages")
+    assert await asyncio.to_thread(fetch, port, "/metrics") == "secret"
+    await found.stop()
+    (warning,) = caplog.messages
+    assert "without encryption and without a token" in warning
+
+
+@on_a_loop
+async def test_certificate_of_files_is_verified_and_renewed(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    def issue() -> None:
+        issued = authority.issue_cert("localhost")
+        issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+        issued.private_key_pem.write_to_path(tmp_path / "tls.key")
+
+    issue()
+    files: dict[str, Any] = {"certificate": tmp_path / "tls.crt", "key": tmp_path / "tls.key"}
+    found = pages()
+    port = await found.start(Serving("127.0.0.1", 0, **files), "pages")
+    stranger = Stranger(port, authority=tmp_path / "ca.crt")
+    assert await asyncio.to_thread(stranger.status, "/metrics") == 401
+    before = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+    issue()
+    after = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+    assert before != after
+    assert await asyncio.to_thread(stranger.status, "/metrics") == 401
+    await found.stop()
+
+
+@on_a_loop
+async def test_health_has_an_address_with_nothing_else() -> None:
+    (health,) = free_ports(1)
+    found = pages()
+    await found.start(Serving("0.0.0.0", 0, health=("127.0.0.1", health)), "pages")
+    assert await asyncio.to_thread(fetch, health, "/readyz") == "ok"
+    assert await asyncio.to_thread(fetch, health, "/metrics") == "not found\n"
+    await found.stop()
+
+
+@on_a_loop
+async def test_scheduler_that_is_served_to_others_asks_for_tokens() -> None:
+    (port,) = free_ports(1)
+    async with running(MemoryApi(), serve=("0.0.0.0", port)):
+        while not (await statuses(port))["/readyz"]:
+            await asyncio.sleep(0.02)
+        assert (await statuses(port))["/metrics"] == 401
+
+
+@on_a_loop
+async def test_oldest_connection_makes_place_for_those_that_ask() -> None:
+    """Otherwise strangers who say nothing would keep kubelets out, who then end the process."""
+    server = Server({"/readyz": lambda: Page(b"ok")})
+    port = await server.start("127.0.0.1", 0)
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+    assert await asyncio.to_thread(fetch, port, "/readyz") == "ok"
+    assert len(server._connections) <= 64
+    for _reader, writer in silent:
+        writer.close()
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.3.2.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("", False),
+        ("10.0.0.1", False),
+        ("example.com", False),
+    ],
+)
+def test_loopback_is_what_this_machine_alone_reaches(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_files_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="both of them, or neither"):
+        Serving("0.0.0.0", 1, certificate=Path("c"))
+    with pytest.raises(InvalidValueError, match="insecure"):
+        Serving("0.0.0.0", 1, certificate=Path("c"), key=Path("k"), insecure=True)
+
+
+# A certificate of its own -----------------------------------------------------------------------
+
+
+def test_own_certificate_is_signed_by_its_key_and_has_its_names() -> None:
+    for _ in range(20):  # integers whose first bit is set are encoded in another way
+        certificate, key = self_signed(["localhost", "127.0.0.1", "::1"])
+        found = x509.load_pem_x509_certificate(certificate.encode())
+        found.verify_directly_issued_by(found)
+        private: Any = load_pem_private_key(key.encode(), None)
+        assert private.public_key() == found.public_key()
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+        addresses = names.get_values_for_type(x509.IPAddress)
+        assert [str(each) for each in addresses] == ["127.0.0.1", "::1"]
+
+
+def test_own_certificate_is_accepted_by_those_that_trust_it(tmp_path: Path) -> None:
+    @on_a_loop
+    async def run() -> None:
+        found = pages()
+        port = await found.start(Serving("0.0.0.0", 0), "pages")
+        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+        (tmp_path / "own.crt").write_text(shown)
+        stranger = Stranger(port, authority=tmp_path / "own.crt")
+        assert await asyncio.to_thread(stranger.status, "/readyz") == 200
+        await found.stop()
+
+    run()
