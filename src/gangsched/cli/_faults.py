@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, cast, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from attrs import evolve, frozen
 
@@ -72,8 +72,12 @@ class _Items(list[Any]):
 
 def _copied(node: Any) -> Any:
     if isinstance(node, Mapping):
-        return {key: _copied(value) for key, value in cast("Mapping[Any, Any]", node).items()}
-    return _Items(cast("list[Any]", node)) if isinstance(node, list) else node
+        mapping: Mapping[Any, Any] = node
+        return {key: _copied(value) for key, value in mapping.items()}
+    if isinstance(node, list):
+        items: list[Any] = node
+        return _Items(items)
+    return node
 
 
 class _Place(NamedTuple):
@@ -168,7 +172,8 @@ def _located(root: list[Any], path: str) -> tuple[_Place | None, str, str]:
     while rest:
         step = _next(place, rest.removeprefix("."))
         if step is None:
-            return None, *(f"{at}{rest}".removeprefix(".") for at in (place.path, place.told))
+            path, told = (f"{at}{rest}".removeprefix(".") for at in (place.path, place.told))
+            return None, path, told
         place, rest = step
     return place, place.path, place.told
 

@@ -77,7 +77,7 @@ class Client:
         on_problem: Callable[[Exception], None] = lambda _error: None,
         contact: Contact | None = None,
     ) -> None:
-        self._contact = Contact() if contact is None else contact
+        self._contact = contact
         self._credentials = credentials
         self._make = transport
         self._random = random
@@ -127,7 +127,8 @@ class Client:
                     lane=lane,
                 )
             except ConnectionLost as error:
-                self._contact.lost(error)
+                if self._contact is not None:
+                    self._contact.lost(error)
                 left = until - time.monotonic()
                 delay = pause * (0.5 + self._random())
                 # The first problem says more than the last, for which no time was left. But that
@@ -141,7 +142,7 @@ class Client:
                 pause = min(2 * pause, _MOST_PAUSE)
                 await asyncio.sleep(delay)
                 continue
-            if self._contact.problem:
+            if self._contact is not None and self._contact.problem:
                 self._contact.answered()
             status = response.status
             if status == _UNAUTHORIZED and not authorized:
