@@ -39,7 +39,7 @@ from gangsched.kubernetes._give_way import GiveWay
 from gangsched.kubernetes._instants import micro_time
 from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._queue_rows import queue_item
-from gangsched.kubernetes._reviews import EVERYTHING, Asker
+from gangsched.kubernetes._reviews import Asker
 from gangsched.kubernetes._running import ObservedScheduler
 from gangsched.kubernetes._scope import NotReadableError, Scope, among, scope_of
 from gangsched.kubernetes._server import Answer, Page
@@ -118,13 +118,13 @@ class Answers:
             "/configuration": self._configuration,
         }
 
-    async def _gangs(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+    async def _gangs(self, query: Mapping[str, str], asker: Asker) -> Page:
         return await self._answer(query.get("namespace"), asker, self._all)
 
-    async def _queue(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+    async def _queue(self, query: Mapping[str, str], asker: Asker) -> Page:
         return await self._answer(query.get("namespace"), asker, self._pending)
 
-    async def _why(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+    async def _why(self, query: Mapping[str, str], asker: Asker) -> Page:
         key = query.get("group", "")
         namespace, slash, _ = key.partition("/")
         if not slash:
@@ -135,7 +135,7 @@ class Answers:
 
         return await self._answer(namespace, asker, one)
 
-    async def _configuration(self, query: Mapping[str, str], asker: Asker = EVERYTHING) -> Page:
+    async def _configuration(self, query: Mapping[str, str], asker: Asker) -> Page:
         def configured(_owner: Owner, _scheduler: Scheduler, scope: Scope) -> _Steps:
             return self._configured()
 

@@ -15,6 +15,7 @@ from attrs import evolve
 from gangsched.kubernetes import LeaderElection
 from gangsched.kubernetes._answers import MOST_ROWS, Answers
 from gangsched.kubernetes._gang_rows import read_gang_row
+from gangsched.kubernetes._reviews import EVERYTHING
 from gangsched.kubernetes._server import Page
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.control_plane.processes import free_ports
@@ -253,7 +254,7 @@ def document_of(page: Page) -> Document:
 @on_a_loop
 async def test_answer_is_bounded_and_says_how_many_rows_there_are() -> None:
     answers, _driver = answers_of(MOST_ROWS + 5)
-    document = document_of(await answers.pages()["/gangs"]({}))
+    document = document_of(await answers.pages()["/gangs"]({}, EVERYTHING))
     assert len(document["items"]) == MOST_ROWS
     assert document["total"] == MOST_ROWS + 5
 
@@ -279,7 +280,7 @@ async def test_other_tasks_run_between_the_steps_of_an_answer(
 
     monkeypatch.setattr(driver, "ask", noted)
     task = asyncio.create_task(other())
-    await answers.pages()["/gangs"]({})
+    await answers.pages()["/gangs"]({}, EVERYTHING)
     task.cancel()
     assert len(at_a_question) > 200 // 20
     assert len(set(at_a_question)) == len(at_a_question)
@@ -297,7 +298,7 @@ async def test_no_question_is_asked_while_binds_are_under_way() -> None:
 
 
 async def as_task(answers: Answers, path: str) -> Page:
-    return await answers.pages()[path]({})
+    return await answers.pages()[path]({}, EVERYTHING)
 
 
 @on_a_loop
@@ -305,7 +306,7 @@ async def test_answers_take_a_tenth_of_the_time_at_most() -> None:
     answers, driver = answers_of(1)
     clock = asyncio.get_running_loop().time
     began = clock()
-    await answers.pages()["/gangs"]({})
+    await answers.pages()["/gangs"]({}, EVERYTHING)
     free_at = answers._free_at  # the pause after the last step
     assert free_at > began
     real = driver.scheduler.why
@@ -318,8 +319,8 @@ async def test_answers_take_a_tenth_of_the_time_at_most() -> None:
 
     driver.scheduler = _Slow(driver.scheduler, slow)
     before = clock()
-    await answers.pages()["/why"]({"group": "default/g-00000"})
-    await answers.pages()["/why"]({"group": "default/g-00000"})
+    await answers.pages()["/why"]({"group": "default/g-00000"}, EVERYTHING)
+    await answers.pages()["/why"]({"group": "default/g-00000"}, EVERYTHING)
     assert clock() - before >= 0.02 + 9 * 0.02 + 0.02
 
 

@@ -75,8 +75,8 @@ async def test_long_names_are_cut_in_conditions_events_and_logs(
     pod = pod_json("p")
     pod["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": LONG}
     api.put(PODS, pod)
-    selector = {"nodeSelector": {"key": "v" * 63, **{f"k{n}": "v" * 63 for n in range(100)}}}
-    api.put(PODS, pod_json("q", **selector))
+    selector = {"key": "v" * 63, **{f"k{n}": "v" * 63 for n in range(100)}}
+    api.put(PODS, pod_json("q", nodeSelector=selector))
     api.put(PODS, pod_json("g-0", group="g"))
     api.put(GROUPS, group_json("g", 1))
     async with running(api):
