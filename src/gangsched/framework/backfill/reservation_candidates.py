@@ -4,9 +4,8 @@ Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
       until the time limit, then of age. A gang that cannot get a reservation is passed over;
   R2  a gang that would not fit on the empty cluster is not considered again until a node changes;
-  R3  when the steps for looking ahead are spent, or the effort that one call may make for all
-      gangs, the gangs that are left are considered in the next call. So a decision costs the same
-      however many gangs there are.
+  R3  one call considers a bounded number of gangs, and takes a bounded number of steps to look
+      ahead. The gangs that are left are considered in the next call.
 """
 
 from __future__ import annotations

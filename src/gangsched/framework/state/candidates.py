@@ -4,8 +4,8 @@ Each decision asks for the first of them, and there may be thousands that can ne
 is ranked when it has changed, and looked at again only when something has changed for it.
 
 Rules:
-  R1  a gang is in one place at most: to be *ranked*, *later* than an instant, in *order*,
-      *infeasible* on the nodes as they are, or *too large* for any node;
+  R1  a gang is in one place at most. It is to be *ranked*, or is ranked *later*, or is in *order*.
+      Or it is *infeasible* on the nodes as they are, or *too large* for any node;
   R2  a gang in no place is not looked at until it is noted again: by an event about it, or by its
       next failure;
   R3  when a node has changed, the infeasible gangs are in order again. Those that are too large are
