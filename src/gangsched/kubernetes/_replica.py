@@ -38,13 +38,12 @@ _log = logging.getLogger("gangsched.kubernetes.leases")
 
 
 class Term(Protocol):
-    """What works while this replica leads.
+    """What works while this replica leads."""
 
-    Attributes:
-        drained: Set at the end, once nothing that was decided can still be carried out.
-    """
-
-    drained: asyncio.Event
+    @property
+    def drained(self) -> asyncio.Event:
+        """Set at the end, once nothing that was decided can still be carried out."""
+        ...
 
     async def run(self, stop: asyncio.Event, /) -> None:
         """Work until *stop* is set."""
