@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from attrs import evolve, frozen
 
 from gangsched.errors import InvalidValueError
 
 __all__ = ["Check", "Fault", "faults_of"]
+
+_Fields: TypeAlias = "Mapping[object, Any]"
 
 _MOST: Final = 100
 """The most faults that are looked for."""
@@ -65,19 +67,15 @@ Check: TypeAlias = Callable[[object], Fault | None]
 class _Items(list[Any]):
     """A list of the document, which knows the place that each item has in the file."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items: list[object]) -> None:
         super().__init__(map(_copied, items))
         self.places = list(range(len(items)))
 
 
 def _copied(node: Any) -> Any:
     if isinstance(node, Mapping):
-        mapping: Mapping[Any, Any] = node
-        return {key: _copied(value) for key, value in mapping.items()}
-    if isinstance(node, list):
-        items: list[Any] = node
-        return _Items(items)
-    return node
+        return {key: _copied(value) for key, value in cast("_Fields", node).items()}
+    return _Items(cast("list[object]", node)) if isinstance(node, list) else node
 
 
 class _Place(NamedTuple):
@@ -138,7 +136,7 @@ def _parent(path: str) -> str:
 def _part(place: _Place, value: object) -> _Place | None:
     """Return the part of a field that its fault is about; None for all of it."""
     held = place.container[place.key]
-    if isinstance(held, dict) and isinstance(value, str) and value in held:
+    if isinstance(held, dict) and isinstance(value, str) and value in cast("_Fields", held):
         return _at(place, value, f".{value}")
     if isinstance(held, _Items) and held and not isinstance(value, list):
         # of a list that is too long, the last item is
@@ -186,7 +184,8 @@ def _next(place: _Place, rest: str) -> tuple[_Place, str] | None:
     """Return the next value on a path, and what is left of the path."""
     held = place.container[place.key]
     if isinstance(held, dict):
-        for key in sorted(held, key=lambda key: -len(str(key))):  # a key may have dots
+        names = sorted(cast("_Fields", held), key=lambda name: -len(str(name)))
+        for key in names:  # the longest first: a key may have dots
             name = str(key)
             if rest.startswith(name) and rest[len(name) : len(name) + 1] in ("", ".", "["):
                 return _at(place, key, f".{name}"), rest[len(name) :]
@@ -194,11 +193,15 @@ def _next(place: _Place, rest: str) -> tuple[_Place, str] | None:
         name, _bracket, after = rest[1:].partition("]")
         for number, item in enumerate(held):
             # the argument of a plugin is found by the plugin's name
-            is_named = isinstance(item, dict) and item.get("name") == name
+            is_named = _name_of(item) == name
             if is_named or str(number) == name:
                 at = f"[{held.places[number]}]"
                 return _at(place, number, at, f"[{name}]" if is_named else at), after
     return None
+
+
+def _name_of(item: object) -> object:
+    return cast("_Fields", item).get("name") if isinstance(item, dict) else None
 
 
 def _places(root: list[Any]) -> Iterator[_Place]:
@@ -213,7 +216,7 @@ def _places(root: list[Any]) -> Iterator[_Place]:
 def _children(place: _Place) -> Iterator[_Place]:
     held = place.container[place.key]
     if isinstance(held, dict):
-        for key in held:
+        for key in cast("_Fields", held):
             yield _at(place, key, f".{key}")
     elif isinstance(held, _Items):
         for number in range(len(held)):
@@ -243,8 +246,7 @@ def _smaller(root: list[Any], named: str, fault: str) -> Iterator[tuple[str, lis
     if "]" in named and not name.isdigit():  # a plugin, wherever it is named
         tried = copy.deepcopy(root)
         for place in reversed(list(_places(tried))):
-            held = place.container[place.key]
-            if isinstance(held, dict) and held.get("name") == name:
+            if _name_of(place.container[place.key]) == name:
                 place.take_out()
         yield named, tried
     for path in sorted(_paths(root), key=lambda path: _distance(path, fault)):

@@ -60,7 +60,8 @@ class Api(MemoryApi):
 
     def holder(self) -> str | None:
         lease = self.get(LEASES, LEASE)
-        return None if lease is None else lease["spec"]["holderIdentity"]
+        found: str | None = None if lease is None else lease["spec"]["holderIdentity"]
+        return found
 
 
 def flood(gangs: int, nodes: int = 40) -> Api:
