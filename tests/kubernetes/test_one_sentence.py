@@ -8,6 +8,7 @@ of the attempt, and which pod did not fit.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -90,7 +91,7 @@ CAUSES: Final = {
         minimum=None,
         field=False,
     ),
-    "unreadable": Cause(_UNREADABLE, "gated", plugins={"minMember": "two"}, field=False),
+    "unreadable": Cause(_UNREADABLE, "incomplete", plugins={"minMember": "two"}, field=False),
     "gated": Cause(_GATED, "gated", {}, last=GATE),
     "gated-labels": Cause(_GATED, "gated", last=GATE, field=False),
     "incomplete": Cause(_INCOMPLETE, "incomplete", {}, minimum=3),
@@ -161,12 +162,8 @@ class Running:
     def states(self) -> Counter[str]:
         with urllib.request.urlopen(f"{self.url}/metrics") as answer:
             text: str = answer.read().decode()
-        found: Counter[str] = Counter()
-        for line in text.splitlines():
-            if line.startswith('gangsched_groups{state="'):
-                label, _space, count = line.rpartition(" ")
-                found[label.split('"')[1]] = int(float(count))
-        return found
+        lines = re.findall(r'^gangsched_groups\{.*state="(\w+)".*\} (\S+)$', text, re.MULTILINE)
+        return Counter({state: int(float(count)) for state, count in lines})
 
 
 def _messages(found: Object) -> set[str]:
