@@ -58,7 +58,7 @@ class Queue:
         before = gang.demand
         key = gang.sort_key
         if place is _ACTIVE or place is _PARKED:
-            key = (*self._sort(gang), gang.seq)
+            key = self.key_of(gang)
             if gang.place is place and before is demand and key == gang.sort_key:
                 return
         self._take_out(gang)
@@ -79,6 +79,10 @@ class Queue:
         stays = place is _ACTIVE and before is demand
         if before is not None and before.leader is gang and not stays:
             self._lead(before)
+
+    def key_of(self, gang: Gang) -> tuple[Any, ...]:
+        """Return the key by which a gang is sorted now."""
+        return (*self._sort(gang), gang.seq)
 
     def head(self) -> Gang | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""

@@ -11,32 +11,38 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, final
+
+from attrs import evolve
 
 from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
-from gangsched._core._registry import PodGroupRegistry
-from gangsched._core._waiting import WaitingMap
+from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake
+from gangsched.core import attempt, cycle, intake, reasons
+from gangsched.core.arguments import checked_settings
+from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import reject_one, settle_all
-from gangsched.core.state import Settings, State
+from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
+from gangsched.explain import Why
+from gangsched.framework.config.backfill import Backfill
+from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
-from gangsched.model import Pod
+from gangsched.model import Pod, PodGroup
 from gangsched.protocols import ClusterState
 
 __all__ = ["Scheduler"]
 
 
 @final
-class Scheduler:
+class Scheduler(SchedulerView):
     """A scheduler: decides which pod runs on which node, and when.
 
     Args:
@@ -49,10 +55,17 @@ class Scheduler:
         backoff: How long a gang backs off after a failure that no node can help.
         group_grace: For how many seconds a group is remembered after its last member is gone.
         strict_priorities: Whether a pod with another priority than its group is refused.
-        can_evict: Whether the host performs ``Evict``.
+        can_evict: Whether the host performs ``Evict``. None: if *preemption* is given, or if a
+            driver calls ``allow_evictions``.
+        preemption: When pods and gangs may preempt pods of lower priority; None for never.
+        backfill: How capacity is reserved for a gang that keeps failing; None for never.
+        quotas: How much the groups of some namespaces may request in total.
+
+    Raises:
+        InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_listed", "_state")
+    __slots__ = ("_host_decides", "_listed")
 
     def __init__(
         self,
@@ -67,22 +80,27 @@ class Scheduler:
         group_grace: float = 60.0,
         strict_priorities: bool = False,
         can_evict: bool | None = None,
-        **_later: Any,
+        preemption: Preemption | None = None,
+        backfill: Backfill | None = None,
+        quotas: Iterable[Quota] = (),
     ) -> None:
-        self._state = State(
-            Settings(
-                cluster=cluster,
-                profile=profile,
-                membership=membership,
-                unit=unit,
-                placement=placement,
-                search_budget=search_budget,
-                backoff=backoff or Backoff(),
-                group_grace=group_grace,
-                strict_priorities=strict_priorities,
-                can_evict=bool(can_evict),
-            )
+        settings = checked_settings(
+            cluster,
+            profile,
+            membership=membership,
+            unit=unit,
+            placement=placement,
+            search_budget=search_budget,
+            backoff=backoff,
+            preemption=preemption,
+            backfill=backfill,
+            group_grace=group_grace,
+            strict_priorities=strict_priorities,
+            can_evict=can_evict,
+            quotas=quotas,
         )
+        self._state = State(settings)
+        self._host_decides = can_evict is None
         self._listed = False
         self._call = OneCall()
 
@@ -125,23 +143,32 @@ class Scheduler:
             intake.listing(self._state)
             return self._end()
 
-    # What is shown ------------------------------------------------------------------------------
+    def allow_evictions(self) -> None:
+        """Note that the host performs ``Evict``; see *can_evict*. Drivers call it. O(1).
 
-    @property
-    def waiting(self) -> WaitingMap:
-        """The pods that wait on permit; do not change them."""
-        return self._state.records.waiting
+        It is part of how the scheduler is made, like the arguments, and not of its snapshot.
+        """
+        with self._call("allow_evictions"):
+            if self._host_decides:
+                self._state.settings = evolve(self._state.settings, can_evict=True)
 
-    @property
-    def registry(self) -> PodGroupRegistry:
-        """The pod groups; do not change them."""
-        return self._state.records.registry
+    # Questions ----------------------------------------------------------------------------------
 
-    def usage(self, account: str) -> dict[str, int]:
-        """Return what the pods of a namespace hold of each resource, in thousandths."""
-        used = self._state.records.usage.get(account, {})
-        names = self._state.table.resources
-        return {name: used[n] for name, n in names.items() if used.get(n)}
+    def why(self, subject: str | Pod | PodGroup) -> Why:
+        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
+
+        Changes nothing.
+
+        Args:
+            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
+                a UID and a key is taken as the UID.
+
+        Raises:
+            UnknownPodError: The scheduler does not know *subject*.
+            PluginError: A plugin raised that decides which members are needed.
+        """
+        with self._call("why"):
+            return reasons.why(self._state, subject)
 
     def forget_answers(self) -> None:
         """Drop all that is remembered beside the records: the effects stay the same."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 from attrs import frozen
 
 from gangsched._core._backoff import Backoff
+from gangsched._core._quotas import Quota
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.node_table import NodeTable
@@ -48,6 +49,7 @@ class Settings:
     group_grace: float
     strict_priorities: bool
     can_evict: bool
+    quotas: tuple[Quota, ...] = ()
 
 
 @final
@@ -73,7 +75,7 @@ class State:
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
         self.records: Records = Records(self.table, registry, self.evaluator.carried)
         self.points: Points = Points(settings.profile)
-        self.queue: Queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
+        self.queue: Queue = Queue(self.records, self._sort_key)
         self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
@@ -82,6 +84,9 @@ class State:
         self.giving_way = 0
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
+
+    def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
+        return self.points.queue_sort(gang)
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
