@@ -23,10 +23,12 @@ from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
 from gangsched.core import attempt, cycle, intake, reasons
+from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
 from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import reject_one, settle_all
-from gangsched.core.state import State
+from gangsched.core.snapshot import under_way
+from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
@@ -65,7 +67,7 @@ class Scheduler(SchedulerView):
         InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_host_decides", "_listed")
+    __slots__ = ("_host_decides", "_is_restored", "_listed", "_retries_refused")
 
     def __init__(
         self,
@@ -102,6 +104,8 @@ class Scheduler(SchedulerView):
         self._state = State(settings)
         self._host_decides = can_evict is None
         self._listed = False
+        self._is_restored = False
+        self._retries_refused = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------------
@@ -170,6 +174,62 @@ class Scheduler(SchedulerView):
         with self._call("why"):
             return reasons.why(self._state, subject)
 
+    # What is remembered ------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what a listing of the cluster does not show: ``gangsched.snapshot/3``.
+
+        It is plain data for JSON. Of plugins it has what ``KeepsState`` and ``KeepsScratch`` give.
+        Restore it into a scheduler that was created with the same arguments. The state is not
+        changed. Call it between two calls, never during one.
+
+        Runtime complexity: O(pods + groups).
+
+        Raises:
+            InvalidValueError: The state of a plugin is not plain data; see
+                ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
+            PluginError: A plugin raised.
+        """
+        with self._call("snapshot"):
+            return snapshots.to_data(self._state, listed=self._listed)
+
+    def restore(self, data: object, *, retry_refused: bool = False) -> None:
+        """Replace the state of the scheduler by the cluster state and a snapshot.
+
+        The scheduler then decides as the one that the snapshot was taken from, at instants of the
+        same clock. The next call returns each ``Bind`` and each ``Evict`` again that was under way,
+        unless the cluster state shows that it was done. If the cluster has changed since then, or a
+        quota has another limit, call ``rebuild`` next.
+
+        Runtime complexity: O(nodes + pods log pods).
+
+        Args:
+            data: The return value of ``snapshot``, before or after it was written as JSON. The keys
+                of JSON objects may be in any order.
+            retry_refused: Whether the next call tries again what plugins had refused; true if a
+                plugin has other arguments than before. What only lacks capacity is not tried.
+
+        Raises:
+            InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
+                was taken from a scheduler with another unit or other plugins; nothing has changed.
+            PluginError: A plugin raised; nothing has changed.
+        """
+        with self._call("restore"):
+            fresh = State(self._state.settings)
+            rows = snapshots.to_state(fresh, data)
+            snapshots.restore_plugins(fresh.settings.profile, rows)
+            self._state, self._listed = fresh, rows.listed
+            self._is_restored, self._retries_refused = True, retry_refused
+
+    def __getstate__(self) -> tuple[tuple[Settings, bool], dict[str, Any]]:
+        return (self._state.settings, self._host_decides), self.snapshot()
+
+    def __setstate__(self, kept: tuple[tuple[Settings, bool], dict[str, Any]]) -> None:
+        (settings, self._host_decides), data = kept
+        self._call = OneCall()
+        self._state = State(settings)
+        self.restore(data)
+
     def forget_answers(self) -> None:
         """Drop all that is remembered beside the records: the effects stay the same."""
         self._state.evaluator.forget()
@@ -200,6 +260,12 @@ class Scheduler(SchedulerView):
             state.records.registry.expire(now=now)
         for gang in state.queue.due(now):
             state.touch(gang)
+        if self._is_restored:
+            under_way.read_again(state)
+            self._is_restored = False
+        if self._retries_refused:
+            intake.object_changed(state)
+            self._retries_refused = False
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
@@ -214,4 +280,5 @@ class Scheduler(SchedulerView):
     def _check(self) -> None:
         state = self._state
         state.records.check()
+        state.restarts._check()
         state.queue.check(state.records.gangs.values())

@@ -163,7 +163,7 @@ def _bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unsc
 def _disagreement(state: State, gang: Gang) -> str:
     names = sorted({n for i in gang.infos.values() if i.spec for n in (i.key, *i.spec.bundle)})
     for name in names:
-        spec = state.settings.cluster.pod_group(name)
+        spec = state.records.registry.spec(name)
         if spec is None:
             return f"pod group {name} of its bundle does not exist yet"
         if sorted({name, *spec.bundle}) != names:

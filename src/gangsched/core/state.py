@@ -17,6 +17,7 @@ from attrs import frozen
 from gangsched._core._backoff import Backoff
 from gangsched._core._quotas import Quota
 from gangsched._core._registry import PodGroupRegistry
+from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.node_table import NodeTable
 from gangsched.core.points import Points
@@ -64,6 +65,9 @@ class State:
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         removed: Groups that lost their last pod in the current call.
+        restarts: Which groups run, and which are being restarted.
+        unread: Pods that differ from a restored snapshot; the next call reads them.
+        unread_groups: Groups whose specification does.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -84,6 +88,9 @@ class State:
         self.giving_way = 0
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
+        self.restarts: Restarts = Restarts()
+        self.unread: dict[PodUID, None] = {}
+        self.unread_groups: dict[GroupKey, None] = {}
 
     def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)

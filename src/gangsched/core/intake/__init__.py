@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-from gangsched.cluster_objects import KINDS
 from gangsched.core.intake.groups import read_group
 from gangsched.core.intake.nodes import object_changed, read_node
 from gangsched.core.intake.pods import read_pod
@@ -37,7 +36,7 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["check_answer", "listing", "take_in"]
+__all__ = ["check_answer", "listing", "object_changed", "take_in"]
 
 
 def take_in(state: State, event: Event) -> None:
@@ -61,10 +60,8 @@ def take_in(state: State, event: Event) -> None:
             read_group(state, key)
         case PermitAllowed() | PermitRejected():
             permit_answered(state, event)
-        case ObjectChanged(value):
-            object_changed(state, type(value))
-        case ObjectDeleted(kind):
-            object_changed(state, KINDS[kind])
+        case ObjectChanged() | ObjectDeleted():
+            object_changed(state)
 
 
 def listing(state: State) -> None:

@@ -59,7 +59,7 @@ def _tree(state: State, gang: Gang) -> SubGroup | None:
             return None
         names |= {info.key, *info.spec.bundle}
     for key in sorted(names):
-        spec = state.settings.cluster.pod_group(key)
+        spec = state.records.registry.spec(key)
         if spec is None or {key, *spec.bundle} != names:
             return None
         tree = group_tree(key, spec, None)

@@ -40,7 +40,7 @@ def read_node(state: State, name: NodeName) -> None:
         check_waiting(state, waiting)
 
 
-def object_changed(state: State, kind: type) -> None:
+def object_changed(state: State) -> None:
     """Drop the answers that may depend on an object, and let all be tried again."""
     state.evaluator.forget()
     state.pods_changed = True

@@ -26,7 +26,7 @@ from gangsched.events import (
 )
 from gangsched.model import PodUID
 
-__all__ = ["read_pod"]
+__all__ = ["is_another", "read_pod"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _ASSIGNED: Final = MemberState.ASSIGNED
@@ -47,7 +47,7 @@ def read_pod(state: State, uid: PodUID) -> None:
     if record is not None and is_being_bound(record) and not is_shown_elsewhere:
         note_change_while_bound(state, record, pod)
         return
-    if record is not None and _is_another(record, seen):
+    if record is not None and is_another(record, seen):
         if record.is_assumed and pod.node_name == record.node:
             confirm(state, record)
         started_at = record.started_at
@@ -66,7 +66,7 @@ def read_pod(state: State, uid: PodUID) -> None:
         _update(state, record, seen, wanted, problem)
 
 
-def _is_another(record: PodRecord, seen: Seen) -> bool:
+def is_another(record: PodRecord, seen: Seen) -> bool:
     """Return whether a pod must be treated as a new one: its group, role or priority changed."""
     claim = seen.claim
     group = None if record.info is None else record.info.key

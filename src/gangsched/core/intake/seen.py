@@ -12,7 +12,7 @@ from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodPhase, PodUID
 
-__all__ = ["Seen", "conflict", "gates", "look", "wanted_state"]
+__all__ = ["Seen", "conflict", "gates", "look", "seen_as", "wanted_state"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _ASSIGNED: Final = MemberState.ASSIGNED
@@ -37,8 +37,15 @@ def look(state: State, uid: PodUID) -> Seen | None:
         PluginError: A plugin, or ``membership``, raised.
     """
     pod = state.settings.cluster.pod(uid)
-    if pod is None:
-        return None
+    return None if pod is None else seen_as(state, pod)
+
+
+def seen_as(state: State, pod: Pod) -> Seen:
+    """Ask about the group and the class of a pod. Nothing changes.
+
+    Raises:
+        PluginError: A plugin, or ``membership``, raised.
+    """
     claim: Membership | None = None
     problem: InvalidPodGroupError | None = None
     try:
