@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
-from gangsched.core import attempt
+from gangsched.core import attempt, restarts
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -273,7 +273,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
     """Return why the pending pods of a gang are not placed."""
     ahead = ahead or (lambda each: _ahead(state, each))
     if gang.place is QueuePlace.NOT_ADMITTED:
-        return NotAdmitted(gang.denial)
+        old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
+        return NotAdmitted(gang.denial + next(filter(None, old), ""))
     # nothing else sets the time of a gang that has failed
     tried_at = gang.queued_at if gang.failures else None
     failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]

@@ -22,7 +22,7 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake, reasons
+from gangsched.core import attempt, cycle, intake, reasons, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
 from gangsched.core.scheduler_view import SchedulerView
@@ -137,7 +137,11 @@ class Scheduler(SchedulerView):
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything."""
         state = self._state
-        deadlines = (state.records.waiting.next_deadline(), state.queue.next_deadline())
+        deadlines = (
+            state.records.waiting.next_deadline(),
+            state.restarts.next_deadline(),
+            state.queue.next_deadline(),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
@@ -258,6 +262,7 @@ class Scheduler(SchedulerView):
             attempt.apply_verdict(state, verdict)
         if now > earlier:
             state.records.registry.expire(now=now)
+        restarts.due(state)
         for gang in state.queue.due(now):
             state.touch(gang)
         if self._is_restored:

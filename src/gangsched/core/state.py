@@ -15,7 +15,7 @@ from typing import Any, final
 from attrs import frozen
 
 from gangsched._core._backoff import Backoff
-from gangsched._core._quotas import Quota
+from gangsched._core._quotas import Quota, QuotaLedger
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
@@ -77,7 +77,9 @@ class State:
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
-        self.records: Records = Records(self.table, registry, self.evaluator.carried)
+        self.records: Records = Records(
+            self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
+        )
         self.points: Points = Points(settings.profile)
         self.queue: Queue = Queue(self.records, self._sort_key)
         self.now: float = -math.inf

@@ -30,8 +30,11 @@ def read_group(state: State, key: GroupKey) -> None:
         if before is None:
             return
         registry.delete_spec(key, now=state.now)
+        state.restarts.forget(key)
+        state.removed[key] = None
     elif spec != before:
         registry.set_spec(spec)
+        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.now)
     else:
         return
     named = {

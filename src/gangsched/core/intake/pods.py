@@ -151,6 +151,10 @@ def _set_state(
         slot = state.table.slot(pod.node_name)
     if slot != record.slot:
         state.pods_changed = True
+    if before is MemberState.SUCCEEDED and wanted is MemberState.ENDED and record.info is not None:
+        record.info.members.collect(record.role)
+    if wanted is MemberState.FAILED and pod.deleted_at is None and record.info is not None:
+        state.restarts.note_failed(record.info.key, now=state.now)
     is_new = before is not wanted or record.slot != slot
     records.move(record, wanted, slot)
     record.pod_class = seen.pod_class if wanted is _UNSCHEDULED else None
@@ -183,10 +187,13 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         unassume(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
     if record.slot >= 0:
         state.pods_changed = True
+    has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED
     records.forget(record)
     state.touch(gang)
     if info is None:
         return
+    if has_succeeded:
+        info.members.collect(record.role)
     said = (info.claimed_min, info.claimed_priority)
     records.registry.leave(info.key, record.uid, now=state.now)
     if not info.members:

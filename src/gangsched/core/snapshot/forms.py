@@ -13,6 +13,7 @@ import math
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched._forms import (
     BOOL,
     JSON,
@@ -138,6 +139,7 @@ _RESTART: Final = Record(
     failed_at=_PAST_OR_NEVER,
     due_at=_MAYBE_INSTANT,
 )
+_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
 _POD: Final = Record(
     PodRow,
     uid=STR,
@@ -197,6 +199,8 @@ SNAPSHOT: Final = Record(
     groups=many(_GROUP.form),
     group_arrivals=_COUNT,
     restarts=many(_RESTART.form),
+    charges=many(_CHARGE.form),
+    over_quota=many(row(STR, STR)),
     gangs=many(_GANG.form),
     pods=many(_POD.form),
     waiting=many(_WAIT.form),

@@ -58,12 +58,14 @@ def read_into(state: State, rows: SnapshotRow) -> None:
             state.records.set_node(node.name, node)
         _read_groups(state, rows)
         _read_restarts(state, rows)
+        _read_charges(state, rows)
         _read_pods(state, rows)
         _read_claims(state, rows)
         _read_waiting(state, rows)
         _read_gangs(state, rows)
         state.table.gains.clear()
         state.pods_changed = False
+        state.records.quotas.take_returned()
         state.gained_at = rows.gained_at
     state.out += rows.effects
 
@@ -158,6 +160,17 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
             row.group,
             GroupLife(minimum, row.restarts, row.is_held, row.until, since, row.failed_at, due_at),
         )
+
+
+def _read_charges(state: State, rows: SnapshotRow) -> None:
+    quotas, known = state.records.quotas, state.records.registry._groups
+    charged = each_once((charge.key for charge in rows.charges), "charges")
+    waiting = pairs_once(rows.over_quota, "over_quota")
+    for path, keys in (("charges", charged), ("over_quota", waiting)):
+        for n, key in enumerate(keys):
+            get(known, key, f"{path}[{n}]")
+            require(quotas.covers(key), f"{path}[{n}]", key, "a group in a namespace with a quota")
+    quotas.restore(rows.charges, waiting.items())
 
 
 def _read_claims(state: State, rows: SnapshotRow) -> None:

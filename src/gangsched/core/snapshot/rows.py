@@ -17,6 +17,7 @@ from typing import Any, final
 from attrs import frozen
 
 from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
 from gangsched.core.records import QueuePlace
 from gangsched.errors import PluginError
 from gangsched.events import Effect
@@ -196,6 +197,8 @@ class SnapshotRow:
     groups: tuple[GroupRow, ...] = ()
     group_arrivals: int = 0
     restarts: tuple[RestartRow, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    over_quota: tuple[tuple[GroupKey, str], ...] = ()
     gangs: tuple[GangRow, ...] = ()
     pods: tuple[PodRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()

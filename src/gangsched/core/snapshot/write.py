@@ -57,6 +57,8 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         groups=tuple(_group(state, info) for info in records.registry),
         group_arrivals=records.registry._numbers,
         restarts=tuple(_restart(key, life) for key, life in state.restarts._lives.items()),
+        charges=tuple(records.quotas._charges.values()),
+        over_quota=tuple(records.quotas._waiting.items()),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
         pods=tuple(_pod(profile, record) for record in records.pods.values()),
         waiting=tuple(
