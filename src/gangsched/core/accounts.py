@@ -52,8 +52,6 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
             continue
         if info.was_scheduled:
             problem = _exceeded_by_each(state, gang, info)
-        elif ledger.is_charged(info.key):
-            problem = ""
         else:
             problem = ledger.exceeded(_claims(gang, info))
         if problem:
@@ -139,7 +137,15 @@ def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
 def _claims(gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
-    return [(each.key, _needed(gang, each)) for each in (info, *others)]
+    return [(each.key, _needed(gang, each) + _leaving(gang, each)) for each in (info, *others)]
+
+
+def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
+    """Return what old members still hold on nodes, beside those that start. O(members)."""
+    if not info.members.count(MemberState.TERMINATING):
+        return NOTHING
+    left = [r for r in _members(gang, info) if r.state is MemberState.TERMINATING and r.slot >= 0]
+    return sum((record.pod.requests for record in left), NOTHING)
 
 
 def _exceeded_by_each(state: State, gang: Gang, info: PodGroupInfo) -> str:

@@ -162,6 +162,14 @@ class Queue:
             if (helped or (pods_changed and demand.reads_pods)) and demand.could_fit():
                 self.unblock(demand)
 
+    def force(self, gang: Gang) -> None:
+        """Let a gang be tried once more though its demand is known to fail."""
+        demand = gang.demand
+        demand.blocked_at = 0
+        del self._blocked[demand]
+        self.put(gang, _ACTIVE, demand)
+        demand.leader = gang
+
     def wake_all(self) -> None:
         """Let the first gang of every blocked demand be tried again."""
         for demand in list(self._blocked):

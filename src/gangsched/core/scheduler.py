@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, final
 
 from attrs import evolve
@@ -22,9 +23,12 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake, reasons, restarts
+from gangsched.core import attempt, cycle, intake, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
+from gangsched.core.questions import ahead, anew
+from gangsched.core.questions import smallest_change as smallest
+from gangsched.core.questions import why as reasons
 from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import reject_one, settle_all
 from gangsched.core.snapshot import under_way
@@ -37,8 +41,9 @@ from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
-from gangsched.model import Pod, PodGroup
+from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
+from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
 
@@ -162,21 +167,137 @@ class Scheduler(SchedulerView):
 
     # Questions ----------------------------------------------------------------------------------
 
-    def why(self, subject: str | Pod | PodGroup) -> Why:
+    def what_if(
+        self,
+        *events: Event,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
+    ) -> WhatIf:
+        """Return what would happen after some events, without changing anything.
+
+        A fork of this scheduler handles the events, then runs scheduling cycles until its active
+        queue is empty. Effects are taken as performed at once: a bind succeeds if the cluster
+        allows it, and an evicted pod is gone. The fork shares immutable objects with this scheduler
+        and copies the others when they are read.
+
+        Runtime complexity: that of the calls, plus O(queued gangs + states of nodes + groups), plus
+        a shallow copy of the dicts of pods, nodes and groups.
+
+        Args:
+            events: The events, in order; none to ask what happens without any.
+            now: The current instant; None for that of the last call.
+            until: The instant until which deadlines are applied and cycles are run; None for *now*.
+            budget: The number of steps that the question may take in all, an int >= 1; a step is
+                about 10 microseconds, and a decision takes at least 10. When it is used up, nothing
+                more is decided, and ``WhatIf.exhausted`` is true.
+
+        Raises:
+            InvalidValueError: An argument is malformed; *now* is before the last call, or None
+                before the first call; *until* is before *now*; or the ``fork`` method of the run
+                times returned something else.
+            ClusterStateError: An event contradicts the cluster state.
+            ProfileError: A plugin, or the run times, have state and no ``fork``; see ``Forkable``.
+            PluginError: A plugin raised.
+        """
+        now, until = ahead.span(self._now, now, until)
+        for event in events:
+            check_event(event)
+        ahead.check_budget(budget)
+        self._call.refuse_inside("what_if")
+        fork = ahead.look(self, self._state, now, ahead.Spending(budget))
+        for event in events:
+            fork.tell(event)
+        fork.run(until)
+        return fork.answer()
+
+    def why(
+        self,
+        subject: str | Pod | PodGroup,
+        *,
+        now: float | None = None,
+        budget: int = 100_000,
+    ) -> Why:
         """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
 
-        Changes nothing.
+        Changes nothing. A pod or a group whose attempt failed is not tried again until something
+        changes that may help it, so the reason of that attempt grows old. Here a fork tries it once
+        more, and the reason is as of now. The number of attempts and the backoff are not those of
+        the fork. The fork may start it, or use up *budget*; or a plugin raises, or has state and no
+        ``fork``. Then the reason is that of the last attempt, and the sentence says as of when.
+
+        Runtime complexity: O(active pods and groups + members of the group), and for a failed
+        attempt that of ``what_if``.
 
         Args:
             subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
                 a UID and a key is taken as the UID.
+            now: The instant of the attempt; None for that of the last call.
+            budget: The number of steps that the attempt may take, about 10 microseconds each; see
+                ``what_if``. With 0 nothing is tried.
 
         Raises:
             UnknownPodError: The scheduler does not know *subject*.
+            InvalidValueError: An argument is malformed; see ``what_if``.
             PluginError: A plugin raised that decides which members are needed.
         """
+        if now is not None:
+            ahead.span(self._now, now, None)
+        ahead.check_budget(budget, least=0)
         with self._call("why"):
-            return reasons.why(self._state, subject)
+            answer = reasons.why(self._state, subject)
+        at = self._now if now is None else now
+        spending = ahead.Spending(budget)
+        look = partial(ahead.look, self, self._state, at, spending)
+        return anew.with_fresh_reason(answer, subject, look if budget else None, now=at)
+
+    def smallest_change(
+        self,
+        group: str | PodGroup,
+        shape: Node,
+        *,
+        most: int = 64,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
+    ) -> SmallestChange:
+        """Return the least number of added nodes with which a group would start.
+
+        Changes nothing. Each number is tried from 0 on with ``what_if``, all nodes added at once.
+        The numbers are not bisected, because with more nodes another gang may start instead.
+
+        Runtime complexity: that of ``what_if`` for each number, except that ``why`` is answered
+        once; for a group that lacks members, once for each number.
+
+        Args:
+            group: The group, or its key.
+            shape: The node of which copies are added. Their names begin with its name.
+            most: The largest number of nodes to try.
+            now: The current instant; None for that of the last call.
+            until: The instant by which the group has to start. None for *now*, or for the end of
+                its backoff if it is in backoff.
+            budget: The number of steps that all trials may take together; see ``what_if``. When it
+                is used up, ``Insufficient.exhausted`` is true.
+
+        Raises:
+            UnknownPodError: The scheduler does not know the group.
+            InvalidValueError: An argument is malformed; see also ``what_if``.
+            ProfileError: See ``what_if``.
+            PluginError: A plugin raised.
+        """
+        if not isinstance(group, str | PodGroup):
+            raise InvalidValueError("group", group, "a PodGroup or the key of one")
+        if not isinstance(shape, Node):
+            raise InvalidValueError("shape", shape, "a Node")
+        if type(most) is not int or most < 0:
+            raise InvalidValueError("most", most, "an int >= 0")
+        now, _end = ahead.span(self._now, now, until)
+        ahead.check_budget(budget)
+        key = GroupKey(group if isinstance(group, str) else group.key)
+        self._call.refuse_inside("smallest_change")
+        return smallest.search(
+            self, self._state, key, shape, most=most, now=now, until=until, budget=budget
+        )
 
     # What is remembered ------------------------------------------------------------------------
 

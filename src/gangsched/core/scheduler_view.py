@@ -14,7 +14,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._one_call import OneCall
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
-from gangsched.core import lists, reasons
+from gangsched.core.questions import lists
+from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow

@@ -25,7 +25,6 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import accounts, attempt, notices, restarts
 from gangsched.core.demand import Demand, Minimum
-from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
@@ -288,7 +287,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
 
     def gang_minima() -> tuple[Minimum, ...]:
-        return tuple(_minima(state, tree, counts, needed))
+        return tuple(_minima(tree, counts, needed))
 
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),))
@@ -330,7 +329,7 @@ def _later(
         assert record.pod_class is not None
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
-    minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
+    minimum = Minimum(tuple(classes.items()), 1)
     return ("later", names, gang.seq if constrained else 0), (minimum,)
 
 
@@ -368,7 +367,7 @@ def _requests(state: State, gang: Gang) -> Any:
 
 
 def _minima(
-    state: State, tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
+    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
 ) -> Iterable[Minimum]:
     """Yield minima that hold whatever children are chosen."""
     parts: dict[PodClass, int] = {}
@@ -377,15 +376,12 @@ def _minima(
             parts[pod_class] = parts.get(pod_class, 0) + number
     number = needed.get(tree.key, 0)
     if number > 0 and parts:
-        domains: Any = lambda: (EVERYWHERE,)  # noqa: E731
         within = tree.within
-        if within is not None and within.required:
-            level, table = within.level, state.table
-            domains = lambda: table.domains.at(level)  # noqa: E731
-        yield Minimum(tuple(parts.items()), number, domains)
+        level = within.level if within is not None and within.required else None
+        yield Minimum(tuple(parts.items()), number, level)
     if not tree.is_optional:
         for child in tree.children:
-            yield from _minima(state, child, counts, needed)
+            yield from _minima(child, counts, needed)
 
 
 def unit_is_whole(state: State, gang: Gang) -> bool:

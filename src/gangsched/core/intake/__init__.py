@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from gangsched.core.intake.groups import read_group
-from gangsched.core.intake.nodes import object_changed, read_node
+from gangsched.core.intake.nodes import object_changed, read_node, retry
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.reports import bind_failed, bound, check_answer, permit_answered
 from gangsched.core.state import State
@@ -36,7 +36,7 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["check_answer", "listing", "object_changed", "take_in"]
+__all__ = ["check_answer", "listing", "object_changed", "retry", "take_in"]
 
 
 def take_in(state: State, event: Event) -> None:

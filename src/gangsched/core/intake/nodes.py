@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core.intake.assumed import check_waiting, fail_alone, unassume
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.records import QueuePlace
+from gangsched.core.records import Gang, QueuePlace
 from gangsched.core.state import State
 from gangsched.model import NodeName
 
-__all__ = ["object_changed", "read_node"]
+__all__ = ["object_changed", "read_node", "retry"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
@@ -38,6 +39,15 @@ def read_node(state: State, name: NodeName) -> None:
                 fail_alone(state, record, why)
     elif waiting:
         check_waiting(state, waiting)
+
+
+def retry(state: State, gang: Gang) -> None:
+    """Let a gang be tried once more, whatever it waits for."""
+    if gang.pending and gang.place in (QueuePlace.BACKOFF, QueuePlace.PARKED):
+        gang.backoff_until = -math.inf
+        if gang.demand is not None and gang.demand.blocked_at:
+            state.queue.force(gang)
+        state.touch(gang)
 
 
 def object_changed(state: State) -> None:

@@ -164,6 +164,7 @@ def _set_state(
         record.started_at = state.now
     state.touch(record.gang)
     if wanted is _REFUSED:
+        is_new = is_new or record.reason != str(problem)
         record.reason = str(problem)
         if is_new:
             state.out.append(PodRefused(pod.uid, record.reason))

@@ -150,6 +150,7 @@ _POD: Final = Record(
     node=optional(STR),
     requests=RESOURCES,
     pod=optional(POD.form),
+    is_outgrown=BOOL,
     cycle=many(row(STR, JSON)),
     attempt=_COUNT,
     round=_STEP,

@@ -299,7 +299,8 @@ def _assume(state: State, record: PodRecord, row: PodRow, path: str) -> None:
     for name, value in row.cycle:
         key = get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
         record.cycle.write(key, value)
-    record.pod_class = state.evaluator.class_of(record.pod)
+    if not row.is_outgrown:  # without a class, its bind counts as failed
+        record.pod_class = state.evaluator.class_of(record.pod)
     state.records.move(record, row.state, state.table.slot(row.node))
     record.round = row.round
 

@@ -91,8 +91,9 @@ class PodRow:
     """A known pod.
 
     It holds *node*, and *requests* is what it takes there. If it is only assumed there, *pod* is
-    the pod as it was known, and *cycle* what plugins wrote into the cycle that placed it. *group*
-    and *role* are needed if the pod is gone when the snapshot is restored.
+    the pod as it was known, *is_outgrown* is true if it asks for something else by now, and *cycle*
+    has what plugins wrote into the cycle that placed it. *group* and *role* are needed if the pod
+    is gone when the snapshot is restored.
     """
 
     uid: PodUID
@@ -103,6 +104,7 @@ class PodRow:
     node: NodeName | None = None
     requests: Resources = NOTHING
     pod: Pod | None = None
+    is_outgrown: bool = False
     cycle: tuple[tuple[str, Any], ...] = ()
     attempt: int = 0
     round: int = -1

@@ -2,7 +2,8 @@
 
 Rules:
   R1  the cluster state is not read, and nothing in the scheduler changes;
-  R2  plugins are asked for their own state, and the gang policy for what a gang in backoff needs;
+  R2  plugins are asked for their own state, for signatures of pods that are being bound, and the
+      gang policy for what a gang in backoff needs;
   R3  a value that cannot be written is refused, never left out.
 """
 
@@ -60,7 +61,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         charges=tuple(records.quotas._charges.values()),
         over_quota=tuple(records.quotas._waiting.items()),
         gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
-        pods=tuple(_pod(profile, record) for record in records.pods.values()),
+        pods=tuple(_pod(state, record) for record in records.pods.values()),
         waiting=tuple(
             WaitRow(
                 uid=one.uid,
@@ -173,8 +174,9 @@ def _is_current(state: State, gang: Gang) -> bool:
     return is_known and found is gang.demand
 
 
-def _pod(profile: Profile, record: PodRecord) -> PodRow:
-    is_assumed = record.is_assumed
+def _pod(state: State, record: PodRecord) -> PodRow:
+    profile, is_assumed = state.settings.profile, record.is_assumed
+    is_known = is_assumed and record.pod_class is not None
     return PodRow(
         uid=record.uid,
         seq=record.seq,
@@ -184,6 +186,7 @@ def _pod(profile: Profile, record: PodRecord) -> PodRow:
         node=record.node,
         requests=NOTHING if record.slot < 0 or is_assumed else record.pod.requests,
         pod=record.pod if is_assumed else None,
+        is_outgrown=is_known and state.evaluator.class_of(record.pod) is not record.pod_class,
         cycle=_scratch(profile, record) if is_assumed else (),
         attempt=record.attempt,
         round=record.round,

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import reasons
+from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
