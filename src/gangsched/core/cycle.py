@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
-from gangsched.core import attempt, notices
+from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import SubGroup, present
@@ -49,6 +49,9 @@ def run(state: State) -> bool:
         if gang is None:
             return False
         if _make_others_give_way(state, gang):
+            continue
+        if accounts.denial(state, gang) is not None:
+            state.touch(gang)  # another one has taken what was left of its quota
             continue
         demand = gang.demand
         state.queue.pop()
@@ -191,14 +194,26 @@ def _place_gang(state: State, gang: Gang, task: Task) -> bool:
     if not task.minimum(gang.tree, EVERYWHERE) and not search(task, budget):
         return False
     task.failed = task.diagnosis = None
+    needed = len(task.nodes)
     if not state.settings.profile.minima_first:
         task.elastic(gang.tree)
+        _keep_within_quotas(state, task, needed)
     return True
 
 
 def _place_alone(state: State, gang: Gang, task: Task) -> bool:
     task.elastic(gang.tree or SubGroup(gang.key))
+    _keep_within_quotas(state, task, 0)
     return bool(task.nodes)
+
+
+def _keep_within_quotas(state: State, task: Task, needed: int) -> None:
+    """Leave out members that are placed beyond the first *needed*, and exceed a quota."""
+    kept = accounts.within(state, task.nodes, needed)
+    if len(kept) < len(task.nodes):
+        for record, slot in [each for each in task.nodes if each not in kept]:
+            state.table.take(slot, record.needs, -1)
+        task.nodes = kept
 
 
 def _enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:

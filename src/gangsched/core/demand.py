@@ -7,19 +7,17 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeAlias, final
+from collections.abc import Hashable, Iterable
+from typing import Any, final
 
 from attrs import frozen
 from sortedcontainers import SortedKeyList
 
-from gangsched.core.domains import Domain
+from gangsched.core.domains import EVERYWHERE
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang
 
 __all__ = ["Demand", "Minimum"]
-
-_Domains: TypeAlias = Callable[[], Sequence[Domain]]
 
 
 @final
@@ -30,18 +28,19 @@ class Minimum:
     Attributes:
         parts: The classes of pods that count, each with the most that do.
         number: How many of them must find a node.
-        domains: Returns the domains of which one has to take them.
+        level: The label of which one value has to take them; None for all nodes together.
     """
 
     parts: tuple[tuple[PodClass, int], ...]
     number: int
-    domains: _Domains
+    level: str | None = None
 
     def could_be_met(self) -> bool:
         """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
         for pod_class, _most in self.parts:
             pod_class.refresh()
-        for domain in self.domains():
+        table = self.parts[0][0].table
+        for domain in (EVERYWHERE,) if self.level is None else table.domains.at(self.level):
             total = 0
             for pod_class, most in self.parts:
                 fits = pod_class.within(domain)

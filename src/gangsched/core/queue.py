@@ -58,7 +58,7 @@ class Queue:
         before = gang.demand
         key = gang.sort_key
         if place is _ACTIVE or place is _PARKED:
-            key = (*self._sort(gang), gang.seq)
+            key = self.key_of(gang)
             if gang.place is place and before is demand and key == gang.sort_key:
                 return
         self._take_out(gang)
@@ -79,6 +79,10 @@ class Queue:
         stays = place is _ACTIVE and before is demand
         if before is not None and before.leader is gang and not stays:
             self._lead(before)
+
+    def key_of(self, gang: Gang) -> tuple[Any, ...]:
+        """Return the key by which a gang is sorted now."""
+        return (*self._sort(gang), gang.seq)
 
     def head(self) -> Gang | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""
@@ -157,6 +161,14 @@ class Queue:
             helped = bool(slots) and demand.is_helped_by(slots)
             if (helped or (pods_changed and demand.reads_pods)) and demand.could_fit():
                 self.unblock(demand)
+
+    def force(self, gang: Gang) -> None:
+        """Let a gang be tried once more though its demand is known to fail."""
+        demand = gang.demand
+        demand.blocked_at = 0
+        del self._blocked[demand]
+        self.put(gang, _ACTIVE, demand)
+        demand.leader = gang
 
     def wake_all(self) -> None:
         """Let the first gang of every blocked demand be tried again."""

@@ -19,6 +19,7 @@ from typing import Any, Final, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._pod_counts import PodCounts
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.constraints.matchers import CarriedTerm
@@ -30,6 +31,7 @@ from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
+from gangsched.resources import NOTHING
 
 __all__ = ["Gang", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
 
@@ -245,6 +247,7 @@ class Records:
         table: The nodes.
         registry: The pod groups.
         carried: Returns the terms that a pod carries to its node.
+        quotas: Counts what members of groups hold; None for no quotas.
 
     Attributes:
         counts: The pods on nodes by domain, for plugins that read them.
@@ -257,8 +260,10 @@ class Records:
         table: NodeTable,
         registry: PodGroupRegistry,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
+        quotas: QuotaLedger | None = None,
     ) -> None:
         self._carried = carried
+        self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
         self.table = table
         self.registry = registry
@@ -403,6 +408,10 @@ class Records:
             used[number] = used.get(number, 0) + sign * amount
         if not used[0]:
             del self.usage[record.pod.namespace]
+        if record.info is not None and self.quotas.is_used:
+            requests = record.pod.requests
+            before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
+            self.quotas.hold(record.info.key, before, after)
 
     # Reading ------------------------------------------------------------------------------------
 
@@ -440,6 +449,7 @@ class Records:
         table.check()
         registry._check()
         self.waiting._check()
+        self.quotas._check()
         self.counts._check()
         width = len(table.resources)
         used = [[0] * width for _name in table.names]

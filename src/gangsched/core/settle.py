@@ -3,10 +3,12 @@
 The first row that holds:
 
 - it has no members: forgotten;
-- PreEnqueue refuses a group of it: ``NOT_ADMITTED``, and rejected first if members wait;
+- PreEnqueue refuses a group of it, or it is being restarted: ``NOT_ADMITTED``, and rejected first
+  if members wait;
 - its waiting members are outside of their domain: rejected, then as below;
 - its waiting members may go: released, then as below;
 - no member is pending: ``NOWHERE``;
+- a quota is exceeded: ``NOT_ADMITTED``;
 - its backoff is not over: ``BACKOFF``;
 - a gang with its demand is known to fail: ``PARKED``;
 - otherwise: ``ACTIVE``.
@@ -21,9 +23,8 @@ from typing import Any, Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import attempt, notices
+from gangsched.core import accounts, attempt, notices, restarts
 from gangsched.core.demand import Demand, Minimum
-from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
@@ -53,6 +54,8 @@ def settle_all(state: State) -> None:
     for _round in range(_MANY):
         if state.refused:
             _reject_refused(state)
+        if not state.touched:
+            accounts.ask_waiting(state)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():
@@ -66,7 +69,9 @@ def settle_all(state: State) -> None:
         else:
             break
     for key in state.removed:
+        restarts.forget(state, key)
         if key not in state.records.registry:
+            state.records.quotas.release(key)
             state.out.append(GroupRemoved(key))
     state.removed.clear()
 
@@ -76,10 +81,12 @@ def settle(state: State, gang: Gang) -> None:
     queue, now = state.queue, state.now
     if state.records.gangs.get(gang.key) is not gang:
         return
+    attempt.note_progress(state, gang)
+    restarts.judge(state, gang)
+    accounts.charge(state, gang)
     if not gang.members:
         _forget(state, gang)
         return
-    attempt.note_progress(state, gang)
     if not gang.pending and not gang.waiting:
         gang.denial = ""
         queue.put(gang, QueuePlace.NOWHERE)
@@ -90,7 +97,8 @@ def settle(state: State, gang: Gang) -> None:
         if gang.waiting:
             attempt.reject(state, gang, refusal.reason)
             return  # it was noted again
-        _not_admit(state, gang, info, refusal.reason)
+        told = "" if info is None else restarts.denial(state, info)
+        _not_admit(state, gang, info, refusal.reason, told)
         return
     gang.denial = ""
     if gang.waiting:
@@ -99,8 +107,12 @@ def settle(state: State, gang: Gang) -> None:
             attempt.reject(state, gang, strayed)
             return
         attempt.recheck(state, gang)
+    exceeded = accounts.denial(state, gang)
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
+    elif exceeded is not None:
+        info, reason = exceeded
+        _not_admit(state, gang, info, reason, f"pod group {info.key} waits for its quota")
     elif now < gang.backoff_until:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
@@ -129,6 +141,9 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
     for key, record in by_group.items():
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.now)
+        held = restarts.denial(state, info)
+        if refusal is None and held:
+            refusal = Unschedulable(held, resolvable=False)
         if refusal is None:
             continue
         denied = info, refusal
@@ -163,7 +178,7 @@ def _bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unsc
 def _disagreement(state: State, gang: Gang) -> str:
     names = sorted({n for i in gang.infos.values() if i.spec for n in (i.key, *i.spec.bundle)})
     for name in names:
-        spec = state.settings.cluster.pod_group(name)
+        spec = state.records.registry.spec(name)
         if spec is None:
             return f"pod group {name} of its bundle does not exist yet"
         if sorted({name, *spec.bundle}) != names:
@@ -171,14 +186,19 @@ def _disagreement(state: State, gang: Gang) -> str:
     return "the minimum of a group of its bundle is unknown"
 
 
-def _not_admit(state: State, gang: Gang, info: PodGroupInfo | None, reason: str) -> None:
+def _not_admit(
+    state: State, gang: Gang, info: PodGroupInfo | None, reason: str, told: str = ""
+) -> None:
     """Keep a gang out of the queue until an event about it, and post why."""
     state.queue.put(gang, QueuePlace.NOT_ADMITTED)
+    if gang.waiting:
+        gang.denial = reason  # its attempt goes on
+        return
     for each in gang.infos.values():
         each.attempt_started_at = None
     gang.began = 0
     gang.denial = reason
-    notices.not_admitted(state, gang, info, reason)
+    notices.not_admitted(state, gang, info, reason, told)
 
 
 def _strayed(state: State, gang: Gang) -> str:
@@ -267,7 +287,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
 
     def gang_minima() -> tuple[Minimum, ...]:
-        return tuple(_minima(state, tree, counts, needed))
+        return tuple(_minima(tree, counts, needed))
 
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),))
@@ -309,7 +329,7 @@ def _later(
         assert record.pod_class is not None
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
-    minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
+    minimum = Minimum(tuple(classes.items()), 1)
     return ("later", names, gang.seq if constrained else 0), (minimum,)
 
 
@@ -347,7 +367,7 @@ def _requests(state: State, gang: Gang) -> Any:
 
 
 def _minima(
-    state: State, tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
+    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
 ) -> Iterable[Minimum]:
     """Yield minima that hold whatever children are chosen."""
     parts: dict[PodClass, int] = {}
@@ -356,15 +376,12 @@ def _minima(
             parts[pod_class] = parts.get(pod_class, 0) + number
     number = needed.get(tree.key, 0)
     if number > 0 and parts:
-        domains: Any = lambda: (EVERYWHERE,)  # noqa: E731
         within = tree.within
-        if within is not None and within.required:
-            level, table = within.level, state.table
-            domains = lambda: table.domains.at(level)  # noqa: E731
-        yield Minimum(tuple(parts.items()), number, domains)
+        level = within.level if within is not None and within.required else None
+        yield Minimum(tuple(parts.items()), number, level)
     if not tree.is_optional:
         for child in tree.children:
-            yield from _minima(state, child, counts, needed)
+            yield from _minima(child, counts, needed)
 
 
 def unit_is_whole(state: State, gang: Gang) -> bool:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 from attrs import frozen
 
 from gangsched._core._backoff import Backoff
+from gangsched._core._quotas import Quota, QuotaLedger
 from gangsched._core._registry import PodGroupRegistry
+from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.node_table import NodeTable
 from gangsched.core.points import Points
@@ -48,6 +50,7 @@ class Settings:
     group_grace: float
     strict_priorities: bool
     can_evict: bool
+    quotas: tuple[Quota, ...] = ()
 
 
 @final
@@ -62,6 +65,9 @@ class State:
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         removed: Groups that lost their last pod in the current call.
+        restarts: Which groups run, and which are being restarted.
+        unread: Pods that differ from a restored snapshot; the next call reads them.
+        unread_groups: Groups whose specification does.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -71,9 +77,11 @@ class State:
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
-        self.records: Records = Records(self.table, registry, self.evaluator.carried)
+        self.records: Records = Records(
+            self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
+        )
         self.points: Points = Points(settings.profile)
-        self.queue: Queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
+        self.queue: Queue = Queue(self.records, self._sort_key)
         self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
@@ -82,6 +90,12 @@ class State:
         self.giving_way = 0
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
+        self.restarts: Restarts = Restarts()
+        self.unread: dict[PodUID, None] = {}
+        self.unread_groups: dict[GroupKey, None] = {}
+
+    def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
+        return self.points.queue_sort(gang)
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
