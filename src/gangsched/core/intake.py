@@ -20,6 +20,7 @@ from gangsched.cluster_objects import KINDS
 from gangsched.core import attempt, notices
 from gangsched.core.gang_tree import REGULAR, SubGroup, group_tree
 from gangsched.core.pod_class import PodClass
+from gangsched.core.preemption import nominations
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.errors import ClusterStateError, InvalidPodGroupError, InvalidValueError
@@ -27,6 +28,7 @@ from gangsched.events import (
     BindFailed,
     Bound,
     Event,
+    Evict,
     GroupPartlyBound,
     NodeAdded,
     NodeDeleted,
@@ -191,8 +193,13 @@ def read_pod(state: State, uid: PodUID) -> None:
 
 
 def _note_change_while_bound(state: State, record: PodRecord, pod: Pod) -> None:
-    """Count what a pod requests now on the node that it is being bound to."""
+    """Count what a pod requests now on the node that it is being bound to.
+
+    A pod that was deleted meanwhile terminates there.
+    """
     state.records.replace(record, pod)
+    if pod.deleted_at is not None and record.state is _BINDING:
+        state.records.move(record, _TERMINATING, record.slot)
     state.touch(record.gang)
 
 
@@ -279,10 +286,14 @@ def _admit(
         gang = _gang_of_group(state, info, pod)
     else:
         gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        before = records.gangs.get(gang.key)
+        if before is not None:
+            state.queue.put(before, QueuePlace.NOWHERE)  # it is read as another pod now
         records.gangs[gang.key] = gang
     record = PodRecord(pod, records.number(), gang, info, None if claim is None else claim.role)
     record.attempt = records.attempt_floor
     records.add(record)
+    state.note_event(gang)
     if info is not None:
         _grow_tree(state, gang, info)
     _set_state(state, record, seen, wanted, problem)
@@ -297,9 +308,12 @@ def _update(
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
     known, before = record.pod, record.state
+    if known != pod and not record.is_assumed:
+        state.note_event(record.gang)
     if claim is not None and record.info is not None:
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)
+            _grow_tree(state, record.gang, record.info)
         elif records.registry.update_claim(pod, claim, wanted):
             _grow_tree(state, record.gang, record.info)
             _read_refused(state, record.info)
@@ -379,13 +393,12 @@ def _confirm(state: State, record: PodRecord) -> None:
     record.pod_class = None
     record.bind_failures = 0
     record.started_at = state.now
-    record.reason = record.told = ""
+    reason, record.reason, record.told = record.reason, "", ""
     state.out.append(PodScheduled(record.uid, node))
     state.points.post_bind(record, state.now)
     if record.is_evicted and not record.pod.is_finished and record.pod.deleted_at is None:
-        from gangsched.events import Evict
-
-        state.out.append(Evict(record.uid, node, record.gang.reason or "evicted"))
+        state.out.append(Evict(record.uid, node, reason or "evicted"))
+        nominations.note_evicted(state, record)
 
 
 def _put_down(state: State, record: PodRecord, why: str, cause: str, to: MemberState) -> None:
@@ -423,6 +436,7 @@ def _what_happened(
 def _forget(state: State, record: PodRecord, cause: str) -> None:
     """Forget a pod that is gone, or is read as another one."""
     records, info, gang = state.records, record.info, record.gang
+    state.note_event(gang)
     if record.is_assumed:
         how = "was deleted" if cause == "deleted" else "has changed"
         _put_down(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
@@ -626,6 +640,7 @@ def read_group(state: State, key: GroupKey) -> None:
             read_pod(state, record.uid)
     gang = records.gang_of.get(key)
     if gang is not None:
+        state.note_event(gang)
         state.touch(gang)
 
 

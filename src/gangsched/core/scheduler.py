@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 from gangsched._checks import check_event
@@ -22,10 +23,14 @@ from gangsched._core._waiting import WaitingMap
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
 from gangsched.core import attempt, cycle, intake
+from gangsched.core.preemption import make_room, nominations
+from gangsched.core.reservation import backfill as reserving
 from gangsched.core.settle import reject_one, settle_all
 from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
+from gangsched.framework.config.backfill import Backfill, Reservation
+from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
@@ -47,6 +52,8 @@ class Scheduler:
         placement: Which pods fill nodes instead of being spread.
         search_budget: The number of steps of a search for a placement; 0 for no search.
         backoff: How long a gang backs off after a failure that no node can help.
+        preemption: Whether pods of lower priority are evicted; None for never.
+        backfill: When capacity is reserved for a gang that fails; None for never.
         group_grace: For how many seconds a group is remembered after its last member is gone.
         strict_priorities: Whether a pod with another priority than its group is refused.
         can_evict: Whether the host performs ``Evict``.
@@ -64,6 +71,8 @@ class Scheduler:
         placement: PlacementStrategy = PlacementStrategy.AUTO,
         search_budget: int = 10_000,
         backoff: Backoff | None = None,
+        preemption: Preemption | None = None,
+        backfill: Backfill | None = None,
         group_grace: float = 60.0,
         strict_priorities: bool = False,
         can_evict: bool | None = None,
@@ -78,11 +87,14 @@ class Scheduler:
                 placement=placement,
                 search_budget=search_budget,
                 backoff=backoff or Backoff(),
+                preemption=preemption,
+                backfill=backfill,
                 group_grace=group_grace,
                 strict_priorities=strict_priorities,
-                can_evict=bool(can_evict),
+                can_evict=preemption is not None if can_evict is None else can_evict,
             )
         )
+        self._state.queue.preempts = partial(make_room.preempts, self._state)
         self._listed = False
         self._call = OneCall()
 
@@ -95,6 +107,7 @@ class Scheduler:
             if isinstance(event, PermitAllowed | PermitRejected):
                 intake.check_answer(self._state, event)
             self._begin(now)
+            self._state.events += 1
             intake.take_in(self._state, event)
             return self._end()
 
@@ -108,6 +121,7 @@ class Scheduler:
         """Run one scheduling cycle; None if no gang is active and there are no effects."""
         with self._call("schedule_one"):
             self._begin(now)
+            reserving.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
             return effects if decided or effects else None
@@ -115,13 +129,19 @@ class Scheduler:
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything."""
         state = self._state
-        deadlines = (state.records.waiting.next_deadline(), state.queue.next_deadline())
+        deadlines = (
+            state.records.waiting.next_deadline(),
+            state.queue.next_deadline(),
+            nominations.next_deadline(state),
+            reserving.next_deadline(state),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again."""
         with self._call("rebuild"):
             self._begin(now)
+            self._state.events += 1
             intake.listing(self._state)
             return self._end()
 
@@ -136,6 +156,11 @@ class Scheduler:
     def registry(self) -> PodGroupRegistry:
         """The pod groups; do not change them."""
         return self._state.records.registry
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
+        return reserving.shown(self._state)
 
     def usage(self, account: str) -> dict[str, int]:
         """Return what the pods of a namespace hold of each resource, in thousandths."""
@@ -173,9 +198,13 @@ class Scheduler:
             state.records.registry.expire(now=now)
         for gang in state.queue.due(now):
             state.touch(gang)
+        nominations.review(state, passing=passing)
+        reserving.expire(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
+        settle_all(state)
+        reserving.expire(state)
         settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
@@ -187,4 +216,5 @@ class Scheduler:
     def _check(self) -> None:
         state = self._state
         state.records.check()
+        state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())

@@ -7,6 +7,7 @@ The first row that holds:
 - its waiting members are outside of their domain: rejected, then as below;
 - its waiting members may go: released, then as below;
 - no member is pending: ``NOWHERE``;
+- it awaits the end of victims: ``NOMINATED``;
 - its backoff is not over: ``BACKOFF``;
 - a gang with its demand is known to fail: ``PARKED``;
 - otherwise: ``ACTIVE``.
@@ -27,6 +28,8 @@ from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
+from gangsched.core.preemption import nominations
+from gangsched.core.preemption.reach import reach_of
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
@@ -51,6 +54,7 @@ _MANY: Final = 10_000
 def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
     for _round in range(_MANY):
+        nominations.review(state)
         if state.refused:
             _reject_refused(state)
         if state.touched:
@@ -62,6 +66,11 @@ def settle_all(state: State) -> None:
             changed, state.pods_changed = state.pods_changed, False
             if gains:
                 state.gained_at = state.records.step
+                state.reserving.note_gains(gains)
+            state.reserving.withhold(state.records)
+            guard = state.records.guard
+            if changed and guard is not None and guard.has_refused:
+                state.queue.wake_all()
             state.queue.wake(gains, pods_changed=changed)
         else:
             break
@@ -87,6 +96,7 @@ def settle(state: State, gang: Gang) -> None:
     denied = _denied(state, gang)
     if denied is not None:
         info, refusal = denied
+        nominations.refused(state, gang, refusal.reason)
         if gang.waiting:
             attempt.reject(state, gang, refusal.reason)
             return  # it was noted again
@@ -101,12 +111,17 @@ def settle(state: State, gang: Gang) -> None:
         attempt.recheck(state, gang)
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
+    elif awaited := nominations.awaits(state, gang):
+        queue.put(gang, QueuePlace.NOMINATED)
+        gang.reason = awaited
     elif now < gang.backoff_until:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
         demand = demand_of(state, gang)
         place = QueuePlace.PARKED if demand.blocked_at else QueuePlace.ACTIVE
         queue.put(gang, place, demand)
+        if place is QueuePlace.PARKED:
+            state.reserving.note_parked(gang)
 
 
 def _forget(state: State, gang: Gang) -> None:
@@ -242,9 +257,14 @@ def demand_of(state: State, gang: Gang) -> Demand:
     tree = gang.tree or SubGroup(gang.key)
     constrained = next(tree.constrained(), None) is not None
     alone, together = split(state, gang)
+    reach = reach_of(state, gang)
+    # a nominated gang sees other nodes than the others do, and so does one that a reservation's
+    # plan keeps off some
+    sees_others = state.nominations.get(gang) is not None or state.reserving.concerns(gang)
+    is_own = constrained or sees_others
     if not together:
-        key, minima = _later(gang, alone, constrained=constrained)
-        return state.queue.demand(key, lambda: (minima,))
+        key, minima = _later(gang, alone, is_own=is_own)
+        return state.queue.demand(key, lambda: (minima,), reach)
     counts: dict[str, dict[PodClass, int]] = {}
     for record in together:
         assert record.pod_class is not None
@@ -263,16 +283,16 @@ def demand_of(state: State, gang: Gang) -> Demand:
     )
     # where members run that are bound to a domain is the gang's own
     is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
-    own = gang.seq if is_pinned else 0
+    own = gang.seq if is_pinned or sees_others else 0
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
 
     def gang_minima() -> tuple[Minimum, ...]:
         return tuple(_minima(state, tree, counts, needed))
 
     if not alone:
-        return state.queue.demand(key, lambda: (gang_minima(),))
-    later_key, later = _later(gang, alone, constrained=constrained)
-    return state.queue.demand((key, later_key), lambda: (gang_minima(), later))
+        return state.queue.demand(key, lambda: (gang_minima(),), reach)
+    later_key, later = _later(gang, alone, is_own=is_own)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
 
 
 def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
@@ -301,7 +321,7 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 
 
 def _later(
-    gang: Gang, records: Iterable[PodRecord], *, constrained: bool
+    gang: Gang, records: Iterable[PodRecord], *, is_own: bool
 ) -> tuple[Hashable, tuple[Minimum, ...]]:
     """Return what members that go alone ask for: any one of them is placed by itself."""
     classes: dict[PodClass, int] = {}
@@ -310,7 +330,7 @@ def _later(
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
     minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
-    return ("later", names, gang.seq if constrained else 0), (minimum,)
+    return ("later", names, gang.seq if is_own else 0), (minimum,)
 
 
 def lacking(state: State, gang: Gang) -> dict[str, int]:
