@@ -59,6 +59,7 @@ def pre_filter(
 
 
 def by_group(records: Sequence[PodRecord]) -> list[list[PodRecord]]:
+    """Return pods by their group, in the order of the first of each."""
     groups: dict[Any, list[PodRecord]] = {}
     for record in records:
         groups.setdefault(None if record.info is None else record.info.key, []).append(record)
@@ -78,6 +79,7 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
 
 
 def place_alone(state: State, gang: Gang, task: Task) -> bool:
+    """Place each member that fits by itself; return whether one was placed."""
     task.elastic(gang.tree or SubGroup(gang.key))
     return bool(task.nodes)
 

@@ -2,7 +2,7 @@
 
 Rules:
   R1  a gang qualifies for a reservation if its last attempt failed for lack of capacity, or that of
-      a gang that asks for the same; one whose last attempt failed for another reason does not;
+      a gang that asks for the same. A failure for another reason ends that;
   R2  a gang that failed although it was exempt from the reservation fails again until nodes gain
       capacity;
   R3  on each reserved node that part is held which returning pods do not supply, and never more

@@ -1,8 +1,8 @@
 """A trial: the nodes as they would be without some pods and holds.
 
-Pods are lifted off their nodes in the records' own view, and everything that reads the view sees
-the nodes without them: the memo by the log of the table, plugins by the pods on nodes and their
-counts. So the preemptor, or the gang that is looked ahead for, is placed by the code that places it
+Pods are lifted off their nodes in the records' own view, so everything that reads the view sees the
+nodes without them. The memo reads the log of the table, plugins the pods on nodes and their counts.
+So the preemptor, or the gang that is looked ahead for, is placed by the code that places it
 in its cycle. At the end every pod is back. Nothing is woken by a trial.
 
 Rules:

@@ -2,9 +2,9 @@
 
 Units of ascending priority are taken until it fits (``run``), and those that it does not need are
 put back. At each priority, units that end no gang (elastic members, nominations) are taken before
-others, and of each kind the one that gains most: how many lacking pods its capacity would take.
-Bounds on gains are kept in a heap, and only the first is computed. What one unit frees may help
-only with what another frees, so the rest is taken in batches that double.
+others. Of each kind, the one that gains most goes first: the one whose capacity takes most of the
+lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What one unit
+frees may help only with what another frees, so the rest is taken in batches that double.
 
 Rules:
   R1  what is taken is a unit, with what was on nodes of it and not taken before;

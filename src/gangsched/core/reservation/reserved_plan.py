@@ -8,10 +8,9 @@ of a spread constraint, and it may use a volume.
    another pod would be (``HinderedBy``), and the terms that the pod carries are compared with the
    members.
 2. A node in none of these domains is accepted at once.
-3. For any other node the start is carried out on the view of the nodes, without the pods that will
-   have left: with the pod, and one member after another on its planned node. The late plugins are
-   asked before each of them. A member that is refused is tried after the others, and then before
-   them.
+3. For any other node the start is carried out on the nodes without the pods that will have left:
+   first the pod comes, then one member after another. The late plugins are asked before each. A
+   member that is refused is tried after the others, and then before them.
 
 To the placement of a pod this is one more plugin that filters nodes.
 
