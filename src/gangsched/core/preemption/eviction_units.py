@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final, final
 
 from attrs import define, evolve, field
@@ -78,7 +78,7 @@ class EvictionUnit:
         assert self.elastic is not None
         assert self.gang is not None
         members = elastic_members(self.gang, self.elastic, gone, slot)
-        return evolve(self, pods=len(members), taken=list(members))
+        return evolve(self, pods=len(members), taken=[*members])
 
 
 def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit]:
@@ -130,14 +130,14 @@ def _add_gang(gang: Gang, below: int, found: list[EvictionUnit]) -> None:
         more = bound - (info.min_available or 0)
         if more > 0 and _is_elastic(info):
             unit = EvictionUnit(priority, 0, more, info.created_at, gang.seq, gang, info)
-            unit._taken = list(elastic_members(gang, info))
+            unit._taken = [*elastic_members(gang, info)]
             found.append(unit)
     found.append(EvictionUnit(priority, int(started), pods, created_at, gang.seq, gang))
 
 
 def elastic_members(
     gang: Gang, info: PodGroupInfo, gone: Collection[Lifted] = (), slot: int | None = None
-) -> Iterable[PodRecord]:
+) -> list[PodRecord]:
     """Return the members that a started gang can give up, the last to arrive first. O(members).
 
     Args:

@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 from attrs import evolve
@@ -103,14 +103,14 @@ class _Finder:
             if preemptor.steps.are_spent or len(found) == _ENOUGH_PLANS:
                 break
             search = UnitSearch(preemptor, self._trial, domain, budgets, keeps=keeps)
-            found += self._carried_out(search, lambda s, w=within: s.run(w))
+            found += self._concluded(search, search.run(within))
         if preemptor.depends_on_pods and preemptor.domains != [EVERYWHERE]:
             # a pod outside of the domain may be in the way of the preemptor inside
             kept = [plan.cost[0] for plan in found if not plan.violations]
             near = [unit for unit in units if unit.priority < min(kept, default=math.inf)]
             for domain in preemptor.domains if near else ():
                 search = UnitSearch(preemptor, self._trial, domain, budgets, keeps=keeps)
-                found += self._carried_out(search, lambda s: s.run(near))
+                found += self._concluded(search, search.run(near))
         return found
 
     def _by_domain(
@@ -153,8 +153,7 @@ class _Finder:
             if self._preemptor.steps.are_spent:
                 break
             search = UnitSearch(self._preemptor, self._trial, EVERYWHERE, budgets, slot=slot)
-            here = on[slot]
-            found += self._carried_out(search, lambda s, h=here: s.run_sparing(list(h)))
+            found += self._concluded(search, search.run_sparing(list(on[slot])))
         return found
 
     def _level(self, slot: int, here: Iterable[EvictionUnit]) -> float | None:
@@ -173,11 +172,8 @@ class _Finder:
                     return unit.priority
         return None
 
-    def _carried_out(
-        self, search: UnitSearch, run: Callable[[UnitSearch], VictimPlan | None]
-    ) -> list[VictimPlan]:
-        """Run a search, and put everything back; return its plan, if it has one."""
-        plan = run(search)
+    def _concluded(self, search: UnitSearch, plan: VictimPlan | None) -> list[VictimPlan]:
+        """Return the plan of a search, if it has one, and put everything back."""
         if plan is not None:
             plan = self._with_awaited(plan)
         search.undo()
