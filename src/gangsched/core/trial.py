@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeAlias, final
@@ -70,7 +70,7 @@ class Trial:
                 records.land(each)
 
     @contextmanager
-    def placing(self) -> Iterator[None]:
+    def placing(self) -> Generator[None, None, None]:
         """Undo what is placed inside the ``with`` block."""
         records = self._records
         mark = records.table.mark()

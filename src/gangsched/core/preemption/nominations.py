@@ -143,6 +143,7 @@ def _why_obsolete(state: State, nomination: Nomination) -> str:
         record = each.record
         if (
             records.pods.get(uid) is not record
+            or record.gang is not gang
             or record.state is not MemberState.UNSCHEDULED
             or record.pod_class is not each.pod_class
             or state.table.nodes[each.hold.slot] is None

@@ -65,7 +65,7 @@ class ReservedPlan:
         self.has_refused = False
         self._state = state
         self._reservation = reservation
-        self._planned = [
+        self._planned: list[tuple[PodRecord, int]] = [
             (record, slot)
             for record, slot in reservation.planned
             if state.records.pods.get(record.uid) is record and record.pod_class is not None
@@ -156,14 +156,15 @@ class ReservedPlan:
             records.guard = guard
 
     def _starts(self, candidate: PodRecord, slot: int) -> bool:
-        records, planned, tries = self._state.records, self._planned, 0
+        records, tries = self._state.records, 0
+        planned: list[tuple[PodRecord, int]] = self._planned
         while tries <= self._state.settings.search_budget:
             length = records.planned
             cycles = self._cycles()
             if cycles is None:
                 return False
             self._show(candidate, slot, cycles)
-            left = planned
+            left: list[tuple[PodRecord, int]] = planned
             while left:
                 refused = [each for each in left if not self._put(*each, cycles)]
                 tries += len(left)
