@@ -71,6 +71,8 @@ def checked_settings(
         placement=PlacementStrategy(placement),
         search_budget=search_budget,
         backoff=backoff or Backoff(),
+        preemption=preemption,
+        backfill=backfill,
         group_grace=group_grace,
         strict_priorities=strict_priorities,
         can_evict=preemption is not None if can_evict is None else can_evict,

@@ -127,9 +127,10 @@ class QueueView:
 
     @property
     def unschedulable(self) -> tuple[QueueEntry, ...]:
-        """The gangs that wait for an event: parked ones in queue order, then those not admitted."""
+        """The gangs that wait for an event: parked ones in queue order, then those kept out."""
         parked = sorted(self._in(QueuePlace.PARKED), key=lambda gang: gang.sort_key)
-        return _entries([*parked, *self._in(QueuePlace.NOT_ADMITTED)])
+        kept_out = [*self._in(QueuePlace.NOT_ADMITTED), *self._in(QueuePlace.NOMINATED)]
+        return _entries([*parked, *kept_out])
 
     def head(self) -> QueueEntry | None:
         """Return the gang that is tried next; None if none is active."""
@@ -137,8 +138,8 @@ class QueueView:
         return None if gang is None else QueueEntry(gang)
 
     def is_gated(self, entry: QueueEntry) -> bool:
-        """Return whether a gang is not admitted to the queue. O(1)."""
-        return entry.place is QueuePlace.NOT_ADMITTED
+        """Return whether a gang is not admitted to the queue, or awaits victims. O(1)."""
+        return entry.place in (QueuePlace.NOT_ADMITTED, QueuePlace.NOMINATED)
 
     def has_current_key(self, entry: QueueEntry) -> bool:
         """Return whether the sort key of a gang is the one that it would get now."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import MethodType
 from typing import Any, final
 
 from attrs import evolve
@@ -26,9 +27,11 @@ from gangsched._seconds import format_duration
 from gangsched.core import attempt, cycle, intake, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
+from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew
 from gangsched.core.questions import smallest_change as smallest
 from gangsched.core.questions import why as reasons
+from gangsched.core.reservation import backfill as reserving
 from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import reject_one, settle_all
 from gangsched.core.snapshot import under_way
@@ -106,7 +109,7 @@ class Scheduler(SchedulerView):
             can_evict=can_evict,
             quotas=quotas,
         )
-        self._state = State(settings)
+        self._state = _blank(settings)
         self._host_decides = can_evict is None
         self._listed = False
         self._is_restored = False
@@ -122,6 +125,7 @@ class Scheduler(SchedulerView):
             if isinstance(event, PermitAllowed | PermitRejected):
                 intake.check_answer(self._state, event)
             self._begin(now)
+            self._state.events += 1
             intake.take_in(self._state, event)
             return self._end()
 
@@ -135,6 +139,7 @@ class Scheduler(SchedulerView):
         """Run one scheduling cycle; None if no gang is active and there are no effects."""
         with self._call("schedule_one"):
             self._begin(now)
+            reserving.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
             return effects if decided or effects else None
@@ -146,6 +151,8 @@ class Scheduler(SchedulerView):
             state.records.waiting.next_deadline(),
             state.restarts.next_deadline(),
             state.queue.next_deadline(),
+            nominations.next_deadline(state),
+            reserving.next_deadline(state),
         )
         return min((each for each in deadlines if each is not None), default=None)
 
@@ -153,6 +160,7 @@ class Scheduler(SchedulerView):
         """Read the whole cluster state again."""
         with self._call("rebuild"):
             self._begin(now)
+            self._state.events += 1
             intake.listing(self._state)
             return self._end()
 
@@ -340,7 +348,7 @@ class Scheduler(SchedulerView):
             PluginError: A plugin raised; nothing has changed.
         """
         with self._call("restore"):
-            fresh = State(self._state.settings)
+            fresh = _blank(self._state.settings)
             rows = snapshots.to_state(fresh, data)
             snapshots.restore_plugins(fresh.settings.profile, rows)
             self._state, self._listed = fresh, rows.listed
@@ -352,7 +360,7 @@ class Scheduler(SchedulerView):
     def __setstate__(self, kept: tuple[tuple[Settings, bool], dict[str, Any]]) -> None:
         (settings, self._host_decides), data = kept
         self._call = OneCall()
-        self._state = State(settings)
+        self._state = _blank(settings)
         self.restore(data)
 
     def forget_answers(self) -> None:
@@ -392,9 +400,13 @@ class Scheduler(SchedulerView):
         if self._retries_refused:
             intake.object_changed(state)
             self._retries_refused = False
+        nominations.review(state, passing=passing)
+        reserving.expire(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
+        settle_all(state)
+        reserving.expire(state)
         settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
@@ -407,4 +419,12 @@ class Scheduler(SchedulerView):
         state = self._state
         state.records.check()
         state.restarts._check()
+        state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())
+
+
+def _blank(settings: Settings) -> State:
+    """Return the state of a scheduler that knows nothing yet."""
+    state = State(settings)
+    state.queue.preempts = MethodType(make_room.preempts, state)
+    return state

@@ -17,7 +17,9 @@ from gangsched._core._waiting import WaitingMap
 from gangsched.core.questions import lists
 from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
+from gangsched.core.reservation import backfill as reserving
 from gangsched.core.state import State
+from gangsched.framework.config.backfill import Reservation
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 
 __all__ = ["SchedulerView"]
@@ -75,6 +77,11 @@ class SchedulerView:
 
     def _rows(self, rows: Callable[[State], _Rows]) -> _Rows:
         return reasons.asked(self._state, lambda: rows(self._state))
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
+        return reserving.shown(self._state)
 
     def usage(self, account: str) -> dict[str, int]:
         """Return what the pods of a namespace hold of each resource, in thousandths."""

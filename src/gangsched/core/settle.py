@@ -9,6 +9,7 @@ The first row that holds:
 - its waiting members may go: released, then as below;
 - no member is pending: ``NOWHERE``;
 - a quota is exceeded: ``NOT_ADMITTED``;
+- it awaits the end of victims: ``NOMINATED``;
 - its backoff is not over: ``BACKOFF``;
 - a gang with its demand is known to fail: ``PARKED``;
 - otherwise: ``ACTIVE``.
@@ -28,6 +29,8 @@ from gangsched.core.demand import Demand, Minimum
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
+from gangsched.core.preemption import nominations
+from gangsched.core.preemption.reach import reach_of
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
@@ -52,6 +55,7 @@ _MANY: Final = 10_000
 def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
     for _round in range(_MANY):
+        nominations.review(state)
         if state.refused:
             _reject_refused(state)
         if not state.touched:
@@ -65,6 +69,11 @@ def settle_all(state: State) -> None:
             changed, state.pods_changed = state.pods_changed, False
             if gains:
                 state.gained_at = state.records.step
+                state.reserving.note_gains(gains)
+            state.reserving.withhold(state.records)
+            guard = state.records.guard
+            if changed and guard is not None and guard.has_refused:
+                state.queue.wake_all()
             state.queue.wake(gains, pods_changed=changed)
         else:
             break
@@ -94,6 +103,7 @@ def settle(state: State, gang: Gang) -> None:
     denied = _denied(state, gang)
     if denied is not None:
         info, refusal = denied
+        nominations.refused(state, gang, refusal.reason)
         if gang.waiting:
             attempt.reject(state, gang, refusal.reason)
             return  # it was noted again
@@ -112,13 +122,19 @@ def settle(state: State, gang: Gang) -> None:
         queue.put(gang, QueuePlace.NOWHERE)
     elif exceeded is not None:
         info, reason = exceeded
+        nominations.refused(state, gang, reason)
         _not_admit(state, gang, info, reason, f"pod group {info.key} waits for its quota")
+    elif awaited := nominations.awaits(state, gang):
+        queue.put(gang, QueuePlace.NOMINATED)
+        gang.denial = awaited
     elif now < gang.backoff_until:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
         demand = demand_of(state, gang)
         place = QueuePlace.PARKED if demand.blocked_at else QueuePlace.ACTIVE
         queue.put(gang, place, demand)
+        if place is QueuePlace.PARKED:
+            state.reserving.note_parked(gang)
 
 
 def _forget(state: State, gang: Gang) -> None:
@@ -262,9 +278,14 @@ def demand_of(state: State, gang: Gang) -> Demand:
     tree = gang.tree or SubGroup(gang.key)
     constrained = next(tree.constrained(), None) is not None
     alone, together = split(state, gang)
+    reach = reach_of(state, gang)
+    # a nominated gang sees other nodes than the others do, and so does one that a reservation's
+    # plan keeps off some
+    sees_others = state.nominations.get(gang) is not None or state.reserving.concerns(gang)
+    is_own = constrained or sees_others
     if not together:
-        key, minima = _later(gang, alone, constrained=constrained)
-        return state.queue.demand(key, lambda: (minima,))
+        key, minima = _later(gang, alone, is_own=is_own)
+        return state.queue.demand(key, lambda: (minima,), reach)
     counts: dict[str, dict[PodClass, int]] = {}
     for record in together:
         assert record.pod_class is not None
@@ -283,16 +304,16 @@ def demand_of(state: State, gang: Gang) -> Demand:
     )
     # where members run that are bound to a domain is the gang's own
     is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
-    own = gang.seq if is_pinned else 0
+    own = gang.seq if is_pinned or sees_others else 0
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
 
     def gang_minima() -> tuple[Minimum, ...]:
         return tuple(_minima(tree, counts, needed))
 
     if not alone:
-        return state.queue.demand(key, lambda: (gang_minima(),))
-    later_key, later = _later(gang, alone, constrained=constrained)
-    return state.queue.demand((key, later_key), lambda: (gang_minima(), later))
+        return state.queue.demand(key, lambda: (gang_minima(),), reach)
+    later_key, later = _later(gang, alone, is_own=is_own)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
 
 
 def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
@@ -321,7 +342,7 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 
 
 def _later(
-    gang: Gang, records: Iterable[PodRecord], *, constrained: bool
+    gang: Gang, records: Iterable[PodRecord], *, is_own: bool
 ) -> tuple[Hashable, tuple[Minimum, ...]]:
     """Return what members that go alone ask for: any one of them is placed by itself."""
     classes: dict[PodClass, int] = {}
@@ -330,7 +351,7 @@ def _later(
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
     minimum = Minimum(tuple(classes.items()), 1)
-    return ("later", names, gang.seq if constrained else 0), (minimum,)
+    return ("later", names, gang.seq if is_own else 0), (minimum,)
 
 
 def lacking(state: State, gang: Gang) -> dict[str, int]:

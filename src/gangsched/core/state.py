@@ -20,12 +20,16 @@ from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.node_table import NodeTable
+from gangsched.core.nomination import Mark, Nominations
 from gangsched.core.points import Points
 from gangsched.core.queue import Queue
 from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
 from gangsched.events import Effect
+from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
@@ -47,6 +51,8 @@ class Settings:
     placement: PlacementStrategy
     search_budget: int
     backoff: Backoff
+    preemption: Preemption | None
+    backfill: Backfill | None
     group_grace: float
     strict_priorities: bool
     can_evict: bool
@@ -68,6 +74,9 @@ class State:
         restarts: Which groups run, and which are being restarted.
         unread: Pods that differ from a restored snapshot; the next call reads them.
         unread_groups: Groups whose specification does.
+        nominations: The nodes that are kept for preemptors.
+        reserving: The reservation, and what is remembered to make it.
+        events: How many events there were.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -82,6 +91,9 @@ class State:
         )
         self.points: Points = Points(settings.profile)
         self.queue: Queue = Queue(self.records, self._sort_key)
+        self.nominations: Nominations = Nominations()
+        self.reserving: Reserving = Reserving(settings.backfill)
+        self.events = 0
         self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
@@ -97,9 +109,21 @@ class State:
     def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
 
+    @property
+    def mark(self) -> Mark:
+        """The current instant, and how many events there were."""
+        return self.now, self.events
+
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
         self.touched[gang.key] = gang
+
+    def note_event(self, gang: Gang) -> None:
+        """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""
+        self.reserving.note_event(gang)
+        nomination = self.nominations.get(gang)
+        if nomination is not None:
+            nomination.is_tried = True
 
     def cycle(self, record: PodRecord) -> CycleState:
         """Return a fresh cycle state of a pod."""

@@ -13,6 +13,7 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt
 from gangsched.core.intake.seen import gates
+from gangsched.core.preemption import nominations
 from gangsched.core.records import PodRecord
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
@@ -41,8 +42,13 @@ _TERMINATING: Final = MemberState.TERMINATING
 
 
 def note_change_while_bound(state: State, record: PodRecord, pod: Pod) -> None:
-    """Count what a pod requests now on the node that it is being bound to."""
+    """Count what a pod requests now on the node that it is being bound to.
+
+    A pod that was deleted meanwhile terminates there.
+    """
     state.records.replace(record, pod)
+    if pod.deleted_at is not None and record.state is MemberState.BINDING:
+        state.records.move(record, _TERMINATING, record.slot)
     state.touch(record.gang)
 
 
@@ -64,11 +70,12 @@ def confirm(state: State, record: PodRecord) -> None:
     record.pod_class = None
     record.bind_failures = 0
     record.started_at = state.now
-    record.reason = record.told = ""
+    reason, record.reason, record.told = record.reason, "", ""
     state.out.append(PodScheduled(record.uid, node))
     state.points.post_bind(record, state.now)
     if record.is_evicted and not record.pod.is_finished and record.pod.deleted_at is None:
-        state.out.append(Evict(record.uid, node, record.gang.reason or "evicted"))
+        state.out.append(Evict(record.uid, node, reason or "evicted"))
+        nominations.note_evicted(state, record)
 
 
 def unassume(state: State, record: PodRecord, why: str, cause: str, to: MemberState) -> None:

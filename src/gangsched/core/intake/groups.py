@@ -53,6 +53,7 @@ def read_group(state: State, key: GroupKey) -> None:
             read_pod(state, record.uid)
     gang = records.gang_of.get(key)
     if gang is not None:
+        state.note_event(gang)
         state.touch(gang)
 
 

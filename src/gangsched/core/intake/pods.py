@@ -16,7 +16,7 @@ from gangsched.core.intake.assumed import (
 )
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, gates, look, wanted_state
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -88,10 +88,14 @@ def _admit(
         gang = gang_of_group(state, info, pod)
     else:
         gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        before = records.gangs.get(gang.key)
+        if before is not None:
+            state.queue.put(before, QueuePlace.NOWHERE)  # it is read as another pod now
         records.gangs[gang.key] = gang
     record = PodRecord(pod, records.number(), gang, info, None if claim is None else claim.role)
     record.attempt = records.attempt_floor
     records.add(record)
+    state.note_event(gang)
     if info is not None:
         grow_tree(state, gang, info)
     _set_state(state, record, seen, wanted, problem)
@@ -106,9 +110,12 @@ def _update(
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
     known, before = record.pod, record.state
+    if known != pod and not record.is_assumed:
+        state.note_event(record.gang)
     if claim is not None and record.info is not None:
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)
+            grow_tree(state, record.gang, record.info)
         elif records.registry.update_claim(pod, claim, wanted):
             grow_tree(state, record.gang, record.info)
             _read_refused(state, record.info)
@@ -183,6 +190,7 @@ def _set_state(
 def _forget(state: State, record: PodRecord, cause: str) -> None:
     """Forget a pod that is gone, or is read as another one."""
     records, info, gang = state.records, record.info, record.gang
+    state.note_event(gang)
     if record.is_assumed:
         how = "was deleted" if cause == "deleted" else "has changed"
         unassume(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)

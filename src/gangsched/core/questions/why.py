@@ -275,6 +275,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
     if gang.place is QueuePlace.NOT_ADMITTED:
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
         return NotAdmitted(gang.denial + next(filter(None, old), ""))
+    if gang.place is QueuePlace.NOMINATED:
+        return NotAdmitted(gang.denial)
     # nothing else sets the time of a gang that has failed
     tried_at = gang.queued_at if gang.failures else None
     failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]

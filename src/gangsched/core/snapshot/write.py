@@ -40,10 +40,17 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
     """Return the rows of all that a scheduler remembers. O(all of it).
 
     Raises:
-        InvalidValueError: A value that a plugin remembers cannot be written.
+        InvalidValueError: A value that a plugin remembers cannot be written, or capacity is kept
+            for a gang, or may be: there are no rows of nominations and of reservations yet.
         PluginError: A plugin raised.
     """
     records, profile = state.records, state.settings.profile
+    if len(state.nominations):
+        kept = [nomination.gang.key for nomination in state.nominations]
+        raise InvalidValueError("nominations", kept, "none: a snapshot cannot have them yet")
+    if state.reserving.policy is not None:
+        expected = "None: a snapshot cannot have a reservation yet"
+        raise InvalidValueError("backfill", state.reserving.policy, expected)
     return SnapshotRow(
         unit=state.settings.unit,
         plugins=tuple(name_of(plugin) for plugin in profile.plugins),
