@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ from gangsched.core.scheduler import Scheduler as Core
 from gangsched.testing import make_node, make_pod
 from support.driver import Driver
 from support.examples import one_in
-from support.histories import Policy, histories, policies
+from support.histories import Policy, all_policies, histories, policies, rivals
 from support.history_steps import Catch, HistoryStep
 from support.restored import Passing
 from support.story import Story, Way
@@ -42,7 +42,7 @@ def made_by_the_core(policy: Policy, cluster: ClusterState) -> Scheduler:
     """Return a scheduler of the core with a policy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(presets, "Scheduler", Core)
-        return evolve(policy, preemption=None, backfill=None).make(cluster)
+        return policy.make(cluster)
 
 
 def world_of(policy: Policy, *, passing: bool = False) -> World:
@@ -62,6 +62,16 @@ def test_scheduler_restored_before_each_call_decides_as_the_original(
 ) -> None:
     # a restored scheduler reads what the cluster shows, and waits for no late event
     told = [step for step in steps if not isinstance(step, Catch)]
+    plain = world_of(policy).live(*told).finish().driver.log
+    assert world_of(policy, passing=True).live(*told).finish().driver.log == plain
+
+
+@one_in(4)
+@given(all_policies, rivals(), histories())
+def test_scheduler_restored_before_each_call_preempts_and_reserves_as_the_original(
+    policy: Policy, first: tuple[HistoryStep, ...], steps: list[HistoryStep]
+) -> None:
+    told = [*first, *[step for step in steps if not isinstance(step, Catch)]]
     plain = world_of(policy).live(*told).finish().driver.log
     assert world_of(policy, passing=True).live(*told).finish().driver.log == plain
 

@@ -31,6 +31,13 @@ from gangsched._forms import (
 )
 from gangsched._values import EFFECT, GROUP, POD
 from gangsched.core.records import QueuePlace
+from gangsched.core.snapshot.kept_rows import (
+    BackfillRow,
+    NominatedPodRow,
+    NominationRow,
+    ReservationRow,
+    ReservedRow,
+)
 from gangsched.core.snapshot.rows import (
     ErrorRow,
     GangRow,
@@ -183,6 +190,52 @@ _GANG: Final = Record(
 _WAIT: Final = Record(
     WaitRow, uid=STR, attempt=_COUNT, since=_INSTANT, deadline=_INSTANT, plugins=_STRS
 )
+_NOMINATED: Final = Record(NominatedPodRow, uid=STR, node=STR, since=_COUNT, pod_class=STR)
+_NOMINATION: Final = Record(
+    NominationRow,
+    gang=STR,
+    group=optional(STR),
+    priority=_int(-_MOST),
+    pods=many(_NOMINATED.form),
+    required=many(row(_STRS, _COUNT)),
+    specs=many(row(STR, optional(GROUP.form))),
+    awaited=_STRS,
+    deadline=_INSTANT,
+    is_new=BOOL,
+    is_tried=BOOL,
+)
+_RESERVED: Final = Record(
+    ReservedRow, node=STR, since=_COUNT, wanted=many(row(STR, _COUNT)), returning=_STRS
+)
+_RESERVATION: Final = Record(
+    ReservationRow,
+    gang=STR,
+    since=_INSTANT,
+    starts_at=_instant(math.inf),
+    deadline=_INSTANT,
+    ends=many(row(STR, _instant(math.inf))),
+    reserved=many(_RESERVED.form),
+    planned=many(row(STR, STR)),
+    drained=_STRS,
+    has_refused=BOOL,
+    departed=_STRS,
+)
+_BACKFILL: Final = Record(
+    BackfillRow,
+    qualified=_STRS,
+    drain_timeouts=_COUNTS,
+    infeasible=_COUNTS,
+    failed=_COUNTS,
+    reservation=optional(_RESERVATION.form),
+    gained=BOOL,
+    is_contested=BOOL,
+    is_stale=BOOL,
+    is_drain_paused=BOOL,
+    has_no_candidate=BOOL,
+    no_candidate_until=_instant(math.inf, -math.inf),
+    altered=_COUNT,
+    node_changes=_COUNT,
+)
 _ERROR: Final = Record(ErrorRow, plugin=STR, point=STR, subject=STR, problem=STR)
 
 SNAPSHOT: Final = Record(
@@ -205,6 +258,10 @@ SNAPSHOT: Final = Record(
     gangs=many(_GANG.form),
     pods=many(_POD.form),
     waiting=many(_WAIT.form),
+    nominations=many(_NOMINATION.form),
+    overdue=_STRS,
+    no_plans=_STRS,
+    backfill=optional(_BACKFILL.form),
     effects=many(EFFECT),
     errors=many(_ERROR.form),
 )

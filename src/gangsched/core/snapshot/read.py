@@ -30,6 +30,7 @@ from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.settle import demand_of
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
+from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
 from gangsched.core.snapshot.rows import GangRow, GroupRow, PodRow, SnapshotRow, WaitRow
 from gangsched.core.snapshot.write import digest
 from gangsched.core.state import State
@@ -345,11 +346,15 @@ def _read_gangs(state: State, rows: SnapshotRow) -> None:
         _remember(gang, row)
     state.records._numbers = max([rows.arrivals, *(gang.seq for gang in gangs.values())])
     state.giving_way = sum(bool(gang.giving_way) for gang, _row in found)
+    # a nominated gang, and one that the plan of a reservation concerns, has a demand of its own
+    read_nominations(state, rows.nominations, rows.overdue, rows.no_plans)
+    read_backfill(state, rows.backfill)
     demands = _demands(state, found)
     _block(state, found, demands)
     for gang, row in found:
         _put(state, gang, row, demands.get(gang.key))
     _lead(state, found, demands.values())
+    read_failed(state, rows.backfill)
 
 
 def _remember(gang: Gang, row: GangRow) -> None:

@@ -2,8 +2,8 @@
 
 Rules:
   R1  a row has nothing that the cluster state shows, that plugins say, or that follows from other
-      rows, but what tells whether the cluster has changed since: specifications, pods that are
-      assumed on a node, and what other pods take of their nodes;
+      rows. It does have what tells whether the cluster has changed since: specifications, pods that
+      are assumed on a node, and what other pods take of their nodes;
   R2  rows refer to a pod by its UID, to a group and a gang by its key, and to a node by its name;
   R3  an order that matters is the order of a list, because a database may reorder the keys of a
       JSON object.
@@ -19,6 +19,7 @@ from attrs import frozen
 from gangsched._core._counters import MemberState
 from gangsched._core._quotas import Charge
 from gangsched.core.records import QueuePlace
+from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
@@ -91,9 +92,9 @@ class PodRow:
     """A known pod.
 
     It holds *node*, and *requests* is what it takes there. If it is only assumed there, *pod* is
-    the pod as it was known, *is_outgrown* is true if it asks for something else by now, and *cycle*
-    has what plugins wrote into the cycle that placed it. *group* and *role* are needed if the pod
-    is gone when the snapshot is restored.
+    the pod as it was known, and *is_outgrown* is true if it asks for something else by now. Then
+    *cycle* has what plugins wrote into the cycle that placed it. *group* and *role* are needed if
+    the pod is gone when the snapshot is restored.
     """
 
     uid: PodUID
@@ -183,7 +184,9 @@ class ErrorRow:
 class SnapshotRow:
     """All that a scheduler remembers between two calls, and for which profile and unit.
 
-    *labels* are the node labels that were told apart: they break ties between nodes.
+    *labels* are the node labels that were told apart: they break ties between nodes. *no_plans* are
+    the gangs that do not preempt again before an event, and *overdue* the pods that did not
+    terminate in time.
     """
 
     unit: SchedulingUnit
@@ -204,5 +207,9 @@ class SnapshotRow:
     gangs: tuple[GangRow, ...] = ()
     pods: tuple[PodRow, ...] = ()
     waiting: tuple[WaitRow, ...] = ()
+    nominations: tuple[NominationRow, ...] = ()
+    overdue: tuple[PodUID, ...] = ()
+    no_plans: tuple[str, ...] = ()
+    backfill: BackfillRow | None = None
     effects: tuple[Effect, ...] = ()
     errors: tuple[ErrorRow, ...] = ()

@@ -26,6 +26,7 @@ from gangsched.core.snapshot.rows import (
     SnapshotRow,
     WaitRow,
 )
+from gangsched.core.snapshot.write_kept import written_backfill, written_nominations
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
 from gangsched.framework.config.profile import Profile
@@ -40,17 +41,10 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
     """Return the rows of all that a scheduler remembers. O(all of it).
 
     Raises:
-        InvalidValueError: A value that a plugin remembers cannot be written, or capacity is kept
-            for a gang, or may be: there are no rows of nominations and of reservations yet.
+        InvalidValueError: A value that a plugin remembers cannot be written.
         PluginError: A plugin raised.
     """
     records, profile = state.records, state.settings.profile
-    if len(state.nominations):
-        kept = [nomination.gang.key for nomination in state.nominations]
-        raise InvalidValueError("nominations", kept, "none: a snapshot cannot have them yet")
-    if state.reserving.policy is not None:
-        expected = "None: a snapshot cannot have a reservation yet"
-        raise InvalidValueError("backfill", state.reserving.policy, expected)
     return SnapshotRow(
         unit=state.settings.unit,
         plugins=tuple(name_of(plugin) for plugin in profile.plugins),
@@ -79,6 +73,10 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
             )
             for one in records.waiting
         ),
+        nominations=written_nominations(state),
+        overdue=tuple(sorted(state.nominations.overdue)),
+        no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
+        backfill=written_backfill(state),
         effects=tuple(state.out),
         errors=tuple(_error(error) for error in state.points.deferred),
     )
