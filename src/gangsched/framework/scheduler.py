@@ -233,7 +233,8 @@ class Scheduler(SchedulerView):
                 reserving.look(self._state, now=now)
             decided = cycle.run(self._state, now=now)
             effects = self._end()
-            if decided or effects or reservation_candidates.is_looking(self._state):
+            backfill = self._state.reservations.backfill
+            if decided or effects or reservation_candidates.is_looking(backfill):
                 return effects
             return None
 

@@ -16,8 +16,10 @@ from gangsched._core._entity import QueuedEntity
 from gangsched.framework.backfill import run_times, start_estimate
 from gangsched.framework.backfill.room import Room
 from gangsched.framework.backfill.start_estimate import StartEstimate
+from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import budget_shares
 from gangsched.framework.queueing import bundles, equivalence
+from gangsched.framework.state.backfill_state import BackfillState
 from gangsched.framework.state.candidates import Rank
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods
@@ -100,7 +102,7 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
             candidates.put_too_large(key, rank)
             continue
         if ends is None:
-            ends, look = run_times.ends(state, now), _effort(state)
+            ends, look = run_times.ends(state, now), _effort(state.nodes)
         left -= look
         found = start_estimate.look_ahead(
             state, entity, ends, now=now, drains=not mine.is_drain_paused
@@ -113,18 +115,19 @@ def first(state: State, now: float, *, above: int | None = None) -> Candidate | 
     return None
 
 
-def _effort(state: State) -> int:
+def _effort(nodes: Nodes) -> int:
     """Return how much of ``_EFFORT`` it takes to look ahead for one gang. O(nodes)."""
-    pods = sum(len(info.holders) for info in state.nodes.infos.values())
-    return max((len(state.nodes.infos) + pods) // _PODS, _EFFORT // MOST)
+    pods = sum(len(info.holders) for info in nodes.infos.values())
+    return max((len(nodes.infos) + pods) // _PODS, _EFFORT // MOST)
 
 
-def is_looking(state: State) -> bool:
+def is_looking(backfill: BackfillState) -> bool:
     """Return whether ``first`` had gangs left to look at in this call; see R3. O(1)."""
-    mine = state.reservations.backfill
-    if mine.policy is None:
+    if backfill.policy is None:
         return False
-    return mine.is_contested if mine.reservation is not None else not mine.has_no_candidate
+    if backfill.reservation is not None:
+        return backfill.is_contested
+    return not backfill.has_no_candidate
 
 
 def may_ask(state: State, key: GroupKey) -> bool:
