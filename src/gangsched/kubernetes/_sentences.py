@@ -1,13 +1,14 @@
 """Why a gang waits, in one sentence that is the same wherever it is written.
 
-It is the message of the condition of each pending member and of the group, the note of their
-events, the field ``reason`` of the log, and a part of the reason of ``kubectl gang``.
+It is the message of the condition of each pending member and of the group, and the note of their
+events. It is also the field ``reason`` of the log, and a part of the reason of ``kubectl gang``.
 
 Rules:
   R1  a sentence follows from the objects and from the answer of the scheduler alone. It has no
       instant and no place in the queue, so it changes only if what holds the gang does;
-  R2  what is said first is what has to be corrected first: an object that cannot be read, a minimum
-      that is not known, a constraint that is not modelled, then gates and missing members;
+  R2  what is said first is what has to be corrected first. First comes an object that cannot be
+      read, a minimum that is not known, or a constraint that is not modelled. Then come gates and
+      missing members;
   R3  a gang that was tried has the reason of its last attempt, which is a notice of the scheduler.
 """
 
