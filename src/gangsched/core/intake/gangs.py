@@ -38,11 +38,14 @@ def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
 
 
 def _gang_key(state: State, info: PodGroupInfo) -> str:
-    """Return the key of the gang that a group belongs to: its own, or that of its bundle."""
+    """Return the key of the gang that a group belongs to: its own, or that of its bundle.
+
+    Groups that state the same bundle are one gang. One that only names another does not join it.
+    """
     spec = info.spec
     if spec is None or not spec.bundle:
         return info.key
-    return "bundle:" + min(info.key, *spec.bundle)
+    return "bundle:" + " ".join(sorted({info.key, *spec.bundle}))
 
 
 def _tree(state: State, gang: Gang) -> SubGroup | None:
