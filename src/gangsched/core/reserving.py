@@ -221,4 +221,6 @@ class Reserving:
             self.is_stale = True
 
     def _outranks(self, gang: Gang) -> bool:
-        return self.current is not None and gang.priority > self.current.gang.priority
+        if self.current is None or not self.current.gang.members:
+            return False  # its groups may have joined other gangs
+        return gang.priority > self.current.gang.priority
