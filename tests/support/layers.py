@@ -169,6 +169,7 @@ OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),
+    "cryptography": ("kubernetes",),
     "httptools": ("kubernetes",),
     "kubernetes": ("kubernetes",),
     "kubernetes_asyncio": ("kubernetes",),

@@ -233,8 +233,11 @@ class Scheduler(SchedulerView):
                 reserving.look(self._state, now=now)
             decided = cycle.run(self._state, now=now)
             effects = self._end()
-            backfill = self._state.reservations.backfill
-            if decided or effects or reservation_candidates.is_looking(backfill):
+            if (
+                decided
+                or effects
+                or reservation_candidates.is_looking(self._state.reservations.backfill)
+            ):
                 return effects
             return None
 

@@ -422,6 +422,11 @@ class Cache:
             del self._unreadable[kind]
         return self._hold_again(self.cluster.pods())
 
+    def unread_groups(self) -> tuple[str, str] | None:
+        """Return a kind of PodGroups that cannot be read, and why; None if all can. O(kinds)."""
+        kinds = ((k, why) for k, why in self._unreadable.items() if k.startswith(_GROUP_KINDS))
+        return next(kinds, None)
+
     def _hold_again(self, pods: Iterable[Pod]) -> list[Event]:
         """Hold the pending ones of *pods*, or not, by what can be read now; return the events."""
         events: list[Event] = []

@@ -5,7 +5,7 @@ Rules:
       namespace that is asked for and must not be read is refused before anything is looked up, so
       the answer does not say whether it exists;
   R2  without a namespace in the question, those that have something to show are reviewed one by
-      one. Each may be a request to the API server, so there are at most 64 of them;
+      one. At most 64 are, since each may be a request to the API server;
   R3  a sentence about a gang may name another one, such as that for which nodes are reserved. If it
       is of a namespace that must not be read, its name is left out.
 """

@@ -1,14 +1,13 @@
 """Why a gang waits, in one sentence that is the same wherever it is written.
 
 It is the message of the condition of each pending member and of the group, and the note of their
-events. It is also the field ``reason`` of the log, and a part of the reason of ``kubectl gang``.
+events. It is the field ``reason`` of the log, and a part of the reason of ``kubectl gang``.
 
 Rules:
   R1  a sentence follows from the objects and from the answer of the scheduler alone. It has no
       instant and no place in the queue, so it changes only if what holds the gang does;
-  R2  what is said first is what has to be corrected first. First comes an object that cannot be
-      read, a minimum that is not known, or a constraint that is not modelled. Then come gates and
-      missing members;
+  R2  what is said first is what has to be corrected first: an object that cannot be read, then a
+      minimum that is not known. Gates, pods that are held, and missing members come after these;
   R3  a gang that was tried has the reason of its last attempt, which is a notice of the scheduler.
 """
 
@@ -70,7 +69,9 @@ def sentence_of(
         return None
     if is_unknown(why):
         cause = unknown_minimum(cache, key, pods).cause
-        return Sentence(_INCOMPLETE, f"{in_utc(evolve(why, held=()))}; {cause}")
+        # a group that may be complete is not called incomplete
+        reason = _INCOMPLETE if cache.unread_groups() is None else FAILED
+        return Sentence(reason, f"{in_utc(evolve(why, held=()))}; {cause}")
     if why.gates:
         return Sentence(_GATED, in_utc(why))
     if why.held:

@@ -25,7 +25,6 @@ from gangsched.errors import InvalidValueError
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._certificates import server_context
 from gangsched.kubernetes._reviews import Reviews
-from gangsched.kubernetes._self_signed import self_signed_context
 from gangsched.kubernetes._server import OPEN, Answer, Page, Server
 
 __all__ = ["Pages", "Serving", "is_loopback"]
@@ -84,6 +83,9 @@ class Serving:
             return None
         if self.certificate is not None and self.key is not None:
             return server_context(self.certificate, self.key)
+        # its import takes time that a process with a certificate need not spend
+        from gangsched.kubernetes._self_signed import self_signed_context
+
         return self_signed_context(dict.fromkeys((*_LOCAL, *_own_names(self.host))))
 
 

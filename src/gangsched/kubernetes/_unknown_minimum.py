@@ -9,7 +9,8 @@ Rules:
   R1  a label with the prefix of a spelling that is not read is named first: it was meant;
   R2  a PodGroup that cannot be read is named before anything else: it holds the pods, whatever
       their labels say;
-  R3  an API is called absent only if the API server was asked which ones it serves.
+  R3  an API is called absent only if the API server was asked which ones it serves;
+  R4  while PodGroups cannot be read, none is called missing.
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ def unknown_minimum(cache: Cache, key: GroupKey, pods: Collection[Pod]) -> Unkno
     if unreadable is not None:
         cause = f"its PodGroup cannot be read: {unreadable}"
         return UnknownMinimum(cause, f"correct the PodGroup {name}: {unreadable}")
+    unread = cache.unread_groups()
+    if unread is not None:
+        kind, why = unread
+        cause = f"needs {kind} objects: {why}"
+        return UnknownMinimum(cause, f"let the scheduler read {kind} objects")
     spelling = next(_spellings(cache, pods), None)
     minimum = f"{_PREFIX}min-available"
     if spelling is not None and spelling.source is not Source.FIELD and spelling.minimum:

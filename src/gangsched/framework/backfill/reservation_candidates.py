@@ -121,13 +121,11 @@ def _effort(nodes: Nodes) -> int:
     return max((len(nodes.infos) + pods) // _PODS, _EFFORT // MOST)
 
 
-def is_looking(backfill: BackfillState) -> bool:
+def is_looking(mine: BackfillState) -> bool:
     """Return whether ``first`` had gangs left to look at in this call; see R3. O(1)."""
-    if backfill.policy is None:
+    if mine.policy is None:
         return False
-    if backfill.reservation is not None:
-        return backfill.is_contested
-    return not backfill.has_no_candidate
+    return mine.is_contested if mine.reservation is not None else not mine.has_no_candidate
 
 
 def may_ask(state: State, key: GroupKey) -> bool:

@@ -9,9 +9,9 @@ Rules:
   R1  a held bind takes no connection and no turn: only requests are counted against the limit;
   R2  a member counts as arrived while at least one of its requests is open;
   R3  at the end every request that waits gets an answer;
-  R4  a pod is bound only if it is one of ours. It is a member that was decided, or a pod that has
-      one of our scheduler names in the API server. What ``filter`` was told of it proves nothing: a
-      stranger could have asked.
+  R4  a pod is bound only if it is one of ours. That is a member that was decided, or a pod of which
+      the API server says that it has one of our scheduler names. What ``filter`` was told of it
+      proves nothing: a stranger could have asked.
 """
 
 from __future__ import annotations
