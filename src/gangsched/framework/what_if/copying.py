@@ -16,8 +16,7 @@ Rules:
       mutable object in common;
   R2  each object is copied once, so aliasing is preserved;
   R3  a value of a dict is copied when it is first read. An entry that is not read costs only its
-      slot in the dict;
-      An attribute that its class names in ``DERIVED`` is not copied: it starts anew;
+      slot in the dict. An attribute that its class names in ``DERIVED`` starts anew;
   R4  the original is not changed by a fork, nor by reading from the fork.
 
 Objects that belong to the user are not examined by these rules. For plugins, for the values that a
