@@ -70,7 +70,7 @@ def test_no_history_breaks_a_law_and_at_rest_nothing_could_start(
         assert started_by(plain.make(shown), driver.now) == []
 
 
-@one_in(2)
+@one_in(8)
 @given(all_policies, rivals(), histories())
 def test_no_history_of_rivals_breaks_a_law(
     policy: Policy, first: tuple[HistoryStep, ...], steps: list[HistoryStep]
@@ -80,7 +80,7 @@ def test_no_history_of_rivals_breaks_a_law(
     cast("Core", world.driver.scheduler)._check()
 
 
-@one_in(2)
+@one_in(8)
 @given(all_policies, rivals(), histories())
 def test_dropped_answers_change_no_eviction(
     policy: Policy, first: tuple[HistoryStep, ...], steps: list[HistoryStep]

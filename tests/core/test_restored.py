@@ -55,7 +55,7 @@ def world_of(policy: Policy, *, passing: bool = False) -> World:
     return World(Driver(maker, grouped=policy.gangs, match=policy.match_policy))
 
 
-@one_in(4)
+@one_in(10)
 @given(policies, histories())
 def test_scheduler_restored_before_each_call_decides_as_the_original(
     policy: Policy, steps: list[HistoryStep]
@@ -66,7 +66,7 @@ def test_scheduler_restored_before_each_call_decides_as_the_original(
     assert world_of(policy, passing=True).live(*told).finish().driver.log == plain
 
 
-@one_in(4)
+@one_in(10)
 @given(all_policies, rivals(), histories())
 def test_scheduler_restored_before_each_call_preempts_and_reserves_as_the_original(
     policy: Policy, first: tuple[HistoryStep, ...], steps: list[HistoryStep]
@@ -128,7 +128,7 @@ def check(story: Story, seen: Seen, since: int) -> None:
 
 
 @pytest.mark.parametrize("unit", SchedulingUnit)
-@one_in(2)
+@one_in(8)
 @given(st.integers(0, 1 << 32))
 def test_quotas_and_restarts_hold_in_any_history(unit: SchedulingUnit, seed: int) -> None:
     draw, seen = random.Random(seed), Seen()
