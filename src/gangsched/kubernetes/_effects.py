@@ -160,6 +160,7 @@ class Effects:
 
     def settled(self, now: float) -> None:
         """Say so, the first time. Conditions do not depend on whether more is to come."""
+        self._partial.settled()
         if self._first_settled is not None:
             first, self._first_settled = self._first_settled, None
             first()

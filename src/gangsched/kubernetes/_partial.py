@@ -15,7 +15,9 @@ Rules:
       when the last member is bound, or a phase. That of pods is in ``_start_marks``;
   R4  a gang without such evidence may have been whole: another program has bound its members. It is
       not evicted. Once it has been partial for *bound* seconds it is reported, once;
-  R5  a gang that the first look finds partial is reported at once.
+  R5  a gang that an earlier scheduler has left partial is reported at once. What was listed is
+      taken in step by step. So these are the gangs that are found before all of it is, and that
+      this process has not begun.
 """
 
 from __future__ import annotations
@@ -86,7 +88,12 @@ class PartialGangs:
         self._reported: set[GroupKey] = set()
         self._begun: set[GroupKey] = set()
         self._whole: set[GroupKey] = set()
-        self._has_looked = False
+        self._found: set[GroupKey] = set()
+        self._is_settled = self._has_looked = False
+
+    def settled(self) -> None:
+        """Note that all that was listed is taken in, and nothing is left to decide about it."""
+        self._is_settled = True
 
     def begun(self, key: GroupKey) -> None:
         """Note that this process has released a gang, which is a start if it was not whole."""
@@ -158,10 +165,9 @@ class PartialGangs:
         known = {info.key for info in registry}
         self._whole &= known
         self._begun &= known
-        if not self._has_looked and known:
-            self._has_looked = True
-            for key, found in partial.items():
-                self._report(key, f"{_placed(found)} are on nodes, {_FOUND}")
+        if not self._has_looked:
+            self._has_looked = self._is_settled
+            self._report_found(partial)
         for key, since in list(self._since.items()):
             info = registry.get(key)
             # a bind that is under way may complete it; if it fails, the seconds go on
@@ -172,6 +178,11 @@ class PartialGangs:
                     self._reported.add(key)
                     why = _NOT_EVICTED if self._evicts else _NEVER_EVICTED
                     self._report(key, f"{self._counts(info)}; {why}")
+
+    def _report_found(self, partial: Mapping[GroupKey, PodGroupInfo]) -> None:
+        for key in partial.keys() - self._found - self._begun:
+            self._found.add(key)
+            self._report(key, f"{_placed(partial[key])} are on nodes, {_FOUND}")
 
     def _is_partial(self, info: PodGroupInfo) -> bool:
         minimum = info.min_available

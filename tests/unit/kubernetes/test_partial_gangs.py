@@ -41,6 +41,7 @@ class World:
         self.partial = PartialGangs(
             *(cache, made, self._evict, self._report, self.now), bound=BOUND
         )
+        self.partial.settled()
         if begun:
             self.partial.begun(KEY)
         self.start = 0.0
@@ -131,6 +132,17 @@ def test_gang_of_which_nothing_is_known_is_reported_once_and_not_evicted() -> No
         "1 of 3 members of pod group default/g are on nodes, and the others were not placed"
         " within 10 s; they are not evicted"
     )
+
+
+def test_gang_that_is_taken_in_after_the_first_look_is_reported_as_it_was_found() -> None:
+    """Much is listed, and it is not all taken in when the first look comes."""
+    world = World(begun=False)
+    world.partial._is_settled = False
+    assert played(world, (3.3, {"assigned": 1})) == []
+    (at, note) = world.reported[0]
+    assert 3.3 <= at <= 3.3 + 1.11
+    assert "as an earlier" in note
+    assert ["as an earlier" in note for _at, note in world.reported] == [True, False]
 
 
 def test_gang_of_which_nothing_is_known_is_reported_again_when_it_is_partial_again() -> None:
