@@ -145,7 +145,7 @@ preempting_policies = st.builds(
 )
 """Policies by which lower priorities are displaced."""
 
-all_policies = st.one_of(policies, preempting_policies)
+all_policies: st.SearchStrategy[Policy] = st.one_of(policies, preempting_policies)
 
 steady_policies = policies.map(
     lambda policy: evolve(

@@ -55,11 +55,15 @@ def host_goes_on(scheduler: Scheduler) -> None:
 
 def state_of(scheduler: Scheduler) -> object:
     """Return the visible state of a scheduler: snapshot, queue, and all answers of ``why``."""
+    data = posted(scheduler.snapshot())
+    # the first format has whole pods, the second only their UIDs
+    uids = [row["pod"]["uid"] for row in data.get("members", ())]
+    uids += [row["uid"] for row in data.get("pods", ())]
     queue = scheduler.queue
     places = [[e.seq for e in each] for each in (queue.active, queue.backoff, queue.unschedulable)]
-    reasons = [repr(scheduler.why(uid)) for uid in scheduler._state.pods.members]
+    reasons = [repr(scheduler.why(uid)) for uid in uids]
     reasons += [repr(scheduler.why(info.key)) for info in scheduler.registry if info.members]
-    return posted(scheduler.snapshot()), places, reasons, scheduler.next_deadline()
+    return data, places, reasons, scheduler.next_deadline()
 
 
 @define(eq=False)

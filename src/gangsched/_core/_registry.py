@@ -438,6 +438,11 @@ class PodGroupRegistry:
         """Return a group; None if it is not known."""
         return self._groups.get(key)
 
+    def spec(self, key: GroupKey) -> PodGroup | None:
+        """Return the specification of a group; None if it has none, or is not known."""
+        info = self._groups.get(key)
+        return None if info is None else info.spec
+
     def forgotten_at(self, key: GroupKey) -> float | None:
         """Return when a group without pods and specification is forgotten; None for others."""
         info = self._groups.get(key)

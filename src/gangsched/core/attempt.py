@@ -292,10 +292,20 @@ def _note_pending(state: State, record: PodRecord, names: Sequence[str]) -> None
 def succeed(state: State, info: PodGroupInfo) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
     info.was_scheduled = info.is_binding = True
+    if info.members.collected and _holds_its_minimum(info):
+        info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
     info.failures, info.backoff_until, info.failure = 0, -math.inf, ""
     since = state.now if info.complete_at is None else info.complete_at
     state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, state.now - since))
+
+
+def _holds_its_minimum(info: PodGroupInfo) -> bool:
+    """Return whether enough members hold a node, without those that have succeeded. O(roles)."""
+    roles = info.roles.items()
+    return info.scheduled >= (info.min_available or 0) and all(
+        info.role(role).scheduled >= least for role, least in roles
+    )
 
 
 def fail(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:
@@ -326,6 +336,7 @@ def reject(
             evict(state, record, reason)
         for info in gang.infos.values():
             info.was_scheduled = info.is_binding = False
+            state.restarts.stop(info.key)
     for record in sorted(gang.waiting.values(), key=lambda each: each.seq):
         node = record.node
         assert node is not None

@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
-from gangsched.core import attempt, notices
+from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang_tree import SubGroup, present
 from gangsched.core.placement import late
-from gangsched.core.placement.search import search
-from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
+from gangsched.core.placement.task import Task, holding_by_leaf
+from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.points import Waits
+from gangsched.core.preemption import make_room, nominations
 from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.reservation import backfill as reserving
 from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
@@ -34,7 +34,6 @@ from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
-from gangsched.resources import NOTHING, Resources
 
 __all__ = ["run"]
 
@@ -47,14 +46,27 @@ def run(state: State) -> bool:
         settle_all(state)
         gang = state.queue.head()
         if gang is None:
-            return False
+            gang = reserving.next_gang(state)
+            if gang is None:
+                return False
+            if accounts.denial(state, gang) is not None:
+                state.touch(gang)
+                continue
+            state.queue.put(gang, QueuePlace.NOWHERE, gang.demand)
+            state.records.step += 1
+            _try(state, gang)
+            return True
         if _make_others_give_way(state, gang):
+            continue
+        if accounts.denial(state, gang) is not None:
+            state.touch(gang)  # another one has taken what was left of its quota
             continue
         demand = gang.demand
         state.queue.pop()
         if demand.blocked_at and not gang.began:
             # one like it has failed since it became active
             state.queue.put(gang, QueuePlace.PARKED, demand)
+            state.reserving.note_parked(gang)
             continue
         state.records.step += 1
         _try(state, gang)
@@ -81,6 +93,8 @@ def _try(state: State, gang: Gang) -> None:
     before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
     if together:
         attempt.begin(state, gang)
+    nomination = nominations.lend(state, gang)
+    lent, effects = reserving.lend(state, gang), len(state.out)
     try:
         if not together:
             _try_whole(state, gang, demand, alone, alone=True)
@@ -95,9 +109,31 @@ def _try(state: State, gang: Gang) -> None:
         gang.began, gang.round, figures = before
         for info, attempts, started_at in figures:
             info.attempts, info.attempt_started_at = attempts, started_at
+        if nomination is not None:
+            nominations.withhold(state, nomination)
+        reserving.conclude(state, gang, lent, len(state.out))
         state.queue.put(gang, QueuePlace.ACTIVE, demand)
         raise
+    if nomination is not None:
+        nominations.conclude(state, nomination)
+    _note_failed(state, gang)
+    make_room.conclude(state, gang)
+    reserving.conclude(state, gang, lent, effects)
     state.touch(gang)
+
+
+def _note_failed(state: State, gang: Gang) -> None:
+    """Note for backfill whether an attempt failed, and whether for lack of capacity."""
+    demand: Demand | None = gang.demand
+    if demand is not None and demand.blocked_at == state.records.step:
+        lacks_capacity = True
+    elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.now:
+        lacks_capacity = False
+    else:
+        return
+    key = gang.key if demand is None else demand.key
+    step = state.records.step
+    state.reserving.note_failed(gang, key, step, lacks_capacity=lacks_capacity)
 
 
 # All pending members ----------------------------------------------------------------------------
@@ -107,8 +143,8 @@ def _try_whole(
     state: State, gang: Gang, demand: Demand, pods: Sequence[PodRecord], *, alone: bool
 ) -> None:
     """Place pending members: the minima together, or each by itself if they go alone."""
-    if not alone and (missing := _missing(state, gang)):
-        _fail_whole(state, gang, demand, pods[0], f"resource gap: {missing}", None)
+    if not alone and (lacks := missing(state, gang)):
+        _fail_whole(state, gang, demand, pods[0], f"resource gap: {lacks}", None)
         return
     cycles: dict[int, CycleState] = {}
 
@@ -118,16 +154,17 @@ def _try_whole(
             found = cycles[record.seq] = state.cycle(record)
         return found
 
-    ready, refused = _pre_filter(state, pods, cycle_of)
+    ready, refused = pre_filter(state, pods, cycle_of)
     needed = {} if alone else lacking(state, gang)
     task = Task(gang, ready, state.records, cycle_of, needed)
     found: Diagnosis | None = None
     state.table.begin()
     try:
+        nominations.place(state, gang, task)
         if alone:
-            is_placed = _place_alone(state, gang, task)
+            is_placed = place_alone(state, gang, task)
         else:
-            is_placed = bool(ready) and _place_gang(state, gang, task)
+            is_placed = bool(ready) and place_gang(state, gang, task)
         if not is_placed:
             state.table.rewind()
             if task.failed is None and ready:
@@ -147,67 +184,12 @@ def _try_whole(
     if alone:
         _fail_rest(state, gang, pods, refused, found)
     elif not is_placed:
-        if refused and not _enough(gang, ready):
+        if refused and not enough(gang, ready):
             record, reason = next(iter(refused.items()))
             _fail_whole(state, gang, demand, record, reason, None)
         else:
             member = task.failed or (ready or pods)[0]
             _fail_whole(state, gang, demand, member, str(found), found)
-
-
-def _pre_filter(
-    state: State, pods: Sequence[PodRecord], cycle_of: Callable[[PodRecord], CycleState]
-) -> tuple[list[PodRecord], dict[PodRecord, str]]:
-    """Return the members that pass PreFilter, and why others do not."""
-    profile, points, now = state.settings.profile, state.points, state.now
-    if not profile.pre_filter:
-        return list(pods), {}
-    refused: dict[PodRecord, str] = {}
-    wide, each = profile.group_wide["pre_filter"], profile.per_member["pre_filter"]
-    for members in _by_group(pods):
-        first = members[0]
-        denied = points.pre_filter(cycle_of(first), first.pod, now, wide) if wide else None
-        if denied is not None:
-            refused |= dict.fromkeys(members, denied.reason)
-            continue
-        for record in members if each else ():
-            denied = points.pre_filter(cycle_of(record), record.pod, now, each)
-            if denied is not None:
-                refused[record] = denied.reason
-    return [record for record in pods if record not in refused], refused
-
-
-def _by_group(records: Sequence[PodRecord]) -> list[list[PodRecord]]:
-    groups: dict[Any, list[PodRecord]] = {}
-    for record in records:
-        groups.setdefault(None if record.info is None else record.info.key, []).append(record)
-    return list(groups.values())
-
-
-def _place_gang(state: State, gang: Gang, task: Task) -> bool:
-    """Place the minima, then what else fits; return whether the minima are placed."""
-    assert gang.tree is not None
-    budget = state.settings.search_budget
-    if not task.minimum(gang.tree, EVERYWHERE) and not search(task, budget):
-        return False
-    task.failed = task.diagnosis = None
-    if not state.settings.profile.minima_first:
-        task.elastic(gang.tree)
-    return True
-
-
-def _place_alone(state: State, gang: Gang, task: Task) -> bool:
-    task.elastic(gang.tree or SubGroup(gang.key))
-    return bool(task.nodes)
-
-
-def _enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
-    """Return whether the members that passed PreFilter could meet all minima."""
-    counts = dict(holding_by_leaf(gang))
-    for record in ready:
-        counts[record.leaf] = counts.get(record.leaf, 0) + 1
-    assert gang.tree is not None
-    return present(gang.tree, lambda leaf: counts.get(leaf.key, 0)) is not None
 
 
 def _commit(
@@ -261,7 +243,7 @@ def _reserve_and_permit(
     """Return a member that is refused with the reason, or which plugins let members wait."""
     profile, points, now = state.settings.profile, state.points, state.now
     waits: dict[int, Waits] = {}
-    for some in _by_group(members):
+    for some in by_group(members):
         for point in ("reserve", "permit"):
             wide, each = profile.group_wide[point], profile.per_member[point]
             asked: list[tuple[PodRecord, Sequence[Any]]] = []
@@ -279,7 +261,7 @@ def _reserve_and_permit(
                     return (record, answer.reason), {}
                 for waiting in (some if plugins is wide else [record]) if answer else ():
                     waits[waiting.seq] = (*waits.get(waiting.seq, ()), *answer)
-    if waits and len(_by_group(members)) > 1:
+    if waits and len(by_group(members)) > 1:
         return (members[0], "the groups of a bundle do not wait on permit"), {}
     return None, waits
 
@@ -398,8 +380,8 @@ def _post_filter_alone(state: State, gang: Gang, record: PodRecord, reason: str)
 def _try_one(state: State, gang: Gang, demand: Demand) -> None:
     """Place the next member of a gang that is decided pod by pod."""
     record = _next_member(state, gang)
-    if not gang.waiting and (missing := _missing(state, gang)):
-        _fail_whole(state, gang, demand, record, f"resource gap: {missing}", None)
+    if not gang.waiting and (lacks := missing(state, gang)):
+        _fail_whole(state, gang, demand, record, f"resource gap: {lacks}", None)
         return
     cycle = state.cycle(record)
     denied = state.points.pre_filter(cycle, record.pod, state.now)
@@ -529,7 +511,7 @@ def _try_whole_next(state: State, gang: Gang, diagnosis: Diagnosis | None) -> No
     if diagnosis is None or not gang.pending:
         return
     own = demand_of(state, gang)
-    gang.is_whole = own.could_fit()
+    gang.is_whole = own.could_fit() or state.queue.preempts(own, None)
     if not gang.is_whole:
         state.queue.put(gang, QueuePlace.NOWHERE, own)
         state.queue.block(own)
@@ -559,21 +541,3 @@ def _next_member(state: State, gang: Gang) -> PodRecord:
             if record.leaf in lacking:
                 return record
     return untried[0]
-
-
-def _missing(state: State, gang: Gang) -> Resources:
-    """Return what the nodes lack in total for a gang that states its total request."""
-    missing = NOTHING
-    for info in gang.infos.values():
-        if info.was_scheduled:
-            continue
-        wanted = state.points.group_requests(info)
-        if wanted:
-            done = info.succeeded > 0 and info.all < (info.min_available or 0)
-            for record in gang.members.values():
-                if record.info is info and (
-                    record.state in HOLDING or (done and record.state is MemberState.SUCCEEDED)
-                ):
-                    wanted = wanted - record.pod.requests
-            missing = missing + wanted if missing else wanted
-    return gap(missing, state.table.total_free()) if missing else NOTHING

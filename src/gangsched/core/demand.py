@@ -7,19 +7,20 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any, TypeAlias, final
 
 from attrs import frozen
 from sortedcontainers import SortedKeyList
 
-from gangsched.core.domains import Domain
+from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang
 
-__all__ = ["Demand", "Minimum"]
+__all__ = ["Demand", "Minimum", "Reach"]
 
-_Domains: TypeAlias = Callable[[], Sequence[Domain]]
+Reach: TypeAlias = tuple[int, bool]
+"""The priority below which a gang preempts, and whether it may evict pods."""
 
 
 @final
@@ -30,25 +31,37 @@ class Minimum:
     Attributes:
         parts: The classes of pods that count, each with the most that do.
         number: How many of them must find a node.
-        domains: Returns the domains of which one has to take them.
+        level: The label of which one value has to take them; None for all nodes together.
     """
 
     parts: tuple[tuple[PodClass, int], ...]
     number: int
-    domains: _Domains
+    level: str | None = None
 
     def could_be_met(self) -> bool:
         """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
         for pod_class, _most in self.parts:
             pod_class.refresh()
-        for domain in self.domains():
-            total = 0
-            for pod_class, most in self.parts:
-                fits = pod_class.within(domain)
-                total += fits if fits < most else most
-            if total >= self.number:
-                return True
-        return False
+        return any(self._fits_in(domain) >= self.number for domain in self._domains())
+
+    def shortfall(self, domain: Domain | None = None) -> int:
+        """Return how many pods lack capacity, at the least, in a domain or the best of them."""
+        for pod_class, _most in self.parts:
+            pod_class.refresh()
+        domains = self._domains() if domain is None else (domain,)
+        return max(self.number - max(map(self._fits_in, domains), default=0), 0)
+
+    def _domains(self) -> Iterable[Domain]:
+        if self.level is None:
+            return (EVERYWHERE,)
+        return self.parts[0][0].table.domains.at(self.level)
+
+    def _fits_in(self, domain: Domain) -> int:
+        total = 0
+        for pod_class, most in self.parts:
+            fits = pod_class.within(domain)
+            total += fits if fits < most else most
+        return total
 
 
 @final
@@ -63,12 +76,22 @@ class Demand:
         parked: The gangs that wait, in queue order.
         leader: The gang that was activated for all of them.
         reads_pods: Whether pods that come or go on any node may help.
+        reach: Whom its gangs may preempt; None if nobody.
     """
 
-    __slots__ = ("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reads_pods")
+    __slots__ = (
+        *("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
+        "reads_pods",
+    )
 
-    def __init__(self, key: Hashable, alternatives: tuple[tuple[Minimum, ...], ...]) -> None:
+    def __init__(
+        self,
+        key: Hashable,
+        alternatives: tuple[tuple[Minimum, ...], ...],
+        reach: Reach | None = None,
+    ) -> None:
         self.key: Hashable = key
+        self.reach: Reach | None = reach
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
         self.blocked_at: int = 0
         self.gangs: int = 0

@@ -60,10 +60,9 @@ class Evaluator:
         self._recent: OrderedDict[PodClass, None] = OrderedDict()
         self._made = 0
         self._cycle = CycleState(None, {})
-        self._weights = {id(plugin): weight for plugin, weight in profile.weighted}
         plugins = {id(p): p for p in (*profile.filter, *profile.score)}.values()
         self._capacity: list[tuple[Any, int]] = [
-            (p, self._weights.get(id(p), 0)) for p in plugins if _has(p, "fitted")
+            (p, self._weight(p)) for p in plugins if _has(p, "fitted")
         ]
         self._others = [p for p in plugins if not _has(p, "fitted")]
         self._signers = [p for p in plugins if _has(p, _SIGNED)]
@@ -103,7 +102,7 @@ class Evaluator:
         scores: list[tuple[Any, int]] = []
         late: list[Late] = []
         for plugin in self._others:
-            weight = self._weights.get(id(plugin), 0)
+            weight = self._weight(plugin)
             filtering = _has(plugin, "filter") and not _skips(plugin, pod)
             reads_pods = _has(plugin, "reads_pods") and bool(
                 calls.call(plugin, "reads_pods", pod, bool, pod)
@@ -126,6 +125,10 @@ class Evaluator:
             if calls.call(plugin, "reads_pods", pod, bool, pod):
                 found += calls.call(plugin, "pods_affected", pod, Iterable, pod)
         return tuple(found)
+
+    def _weight(self, plugin: Any) -> int:
+        """Return the weight of a plugin; 0 for one that does not score."""
+        return next((weight for each, weight in self.profile.weighted if each is plugin), 0)
 
     def watch(self, labels: Chain) -> None:
         """Distinguish nodes by labels."""

@@ -74,15 +74,20 @@ class SubGroup:
     group: GroupKey | None = None
     role: str | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
-    leaves: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
+    _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.wanted < 0:
             object.__setattr__(self, "wanted", len(self.children))
         below = tuple(child.shape for child in self.children)
         object.__setattr__(self, "shape", (self.least, self.wanted, self.within, below))
-        leaves = tuple(leaf for child in self.children for leaf in child.leaves) or (self,)
-        object.__setattr__(self, "leaves", leaves)
+        leaves = tuple(leaf for child in self.children for leaf in child.leaves)
+        object.__setattr__(self, "_below", leaves)
+
+    @property
+    def leaves(self) -> tuple[SubGroup, ...]:
+        """The leaves below it; of a leaf, itself."""
+        return self._below or (self,)
 
     @property
     def is_optional(self) -> bool:

@@ -38,13 +38,21 @@ def tell_gang(state: State, gang: Gang, reason: str) -> None:
             tell(state, record, record.reason)
 
 
-def not_admitted(state: State, gang: Gang, info: PodGroupInfo | None, denial: str) -> None:
-    """Post why a gang is not admitted to the queue, and tell its pending members."""
+def not_admitted(
+    state: State, gang: Gang, info: PodGroupInfo | None, denial: str, told: str = ""
+) -> None:
+    """Post why a gang is not admitted to the queue, and tell its pending members.
+
+    *told* is what these are told if the gang is complete and waits for something else.
+    """
     if info is None:
         state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
     present, absent = presence(info)
-    if len(gang.infos) > 1 and present >= (info.min_available or 0) and not absent:
+    if told:
+        state.out.append(PodNotAdmitted(gang.pod.uid, denial))
+        reason = told
+    elif len(gang.infos) > 1 and present >= (info.min_available or 0) and not absent:
         state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         reason = f"pod group {info.key} waits for another group of its bundle"
     else:

@@ -18,8 +18,8 @@ Plugins whose answers are no function of a state are not part of the memo; see `
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, final
 
 from sortedcontainers import SortedKeyList
 
@@ -125,6 +125,14 @@ class PodClass:
         plugins: The plugins that are asked about them.
         total: How many fit, over all nodes; call ``refresh`` before.
     """
+
+    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {
+        **dict.fromkeys(("_kinds", "_fits", "_rank", "_counted", "_sums"), dict),
+        **dict.fromkeys(("_buckets", "_reasons"), lambda: None),
+        "_seen": lambda: -1,
+        "total": int,
+    }
+    """What a copy begins with in place of the answers; see ``forget``."""
 
     __slots__ = (
         *("_buckets", "_counted", "_fits", "_kinds", "_rank", "_reasons", "_seen", "_sums"),

@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, final
 
 from gangsched._core._heap import PriorityHeap
-from gangsched.core.demand import Demand, Minimum
+from gangsched.core.demand import Demand, Minimum, Reach
 from gangsched.core.records import Gang, QueuePlace, Records
 from gangsched.errors import InternalError
 
@@ -41,11 +41,15 @@ class Queue:
     Args:
         records: Has the current step.
         sort: Returns the sort key of a gang.
+
+    Attributes:
+        preempts: Returns whether gangs of a demand may preempt, because some nodes may take more.
     """
 
     def __init__(self, records: Records, sort: Callable[[Gang], tuple[Any, ...]]) -> None:
         self._records = records
         self._sort = sort
+        self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
         self._active: PriorityHeap[Gang] = PriorityHeap()
         self._backoff: list[tuple[float, int, Gang]] = []
         self._demands: dict[Hashable, Demand] = {}
@@ -58,7 +62,7 @@ class Queue:
         before = gang.demand
         key = gang.sort_key
         if place is _ACTIVE or place is _PARKED:
-            key = (*self._sort(gang), gang.seq)
+            key = self.key_of(gang)
             if gang.place is place and before is demand and key == gang.sort_key:
                 return
         self._take_out(gang)
@@ -79,6 +83,10 @@ class Queue:
         stays = place is _ACTIVE and before is demand
         if before is not None and before.leader is gang and not stays:
             self._lead(before)
+
+    def key_of(self, gang: Gang) -> tuple[Any, ...]:
+        """Return the key by which a gang is sorted now."""
+        return (*self._sort(gang), gang.seq)
 
     def head(self) -> Gang | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""
@@ -125,10 +133,14 @@ class Queue:
     # Demands ------------------------------------------------------------------------------------
 
     def demand(
-        self, key: Hashable, alternatives: Callable[[], tuple[tuple[Minimum, ...], ...]]
+        self,
+        key: Hashable,
+        alternatives: Callable[[], tuple[tuple[Minimum, ...], ...]],
+        reach: Reach | None = None,
     ) -> Demand:
-        """Return the demand of a key; a new one if no gang asks for it."""
-        return self._demands.get(key) or Demand(key, alternatives())
+        """Return the demand of a key and a reach; a new one if no gang asks for it."""
+        key = key if reach is None else (key, reach)
+        return self._demands.get(key) or Demand(key, alternatives(), reach)
 
     def block(self, demand: Demand) -> None:
         """Note that a gang of this demand does not fit on the nodes as they are."""
@@ -153,10 +165,23 @@ class Queue:
         latest = max(gains.values(), default=0)
         for demand in list(self._blocked):
             at = demand.blocked_at
-            slots = gains if at > latest else [s for s, since in gains.items() if at > since]
+            slots = [s for s, since in gains.items() if at > since] if at <= latest else [*gains]
             helped = bool(slots) and demand.is_helped_by(slots)
-            if (helped or (pods_changed and demand.reads_pods)) and demand.could_fit():
+            helped = helped or (pods_changed and demand.reads_pods)
+            if (helped and demand.could_fit()) or self.preempts(demand, slots):
                 self.unblock(demand)
+
+    def force(self, gang: Gang) -> None:
+        """Let a gang be tried once more though its demand is known to fail."""
+        demand = gang.demand
+        demand.blocked_at = 0
+        del self._blocked[demand]
+        self.put(gang, _ACTIVE, demand)
+        demand.leader = gang
+
+    def blocked(self) -> list[Demand]:
+        """Return the blocked demands, the one that was blocked first first. O(demands)."""
+        return list(self._blocked)
 
     def wake_all(self) -> None:
         """Let the first gang of every blocked demand be tried again."""
@@ -164,11 +189,11 @@ class Queue:
             self.unblock(demand)
 
     def _lead(self, demand: Demand) -> None:
-        """Activate the first parked gang of a demand, if it could fit."""
+        """Activate the first parked gang of a demand, if it could fit or preempt."""
         demand.leader = None
         if not demand.parked or demand.blocked_at:
             return
-        if demand.could_fit():
+        if demand.could_fit() or self.preempts(demand, None):
             gang: Gang = demand.parked[0]
             self.put(gang, _ACTIVE, demand)
             demand.leader = gang

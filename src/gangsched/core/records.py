@@ -6,7 +6,8 @@ The counts of its group, what is free on nodes and what namespaces use follow fr
 
 Invariants (``check``):
   I1  a pod is known to its gang, to the counts of its group, and to the node that it holds;
-  I2  what nodes have free is what they offer without what the pods that hold them need;
+  I2  what nodes have free is what they offer without what the pods that hold them need, and without
+      what is held there for others;
   I3  a gang is known exactly while it has a member, or while its group has a grace period.
 """
 
@@ -14,29 +15,34 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._pod_counts import PodCounts
+from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.gang_tree import REGULAR, SubGroup
+from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs, NodeTable
-from gangsched.core.pod_class import PodClass
+from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView
 from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
+from gangsched.resources import NOTHING
 
-__all__ = ["Gang", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
+__all__ = ["Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
 _BINDING: Final = MemberState.BINDING
 _ASSIGNED: Final = MemberState.ASSIGNED
+_TERMINATING: Final = MemberState.TERMINATING
 
 
 class QueuePlace(enum.Enum):
@@ -50,6 +56,8 @@ class QueuePlace(enum.Enum):
     BACKOFF = "backoff"
     PARKED = "parked"
     """It does not fit; a node that may take more activates it."""
+    NOMINATED = "nominated"
+    """Its victims terminate; their end activates it."""
 
 
 @final
@@ -140,15 +148,17 @@ class Gang:
         began: The step at which its attempt began; 0 without one.
         is_whole: Whether the next attempt is about all members even if the unit is a pod.
         giving_way: Why it cannot be completed, while its members wait for another's cycle.
+        no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
+            made again before an event.
         refused: The member that found no node in the last attempt.
-        reason: Why the last attempt failed; ``denial``: why PreEnqueue refused it.
+        reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
         was_denied: Whether it was refused when it was last settled.
     """
 
     __slots__ = (
         *("backoff_until", "began", "demand", "denial", "failures", "giving_way", "handle"),
-        *("infos", "is_whole", "key", "leaves", "members", "pending", "place", "queued_at"),
-        *("reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
+        *("infos", "is_whole", "key", "leaves", "members", "no_plan_at", "pending", "place"),
+        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float, table: NodeTable) -> None:
@@ -170,6 +180,7 @@ class Gang:
         self.began = 0
         self.is_whole = False
         self.giving_way = ""
+        self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
         self.reason = self.denial = ""
         self.set_tree(REGULAR)
@@ -237,6 +248,20 @@ def _seq(record: PodRecord) -> int:
     return record.seq
 
 
+class Guard(Protocol):
+    """What keeps the plan of a reservation valid while others are placed."""
+
+    has_refused: bool
+
+    def concerns(self, record: PodRecord, /) -> bool:
+        """Return whether a pod may be in the way."""
+        ...
+
+    def check(self, record: PodRecord, /) -> Late | None:
+        """Return a plugin that refuses the pod nodes; None if it cannot be in the way."""
+        ...
+
+
 @final
 class Records:
     """The pods, the gangs and the nodes.
@@ -245,10 +270,18 @@ class Records:
         table: The nodes.
         registry: The pod groups.
         carried: Returns the terms that a pod carries to its node.
+        quotas: Counts what members of groups hold; None for no quotas.
 
     Attributes:
         counts: The pods on nodes by domain, for plugins that read them.
         waiting: The pods that wait on permit.
+        holds: The capacity that is kept for pods that are not there yet.
+        terminating: The pods that terminate.
+        priorities: How many pods of each priority hold a node.
+        guard: What keeps the plan of a reservation valid; None if the pods that are placed now may
+            break it.
+        altered: How often a node was added, changed or removed.
+        departed: The pods that left nodes, if they are noted; the empty name for a hold.
         step: Counts cycles; 0 stands for before all of them.
     """
 
@@ -257,8 +290,10 @@ class Records:
         table: NodeTable,
         registry: PodGroupRegistry,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
+        quotas: QuotaLedger | None = None,
     ) -> None:
         self._carried = carried
+        self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
         self.table = table
         self.registry = registry
@@ -267,11 +302,19 @@ class Records:
         self.gang_of: dict[GroupKey, Gang] = {}
         self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
+        self.holds: dict[Hold, None] = {}
+        self.terminating: dict[PodUID, PodRecord] = {}
+        self.priorities: dict[int, int] = {}
+        self.altered = 0
+        self.guard: Guard | None = None
+        self.notes_departed = False
+        self.departed: list[PodUID] = []
         self.step = 1
         self.attempt_floor: int = 0
         self._numbers = 0
         self._on: dict[int, dict[PodUID, PodRecord]] = {}
         self._planned: list[tuple[int, Pod]] = []
+        self._lifted: dict[PodUID, PodRecord] = {}
 
     def number(self) -> int:
         """Return the next number of a pod or gang."""
@@ -304,11 +347,15 @@ class Records:
                 gang.pending.pop(uid, None)
             elif before is _WAITING:
                 gang.waiting.pop(uid, None)
+            elif before is _TERMINATING:
+                self.terminating.pop(uid, None)
             if state is _UNSCHEDULED:
                 gang.pending[uid] = record
                 record.round = -1
             elif state is _WAITING:
                 gang.waiting[uid] = record
+            elif state is _TERMINATING:
+                self.terminating[uid] = record
             record.state = state
             if record.info is not None:
                 record.info.members.set(uid, state)
@@ -340,7 +387,9 @@ class Records:
             self._come(record)
         elif slot >= 0 and pod is not record.pod:
             self._uncount(record)
+            self._rank(record.pod.priority, -1)
             record.pod = pod
+            self._rank(pod.priority, 1)
             self._count(record)
         record.pod, record.needs = pod, needs
 
@@ -357,6 +406,7 @@ class Records:
     def set_node(self, name: NodeName, node: Node | None) -> None:
         """Add, change or remove a node. O(resources + labels), and O(pods there) if it is new."""
         table, counts = self.table, self.counts
+        self.altered += 1
         slot = table.slots.get(name)
         before = None if slot is None else table.nodes[slot]
         if node is None:
@@ -389,6 +439,8 @@ class Records:
 
     def _leave(self, record: PodRecord, since: int) -> None:
         slot = record.slot
+        if self.notes_departed:
+            self.departed.append(record.uid)
         self._uncount(record)
         on = self._on[slot]
         del on[record.uid]
@@ -398,11 +450,82 @@ class Records:
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
+        self._rank(record.pod.priority, sign)
         used = self.usage.setdefault(record.pod.namespace, {})
         for number, amount in record.needs:
             used[number] = used.get(number, 0) + sign * amount
         if not used[0]:
             del self.usage[record.pod.namespace]
+        if record.info is not None and self.quotas.is_used:
+            requests = record.pod.requests
+            before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
+            self.quotas.hold(record.info.key, before, after)
+
+    def _rank(self, priority: int, sign: int) -> None:
+        number = self.priorities.get(priority, 0) + sign
+        if number:
+            self.priorities[priority] = number
+        else:
+            del self.priorities[priority]
+
+    # Capacity that is held ----------------------------------------------------------------------
+
+    def hold(self, hold: Hold) -> None:
+        """Keep capacity. O(resources)."""
+        hold.since = self.step
+        self.holds[hold] = None
+        self.table.take(hold.slot, hold.needs)
+
+    def drop(self, hold: Hold) -> None:
+        """Keep capacity no longer: a node may take more. O(resources)."""
+        del self.holds[hold]
+        if hold.is_lent:
+            self.keep(hold)
+        if self.notes_departed:
+            self.departed.append(PodUID(""))
+        self.table.give(hold.slot, hold.needs, hold.since)
+
+    def resize(self, hold: Hold, needs: Needs) -> None:
+        """Keep other amounts; a node of which less is kept may take more. O(resources)."""
+        before = hold.needs
+        if needs != before:
+            self.table.take(hold.slot, before, -1)
+            self.table.take(hold.slot, needs)
+            hold.needs = needs
+            now = dict(needs)
+            if any(amount > now.get(number, 0) for number, amount in before):
+                self.table.gained(hold.slot, hold.since)
+
+    def lend(self, hold: Hold) -> None:
+        """Show capacity as free while its owner is tried; nothing is woken. O(resources)."""
+        if not hold.is_lent:
+            hold.is_lent = True
+            self.table.take(hold.slot, hold.needs, -1)
+
+    def keep(self, hold: Hold) -> None:
+        """End ``lend``. O(resources)."""
+        if hold.is_lent:
+            hold.is_lent = False
+            self.table.take(hold.slot, hold.needs)
+
+    # Trials -------------------------------------------------------------------------------------
+
+    def lift(self, record: PodRecord) -> None:
+        """Take a pod off its node within a trial of the table. O(resources)."""
+        self._lifted[record.uid] = record
+        self._uncount(record)
+        self.table.take(record.slot, record.needs, -1)
+
+    def land(self, record: PodRecord) -> None:
+        """Put a pod back that was lifted. O(resources)."""
+        del self._lifted[record.uid]
+        self._count(record)
+        self.table.take(record.slot, record.needs)
+
+    def land_all(self) -> None:
+        """Show every lifted pod again; the trial gives the capacity back. O(lifted pods)."""
+        while self._lifted:
+            self._count(self._lifted.popitem()[1])
 
     # Reading ------------------------------------------------------------------------------------
 
@@ -413,7 +536,8 @@ class Records:
     def pods_on(self, slot: int) -> Collection[Pod]:
         """Return the pods on a node, with those that the current decision plans there."""
         planned = [pod for at, pod in self._planned if at == slot]
-        return [*[record.pod for record in self.holders(slot)], *planned]
+        lifted = self._lifted
+        return [*[r.pod for r in self.holders(slot) if r.uid not in lifted], *planned]
 
     def plan(self, slot: int, pod: Pod) -> None:
         """Show a pod on a node while a decision is made."""
@@ -430,6 +554,11 @@ class Records:
             self.counts.take(pod, slot)
 
     @property
+    def plans(self) -> list[tuple[int, Pod]]:
+        """The pods that the current decision plans, each with its node."""
+        return list(self._planned)
+
+    @property
     def planned(self) -> int:
         """How many pods are planned."""
         return len(self._planned)
@@ -440,6 +569,7 @@ class Records:
         table.check()
         registry._check()
         self.waiting._check()
+        self.quotas._check()
         self.counts._check()
         width = len(table.resources)
         used = [[0] * width for _name in table.names]
@@ -464,6 +594,10 @@ class Records:
                 for number, amount in record.needs:
                     used[record.slot][number] += amount
                     mine[number] = mine.get(number, 0) + amount
+        for hold in self.holds:
+            _require(not hold.is_lent, f"{hold} is still lent")
+            for number, amount in hold.needs:
+                used[hold.slot][number] += amount
         for slot, state in enumerate(table.state_of):
             left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
             _require(left == state.free, f"{table.names[slot]} has {state.free} free, not {left}")
@@ -475,6 +609,11 @@ class Records:
         members = sum(len(gang.members) for gang in self.gangs.values())
         _require(members == len(self.pods), f"{members} members, {len(self.pods)} pods")
         _require(not self._planned, "a plan is still shown")
+        _require(not self._lifted, "pods are still lifted")
+        ending = {uid for uid, record in self.pods.items() if record.state is _TERMINATING}
+        _require(ending == set(self.terminating), f"{self.terminating} terminate")
+        priorities = Counter(r.pod.priority for r in self.pods.values() if r.slot >= 0)
+        _require(priorities == self.priorities, f"priorities {self.priorities}")
         for key, gang in self.gang_of.items():
             _require(key in gang.infos and self.gangs.get(gang.key) is gang, f"{key} of {gang}")
 

@@ -11,32 +11,48 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import MethodType
 from typing import Any, final
+
+from attrs import evolve
 
 from gangsched._checks import check_event
 from gangsched._core._backoff import Backoff
 from gangsched._core._one_call import OneCall
-from gangsched._core._registry import PodGroupRegistry
-from gangsched._core._waiting import WaitingMap
+from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake
+from gangsched.core import attempt, cycle, intake, restarts
+from gangsched.core import snapshot as snapshots
+from gangsched.core.arguments import checked_settings
+from gangsched.core.preemption import make_room, nominations
+from gangsched.core.questions import ahead, anew
+from gangsched.core.questions import smallest_change as smallest
+from gangsched.core.questions import why as reasons
+from gangsched.core.reservation import backfill as reserving
+from gangsched.core.scheduler_view import SchedulerView
 from gangsched.core.settle import reject_one, settle_all
+from gangsched.core.snapshot import under_way
 from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
+from gangsched.explain import Why
+from gangsched.framework.config.backfill import Backfill
+from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
-from gangsched.model import Pod
+from gangsched.model import GroupKey, Node, Pod, PodGroup
 from gangsched.protocols import ClusterState
+from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
 
 
 @final
-class Scheduler:
+class Scheduler(SchedulerView):
     """A scheduler: decides which pod runs on which node, and when.
 
     Args:
@@ -49,10 +65,17 @@ class Scheduler:
         backoff: How long a gang backs off after a failure that no node can help.
         group_grace: For how many seconds a group is remembered after its last member is gone.
         strict_priorities: Whether a pod with another priority than its group is refused.
-        can_evict: Whether the host performs ``Evict``.
+        can_evict: Whether the host performs ``Evict``. None: if *preemption* is given, or if a
+            driver calls ``allow_evictions``.
+        preemption: When pods and gangs may preempt pods of lower priority; None for never.
+        backfill: How capacity is reserved for a gang that keeps failing; None for never.
+        quotas: How much the groups of some namespaces may request in total.
+
+    Raises:
+        InvalidValueError: An argument is malformed.
     """
 
-    __slots__ = ("_call", "_listed", "_state")
+    __slots__ = ("_host_decides", "_is_restored", "_listed", "_retries_refused")
 
     def __init__(
         self,
@@ -67,23 +90,30 @@ class Scheduler:
         group_grace: float = 60.0,
         strict_priorities: bool = False,
         can_evict: bool | None = None,
-        **_later: Any,
+        preemption: Preemption | None = None,
+        backfill: Backfill | None = None,
+        quotas: Iterable[Quota] = (),
     ) -> None:
-        self._state = State(
-            Settings(
-                cluster=cluster,
-                profile=profile,
-                membership=membership,
-                unit=unit,
-                placement=placement,
-                search_budget=search_budget,
-                backoff=backoff or Backoff(),
-                group_grace=group_grace,
-                strict_priorities=strict_priorities,
-                can_evict=bool(can_evict),
-            )
+        settings = checked_settings(
+            cluster,
+            profile,
+            membership=membership,
+            unit=unit,
+            placement=placement,
+            search_budget=search_budget,
+            backoff=backoff,
+            preemption=preemption,
+            backfill=backfill,
+            group_grace=group_grace,
+            strict_priorities=strict_priorities,
+            can_evict=can_evict,
+            quotas=quotas,
         )
+        self._state = _blank(settings)
+        self._host_decides = can_evict is None
         self._listed = False
+        self._is_restored = False
+        self._retries_refused = False
         self._call = OneCall()
 
     # The four calls -----------------------------------------------------------------------------
@@ -95,6 +125,7 @@ class Scheduler:
             if isinstance(event, PermitAllowed | PermitRejected):
                 intake.check_answer(self._state, event)
             self._begin(now)
+            self._state.events += 1
             intake.take_in(self._state, event)
             return self._end()
 
@@ -108,6 +139,7 @@ class Scheduler:
         """Run one scheduling cycle; None if no gang is active and there are no effects."""
         with self._call("schedule_one"):
             self._begin(now)
+            reserving.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
             return effects if decided or effects else None
@@ -115,33 +147,221 @@ class Scheduler:
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything."""
         state = self._state
-        deadlines = (state.records.waiting.next_deadline(), state.queue.next_deadline())
+        deadlines = (
+            state.records.waiting.next_deadline(),
+            state.restarts.next_deadline(),
+            state.queue.next_deadline(),
+            nominations.next_deadline(state),
+            reserving.next_deadline(state),
+        )
         return min((each for each in deadlines if each is not None), default=None)
 
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read the whole cluster state again."""
         with self._call("rebuild"):
             self._begin(now)
+            self._state.events += 1
             intake.listing(self._state)
             return self._end()
 
-    # What is shown ------------------------------------------------------------------------------
+    def allow_evictions(self) -> None:
+        """Note that the host performs ``Evict``; see *can_evict*. Drivers call it. O(1).
 
-    @property
-    def waiting(self) -> WaitingMap:
-        """The pods that wait on permit; do not change them."""
-        return self._state.records.waiting
+        It is part of how the scheduler is made, like the arguments, and not of its snapshot.
+        """
+        with self._call("allow_evictions"):
+            if self._host_decides:
+                self._state.settings = evolve(self._state.settings, can_evict=True)
 
-    @property
-    def registry(self) -> PodGroupRegistry:
-        """The pod groups; do not change them."""
-        return self._state.records.registry
+    # Questions ----------------------------------------------------------------------------------
 
-    def usage(self, account: str) -> dict[str, int]:
-        """Return what the pods of a namespace hold of each resource, in thousandths."""
-        used = self._state.records.usage.get(account, {})
-        names = self._state.table.resources
-        return {name: used[n] for name, n in names.items() if used.get(n)}
+    def what_if(
+        self,
+        *events: Event,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
+    ) -> WhatIf:
+        """Return what would happen after some events, without changing anything.
+
+        A fork of this scheduler handles the events, then runs scheduling cycles until its active
+        queue is empty. Effects are taken as performed at once: a bind succeeds if the cluster
+        allows it, and an evicted pod is gone. The fork shares immutable objects with this scheduler
+        and copies the others when they are read.
+
+        Runtime complexity: that of the calls, plus O(queued gangs + states of nodes + groups), plus
+        a shallow copy of the dicts of pods, nodes and groups.
+
+        Args:
+            events: The events, in order; none to ask what happens without any.
+            now: The current instant; None for that of the last call.
+            until: The instant until which deadlines are applied and cycles are run; None for *now*.
+            budget: The number of steps that the question may take in all, an int >= 1; a step is
+                about 10 microseconds, and a decision takes at least 10. When it is used up, nothing
+                more is decided, and ``WhatIf.exhausted`` is true.
+
+        Raises:
+            InvalidValueError: An argument is malformed; *now* is before the last call, or None
+                before the first call; *until* is before *now*; or the ``fork`` method of the run
+                times returned something else.
+            ClusterStateError: An event contradicts the cluster state.
+            ProfileError: A plugin, or the run times, have state and no ``fork``; see ``Forkable``.
+            PluginError: A plugin raised.
+        """
+        now, until = ahead.span(self._now, now, until)
+        for event in events:
+            check_event(event)
+        ahead.check_budget(budget)
+        self._call.refuse_inside("what_if")
+        fork = ahead.look(self, self._state, now, ahead.Spending(budget))
+        for event in events:
+            fork.tell(event)
+        fork.run(until)
+        return fork.answer()
+
+    def why(
+        self,
+        subject: str | Pod | PodGroup,
+        *,
+        now: float | None = None,
+        budget: int = 100_000,
+    ) -> Why:
+        """Return why a pod or a group is not running, or that it is; see ``gangsched.explain``.
+
+        Changes nothing. A pod or a group whose attempt failed is not tried again until something
+        changes that may help it, so the reason of that attempt grows old. Here a fork tries it once
+        more, and the reason is as of now. The number of attempts and the backoff are not those of
+        the fork. The fork may start it, or use up *budget*; or a plugin raises, or has state and no
+        ``fork``. Then the reason is that of the last attempt, and the sentence says as of when.
+
+        Runtime complexity: O(active pods and groups + members of the group), and for a failed
+        attempt that of ``what_if``.
+
+        Args:
+            subject: A pod, a group, the UID of a pod, or the key of a group. A string that is both
+                a UID and a key is taken as the UID.
+            now: The instant of the attempt; None for that of the last call.
+            budget: The number of steps that the attempt may take, about 10 microseconds each; see
+                ``what_if``. With 0 nothing is tried.
+
+        Raises:
+            UnknownPodError: The scheduler does not know *subject*.
+            InvalidValueError: An argument is malformed; see ``what_if``.
+            PluginError: A plugin raised that decides which members are needed.
+        """
+        if now is not None:
+            ahead.span(self._now, now, None)
+        ahead.check_budget(budget, least=0)
+        with self._call("why"):
+            answer = reasons.why(self._state, subject)
+        at = self._now if now is None else now
+        spending = ahead.Spending(budget)
+        look = partial(ahead.look, self, self._state, at, spending)
+        return anew.with_fresh_reason(answer, subject, look if budget else None, now=at)
+
+    def smallest_change(
+        self,
+        group: str | PodGroup,
+        shape: Node,
+        *,
+        most: int = 64,
+        now: float | None = None,
+        until: float | None = None,
+        budget: int = 1_000_000,
+    ) -> SmallestChange:
+        """Return the least number of added nodes with which a group would start.
+
+        Changes nothing. Each number is tried from 0 on with ``what_if``, all nodes added at once.
+        The numbers are not bisected, because with more nodes another gang may start instead.
+
+        Runtime complexity: that of ``what_if`` for each number, except that ``why`` is answered
+        once; for a group that lacks members, once for each number.
+
+        Args:
+            group: The group, or its key.
+            shape: The node of which copies are added. Their names begin with its name.
+            most: The largest number of nodes to try.
+            now: The current instant; None for that of the last call.
+            until: The instant by which the group has to start. None for *now*, or for the end of
+                its backoff if it is in backoff.
+            budget: The number of steps that all trials may take together; see ``what_if``. When it
+                is used up, ``Insufficient.exhausted`` is true.
+
+        Raises:
+            UnknownPodError: The scheduler does not know the group.
+            InvalidValueError: An argument is malformed; see also ``what_if``.
+            ProfileError: See ``what_if``.
+            PluginError: A plugin raised.
+        """
+        if not isinstance(group, str | PodGroup):
+            raise InvalidValueError("group", group, "a PodGroup or the key of one")
+        if not isinstance(shape, Node):
+            raise InvalidValueError("shape", shape, "a Node")
+        if type(most) is not int or most < 0:
+            raise InvalidValueError("most", most, "an int >= 0")
+        now, _end = ahead.span(self._now, now, until)
+        ahead.check_budget(budget)
+        key = GroupKey(group if isinstance(group, str) else group.key)
+        self._call.refuse_inside("smallest_change")
+        return smallest.search(
+            self, self._state, key, shape, most=most, now=now, until=until, budget=budget
+        )
+
+    # What is remembered ------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what a listing of the cluster does not show: ``gangsched.snapshot/3``.
+
+        It is plain data for JSON. Of plugins it has what ``KeepsState`` and ``KeepsScratch`` give.
+        Restore it into a scheduler that was created with the same arguments. The state is not
+        changed. Call it between two calls, never during one.
+
+        Runtime complexity: O(pods + groups).
+
+        Raises:
+            InvalidValueError: The state of a plugin is not plain data; see
+                ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
+            PluginError: A plugin raised.
+        """
+        with self._call("snapshot"):
+            return snapshots.to_data(self._state, listed=self._listed)
+
+    def restore(self, data: object, *, retry_refused: bool = False) -> None:
+        """Replace the state of the scheduler by the cluster state and a snapshot.
+
+        The scheduler then decides as the one that the snapshot was taken from, at instants of the
+        same clock. The next call returns each ``Bind`` and each ``Evict`` again that was under way,
+        unless the cluster state shows that it was done. If the cluster has changed since then, or a
+        quota has another limit, call ``rebuild`` next.
+
+        Runtime complexity: O(nodes + pods log pods).
+
+        Args:
+            data: The return value of ``snapshot``, before or after it was written as JSON. The keys
+                of JSON objects may be in any order.
+            retry_refused: Whether the next call tries again what plugins had refused; true if a
+                plugin has other arguments than before. What only lacks capacity is not tried.
+
+        Raises:
+            InvalidValueError: *data* is not a snapshot, has another version, contradicts itself, or
+                was taken from a scheduler with another unit or other plugins; nothing has changed.
+            PluginError: A plugin raised; nothing has changed.
+        """
+        with self._call("restore"):
+            fresh = _blank(self._state.settings)
+            rows = snapshots.to_state(fresh, data)
+            snapshots.restore_plugins(fresh.settings.profile, rows)
+            self._state, self._listed = fresh, rows.listed
+            self._is_restored, self._retries_refused = True, retry_refused
+
+    def __getstate__(self) -> tuple[tuple[Settings, bool], dict[str, Any]]:
+        return (self._state.settings, self._host_decides), self.snapshot()
+
+    def __setstate__(self, kept: tuple[tuple[Settings, bool], dict[str, Any]]) -> None:
+        (settings, self._host_decides), data = kept
+        self._call = OneCall()
+        self._state = _blank(settings)
+        self.restore(data)
 
     def forget_answers(self) -> None:
         """Drop all that is remembered beside the records: the effects stay the same."""
@@ -171,11 +391,22 @@ class Scheduler:
             attempt.apply_verdict(state, verdict)
         if now > earlier:
             state.records.registry.expire(now=now)
+        restarts.due(state)
         for gang in state.queue.due(now):
             state.touch(gang)
+        if self._is_restored:
+            under_way.read_again(state)
+            self._is_restored = False
+        if self._retries_refused:
+            intake.object_changed(state)
+            self._retries_refused = False
+        nominations.review(state, passing=passing)
+        reserving.expire(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
+        settle_all(state)
+        reserving.expire(state)
         settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
@@ -187,4 +418,13 @@ class Scheduler:
     def _check(self) -> None:
         state = self._state
         state.records.check()
+        state.restarts._check()
+        state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())
+
+
+def _blank(settings: Settings) -> State:
+    """Return the state of a scheduler that knows nothing yet."""
+    state = State(settings)
+    state.queue.preempts = MethodType(make_room.preempts, state)
+    return state

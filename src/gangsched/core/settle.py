@@ -3,10 +3,13 @@
 The first row that holds:
 
 - it has no members: forgotten;
-- PreEnqueue refuses a group of it: ``NOT_ADMITTED``, and rejected first if members wait;
+- PreEnqueue refuses a group of it, or it is being restarted: ``NOT_ADMITTED``, and rejected first
+  if members wait;
 - its waiting members are outside of their domain: rejected, then as below;
 - its waiting members may go: released, then as below;
 - no member is pending: ``NOWHERE``;
+- a quota is exceeded: ``NOT_ADMITTED``;
+- it awaits the end of victims: ``NOMINATED``;
 - its backoff is not over: ``BACKOFF``;
 - a gang with its demand is known to fail: ``PARKED``;
 - otherwise: ``ACTIVE``.
@@ -21,12 +24,13 @@ from typing import Any, Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import attempt, notices
+from gangsched.core import accounts, attempt, notices, restarts
 from gangsched.core.demand import Demand, Minimum
-from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
 from gangsched.core.pod_class import PodClass
+from gangsched.core.preemption import nominations
+from gangsched.core.preemption.reach import reach_of
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
@@ -51,8 +55,11 @@ _MANY: Final = 10_000
 def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
     for _round in range(_MANY):
+        nominations.review(state)
         if state.refused:
             _reject_refused(state)
+        if not state.touched:
+            accounts.ask_waiting(state)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():
@@ -62,11 +69,18 @@ def settle_all(state: State) -> None:
             changed, state.pods_changed = state.pods_changed, False
             if gains:
                 state.gained_at = state.records.step
+                state.reserving.note_gains(gains)
+            state.reserving.withhold(state.records)
+            guard = state.records.guard
+            if changed and guard is not None and guard.has_refused:
+                state.queue.wake_all()
             state.queue.wake(gains, pods_changed=changed)
         else:
             break
     for key in state.removed:
+        restarts.forget(state, key)
         if key not in state.records.registry:
+            state.records.quotas.release(key)
             state.out.append(GroupRemoved(key))
     state.removed.clear()
 
@@ -76,10 +90,12 @@ def settle(state: State, gang: Gang) -> None:
     queue, now = state.queue, state.now
     if state.records.gangs.get(gang.key) is not gang:
         return
+    attempt.note_progress(state, gang)
+    restarts.judge(state, gang)
+    accounts.charge(state, gang)
     if not gang.members:
         _forget(state, gang)
         return
-    attempt.note_progress(state, gang)
     if not gang.pending and not gang.waiting:
         gang.denial = ""
         queue.put(gang, QueuePlace.NOWHERE)
@@ -87,10 +103,12 @@ def settle(state: State, gang: Gang) -> None:
     denied = _denied(state, gang)
     if denied is not None:
         info, refusal = denied
+        nominations.refused(state, gang, refusal.reason)
         if gang.waiting:
             attempt.reject(state, gang, refusal.reason)
             return  # it was noted again
-        _not_admit(state, gang, info, refusal.reason)
+        told = "" if info is None else restarts.denial(state, info)
+        _not_admit(state, gang, info, refusal.reason, told)
         return
     gang.denial = ""
     if gang.waiting:
@@ -99,14 +117,24 @@ def settle(state: State, gang: Gang) -> None:
             attempt.reject(state, gang, strayed)
             return
         attempt.recheck(state, gang)
+    exceeded = accounts.denial(state, gang)
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
+    elif exceeded is not None:
+        info, reason = exceeded
+        nominations.refused(state, gang, reason)
+        _not_admit(state, gang, info, reason, f"pod group {info.key} waits for its quota")
+    elif awaited := nominations.awaits(state, gang):
+        queue.put(gang, QueuePlace.NOMINATED)
+        gang.denial = awaited
     elif now < gang.backoff_until:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
         demand = demand_of(state, gang)
         place = QueuePlace.PARKED if demand.blocked_at else QueuePlace.ACTIVE
         queue.put(gang, place, demand)
+        if place is QueuePlace.PARKED:
+            state.reserving.note_parked(gang)
 
 
 def _forget(state: State, gang: Gang) -> None:
@@ -129,6 +157,9 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
     for key, record in by_group.items():
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.now)
+        held = restarts.denial(state, info)
+        if refusal is None and held:
+            refusal = Unschedulable(held, resolvable=False)
         if refusal is None:
             continue
         denied = info, refusal
@@ -163,7 +194,7 @@ def _bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unsc
 def _disagreement(state: State, gang: Gang) -> str:
     names = sorted({n for i in gang.infos.values() if i.spec for n in (i.key, *i.spec.bundle)})
     for name in names:
-        spec = state.settings.cluster.pod_group(name)
+        spec = state.records.registry.spec(name)
         if spec is None:
             return f"pod group {name} of its bundle does not exist yet"
         if sorted({name, *spec.bundle}) != names:
@@ -171,14 +202,19 @@ def _disagreement(state: State, gang: Gang) -> str:
     return "the minimum of a group of its bundle is unknown"
 
 
-def _not_admit(state: State, gang: Gang, info: PodGroupInfo | None, reason: str) -> None:
+def _not_admit(
+    state: State, gang: Gang, info: PodGroupInfo | None, reason: str, told: str = ""
+) -> None:
     """Keep a gang out of the queue until an event about it, and post why."""
     state.queue.put(gang, QueuePlace.NOT_ADMITTED)
+    if gang.waiting:
+        gang.denial = reason  # its attempt goes on
+        return
     for each in gang.infos.values():
         each.attempt_started_at = None
     gang.began = 0
     gang.denial = reason
-    notices.not_admitted(state, gang, info, reason)
+    notices.not_admitted(state, gang, info, reason, told)
 
 
 def _strayed(state: State, gang: Gang) -> str:
@@ -242,9 +278,14 @@ def demand_of(state: State, gang: Gang) -> Demand:
     tree = gang.tree or SubGroup(gang.key)
     constrained = next(tree.constrained(), None) is not None
     alone, together = split(state, gang)
+    reach = reach_of(state, gang)
+    # a nominated gang sees other nodes than the others do, and so does one that a reservation's
+    # plan keeps off some
+    sees_others = state.nominations.get(gang) is not None or state.reserving.concerns(gang)
+    is_own = constrained or sees_others
     if not together:
-        key, minima = _later(gang, alone, constrained=constrained)
-        return state.queue.demand(key, lambda: (minima,))
+        key, minima = _later(gang, alone, is_own=is_own)
+        return state.queue.demand(key, lambda: (minima,), reach)
     counts: dict[str, dict[PodClass, int]] = {}
     for record in together:
         assert record.pod_class is not None
@@ -263,16 +304,16 @@ def demand_of(state: State, gang: Gang) -> Demand:
     )
     # where members run that are bound to a domain is the gang's own
     is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
-    own = gang.seq if is_pinned else 0
+    own = gang.seq if is_pinned or sees_others else 0
     key = (tree.shape, numbers, tuple(needed.values()), _requests(state, gang), own)
 
     def gang_minima() -> tuple[Minimum, ...]:
-        return tuple(_minima(state, tree, counts, needed))
+        return tuple(_minima(tree, counts, needed))
 
     if not alone:
-        return state.queue.demand(key, lambda: (gang_minima(),))
-    later_key, later = _later(gang, alone, constrained=constrained)
-    return state.queue.demand((key, later_key), lambda: (gang_minima(), later))
+        return state.queue.demand(key, lambda: (gang_minima(),), reach)
+    later_key, later = _later(gang, alone, is_own=is_own)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
 
 
 def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
@@ -301,7 +342,7 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
 
 
 def _later(
-    gang: Gang, records: Iterable[PodRecord], *, constrained: bool
+    gang: Gang, records: Iterable[PodRecord], *, is_own: bool
 ) -> tuple[Hashable, tuple[Minimum, ...]]:
     """Return what members that go alone ask for: any one of them is placed by itself."""
     classes: dict[PodClass, int] = {}
@@ -309,8 +350,8 @@ def _later(
         assert record.pod_class is not None
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
-    minimum = Minimum(tuple(classes.items()), 1, lambda: (EVERYWHERE,))
-    return ("later", names, gang.seq if constrained else 0), (minimum,)
+    minimum = Minimum(tuple(classes.items()), 1)
+    return ("later", names, gang.seq if is_own else 0), (minimum,)
 
 
 def lacking(state: State, gang: Gang) -> dict[str, int]:
@@ -347,7 +388,7 @@ def _requests(state: State, gang: Gang) -> Any:
 
 
 def _minima(
-    state: State, tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
+    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
 ) -> Iterable[Minimum]:
     """Yield minima that hold whatever children are chosen."""
     parts: dict[PodClass, int] = {}
@@ -356,15 +397,12 @@ def _minima(
             parts[pod_class] = parts.get(pod_class, 0) + number
     number = needed.get(tree.key, 0)
     if number > 0 and parts:
-        domains: Any = lambda: (EVERYWHERE,)  # noqa: E731
         within = tree.within
-        if within is not None and within.required:
-            level, table = within.level, state.table
-            domains = lambda: table.domains.at(level)  # noqa: E731
-        yield Minimum(tuple(parts.items()), number, domains)
+        level = within.level if within is not None and within.required else None
+        yield Minimum(tuple(parts.items()), number, level)
     if not tree.is_optional:
         for child in tree.children:
-            yield from _minima(state, child, counts, needed)
+            yield from _minima(child, counts, needed)
 
 
 def unit_is_whole(state: State, gang: Gang) -> bool:

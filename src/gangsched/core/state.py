@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import final
+from typing import Any, final
 
 from attrs import frozen
 
 from gangsched._core._backoff import Backoff
+from gangsched._core._quotas import Quota, QuotaLedger
 from gangsched._core._registry import PodGroupRegistry
+from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
 from gangsched.core.node_table import NodeTable
+from gangsched.core.nomination import Mark, Nominations
 from gangsched.core.points import Points
 from gangsched.core.queue import Queue
 from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
 from gangsched.events import Effect
+from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.config.cycle_state import CycleState
+from gangsched.framework.config.preemption import Preemption
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
@@ -45,9 +51,12 @@ class Settings:
     placement: PlacementStrategy
     search_budget: int
     backoff: Backoff
+    preemption: Preemption | None
+    backfill: Backfill | None
     group_grace: float
     strict_priorities: bool
     can_evict: bool
+    quotas: tuple[Quota, ...] = ()
 
 
 @final
@@ -62,6 +71,12 @@ class State:
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         removed: Groups that lost their last pod in the current call.
+        restarts: Which groups run, and which are being restarted.
+        unread: Pods that differ from a restored snapshot; the next call reads them.
+        unread_groups: Groups whose specification does.
+        nominations: The nodes that are kept for preemptors.
+        reserving: The reservation, and what is remembered to make it.
+        events: How many events there were.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -71,9 +86,14 @@ class State:
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
-        self.records: Records = Records(self.table, registry, self.evaluator.carried)
+        self.records: Records = Records(
+            self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
+        )
         self.points: Points = Points(settings.profile)
-        self.queue: Queue = Queue(self.records, lambda gang: self.points.queue_sort(gang))
+        self.queue: Queue = Queue(self.records, self._sort_key)
+        self.nominations: Nominations = Nominations()
+        self.reserving: Reserving = Reserving(settings.backfill)
+        self.events = 0
         self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
@@ -82,10 +102,28 @@ class State:
         self.giving_way = 0
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
+        self.restarts: Restarts = Restarts()
+        self.unread: dict[PodUID, None] = {}
+        self.unread_groups: dict[GroupKey, None] = {}
+
+    def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
+        return self.points.queue_sort(gang)
+
+    @property
+    def mark(self) -> Mark:
+        """The current instant, and how many events there were."""
+        return self.now, self.events
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
         self.touched[gang.key] = gang
+
+    def note_event(self, gang: Gang) -> None:
+        """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""
+        self.reserving.note_event(gang)
+        nomination = self.nominations.get(gang)
+        if nomination is not None:
+            nomination.is_tried = True
 
     def cycle(self, record: PodRecord) -> CycleState:
         """Return a fresh cycle state of a pod."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from gangsched.core.node_table import DEFAULTED, NodeState, NodeTable
 from gangsched.model import FrozenMap, Node, NodeName, Pod
@@ -20,6 +20,11 @@ class ShowsPods(Protocol):
     @property
     def table(self) -> NodeTable:
         """The nodes."""
+        ...
+
+    @property
+    def guard(self) -> Any:
+        """What keeps the plan of a reservation valid; None without one."""
         ...
 
     def pods_on(self, slot: int, /) -> Collection[Pod]:
@@ -125,6 +130,11 @@ class NodeView(_Amounts):
         self._slot = slot
 
     @property
+    def slot(self) -> int:
+        """The slot of the node in the table."""
+        return self._slot
+
+    @property
     def node(self) -> Node:
         """The node."""
         found = self._table.nodes[self._slot]
@@ -145,6 +155,11 @@ class NodeViews(Mapping[NodeName, NodeView]):
 
     def __init__(self, records: ShowsPods) -> None:
         self._records = records
+
+    @property
+    def guard(self) -> Any:
+        """What keeps the plan of a reservation valid; see ``records.Guard``."""
+        return self._records.guard
 
     def at(self, slot: int) -> NodeView:
         """Return the node of a slot."""

@@ -6,7 +6,7 @@ score, nodes are asked about in the order of the memo until one is accepted; wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from gangsched.core.domains import EVERYWHERE, Domain
@@ -24,12 +24,18 @@ __all__ = ["accepted", "asked_about", "best_slot", "diagnosis", "ordered_slots"]
 _FILTER: Final = (Success, Skip, Unschedulable)
 
 
-def best_slot(record: PodRecord, cycle: CycleState, views: NodeViews, domain: Domain) -> int | None:
-    """Return the best node for one pod; None if no node is accepted."""
+def best_slot(
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+    domain: Domain,
+    barred: Collection[int] = (),
+) -> int | None:
+    """Return the best node for one pod that is not barred; None if no node is accepted."""
     pod_class = record.pod_class
     assert pod_class is not None
-    late = asked_about(pod_class, cycle, record)
-    slots = ordered_slots(pod_class, domain)
+    late = asked_about(pod_class, cycle, record, views)
+    slots = (slot for slot in ordered_slots(pod_class, domain) if slot not in barred)
     accepts = (slot for slot in slots if accepted(late, record, cycle, views, slot) is None)
     if not any(each.weight for each in late):
         return next(accepts, None)
@@ -41,7 +47,9 @@ def best_slot(record: PodRecord, cycle: CycleState, views: NodeViews, domain: Do
     return min(found, key=lambda slot: (-totals[slot], names[slot]))
 
 
-def asked_about(pod_class: PodClass, cycle: CycleState, record: PodRecord) -> list[Late]:
+def asked_about(
+    pod_class: PodClass, cycle: CycleState, record: PodRecord, views: NodeViews
+) -> list[Late]:
     """Return the late plugins that have to be asked about a pod."""
     about = None
     found: list[Late] = []
@@ -52,7 +60,8 @@ def asked_about(pod_class: PodClass, cycle: CycleState, record: PodRecord) -> li
             if not about:
                 continue
         found.append(late)
-    return found
+    guard = None if views.guard is None else views.guard.check(record)
+    return found if guard is None else [*found, guard]
 
 
 def accepted(
@@ -116,7 +125,7 @@ def diagnosis(record: PodRecord, cycle: CycleState, views: NodeViews) -> Diagnos
     pod_class = record.pod_class
     assert pod_class is not None
     found = pod_class.diagnosis()
-    late = asked_about(pod_class, cycle, record)
+    late = asked_about(pod_class, cycle, record, views)
     if not late:
         return found
     counts = dict(found.reasons)

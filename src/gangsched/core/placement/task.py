@@ -12,7 +12,7 @@ the late plugins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from gangsched._core._counters import MemberState
@@ -44,6 +44,7 @@ class Task:
         cycle: Returns the cycle state of a member.
         lacking: By the key of a sub group, how many more members its minimum needs; see
             ``settle.lacking``.
+        barred: Nodes that members with late plugins do not go to.
 
     Attributes:
         pools: By the key of a leaf, its members by class.
@@ -60,6 +61,7 @@ class Task:
         records: Records,
         cycle: Callable[[PodRecord], CycleState],
         lacking: Mapping[str, int],
+        barred: Collection[int] = (),
     ) -> None:
         self.gang: Gang = gang
         self.records: Records = records
@@ -77,6 +79,7 @@ class Task:
         self._placed: dict[str, int] = {}
         self._cycle = cycle
         self._lacking = lacking
+        self._barred = barred
         self._views = NodeViews(records)
         self._holding = holding_by_leaf(gang)
         # whether a member reads the others, or is read by them
@@ -85,6 +88,14 @@ class Task:
             for pool in self.pools.values()
             for c in pool
             for each in c.late
+        )
+        guard = records.guard
+        # whether a member may be in the way of a reserved gang
+        self._is_guarded: bool = guard is not None and any(
+            guard.concerns(record)
+            for pool in self.pools.values()
+            for alike in pool.values()
+            for record in alike
         )
 
     # Points to return to ------------------------------------------------------------------------
@@ -293,6 +304,24 @@ class Task:
         self._placed[leaf.key] = self._placed.get(leaf.key, 0) + done
         return done
 
+    def put_on(self, record: PodRecord, slot: int) -> bool:
+        """Place one member on a node; return False if it is not among them, or is refused there."""
+        pod_class = record.pod_class
+        pool = self.pools.get(record.leaf, {}).get(pod_class) if pod_class is not None else None
+        if pod_class is None or pool is None or record not in pool:
+            return False
+        used = self._used.get((record.leaf, pod_class), 0)
+        if self.asks_late(pod_class):
+            asked = late.asked_about(pod_class, self._cycle(record), record, self._views)
+            if late.accepted(asked, record, self._cycle(record), self._views, slot) is not None:
+                return False
+            self.records.plan(slot, record.pod)
+        # the members of a pool are taken in order, so this one comes next
+        pool.remove(record)
+        pool.insert(used, record)
+        self.take(record.leaf, pod_class, slot, 1)
+        return True
+
     def take(self, leaf: str, pod_class: PodClass, slot: int, count: int) -> None:
         """Place the next members of a class on a node, as a search has found."""
         used = self._used.get((leaf, pod_class), 0)
@@ -313,6 +342,8 @@ class Task:
 
     def asks_late(self, pod_class: PodClass) -> bool:
         """Return whether single nodes have to be asked about, and members shown on them."""
+        if self._is_guarded:
+            return True
         if not pod_class.late and not self._shows:
             return False
         has_terms = self.records.counts.has_terms or self._shows
@@ -323,7 +354,7 @@ class Task:
     ) -> list[int]:
         found: list[int] = []
         for record in records:
-            slot = late.best_slot(record, self._cycle(record), self._views, domain)
+            slot = late.best_slot(record, self._cycle(record), self._views, domain, self._barred)
             if slot is None:
                 break
             self.table.take(slot, pod_class.needs)

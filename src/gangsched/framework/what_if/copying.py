@@ -16,7 +16,7 @@ Rules:
       mutable object in common;
   R2  each object is copied once, so aliasing is preserved;
   R3  a value of a dict is copied when it is first read. An entry that is not read costs only its
-      slot in the dict;
+      slot in the dict. An attribute that its class names in ``DERIVED`` starts anew;
   R4  the original is not changed by a fork, nor by reading from the fork.
 
 Objects that belong to the user are not examined by these rules. For plugins, for the values that a
@@ -28,13 +28,14 @@ from __future__ import annotations
 import enum
 import types
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import is_
 from typing import Any, Final, TypeVar, cast, final
+from weakref import WeakValueDictionary
 
 import attrs
 from attrs import evolve
-from sortedcontainers import SortedDict, SortedList
+from sortedcontainers import SortedDict, SortedKeyList, SortedList
 
 from gangsched.errors import GangschedError, PluginError, ProfileError
 from gangsched.framework.config.backfill import Backfill
@@ -59,7 +60,7 @@ T = TypeVar("T")
 
 _VALUES: Final = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type)
 _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
-_MEMORY: Final = ("gangsched._core.", "gangsched.framework.")
+_MEMORY: Final = ("gangsched._core.", "gangsched.core.", "gangsched.framework.")
 """The modules in which a frozen class may hold mutable objects. Elsewhere it never does."""
 _COMPILED: Final = "gangsched._core._heap._c"
 _READ_ONLY: Final = (Snapshot,)
@@ -201,7 +202,9 @@ class _Fork:
             (dict, self._dict),
             (set, self._set),
             (deque, self._deque),
+            (SortedKeyList, self._sorted_key_list),
             (SortedList, self._sorted_list),
+            (WeakValueDictionary, self._weak_values),
             (types.MethodType, self._method),
             (CycleState, self._cycle),
         ):
@@ -234,8 +237,10 @@ class _Fork:
     def _object(self, thing: object) -> Any:
         made: Any = object.__new__(type(thing))
         self._made[id(thing)] = made
+        derived: Mapping[str, Callable[[], Any]] = getattr(type(thing), "DERIVED", {})
         for name, value in self._held(thing).items():
-            object.__setattr__(made, name, self.copied(value))
+            fresh = derived.get(name)
+            object.__setattr__(made, name, self.copied(value) if fresh is None else fresh())
         return made
 
     def _reduced(self, thing: Any) -> Any:
@@ -303,6 +308,20 @@ class _Fork:
         shared = self._are_shared(set(map(type, thing)))
         made = thing.copy() if shared else type(thing)(map(self.copied, thing))
         self._made[id(thing)] = made
+        return made
+
+    def _sorted_key_list(self, thing: Any) -> Any:
+        # not from the items: a copy that is under way has no key yet
+        made = self._made[id(thing)] = type(thing)(key=thing.key)
+        made._lists = [list(map(self.copied, part)) for part in thing._lists]
+        made._keys = [list(part) for part in thing._keys]
+        made._maxes, made._len = list(thing._maxes), thing._len
+        return made
+
+    def _weak_values(self, thing: Any) -> Any:
+        made = self._made[id(thing)] = type(thing)()
+        kept = dict(thing)
+        made.update((key, self.copied(value)) for key, value in kept.items())
         return made
 
     def _method(self, thing: types.MethodType) -> types.MethodType:

@@ -1,0 +1,90 @@
+"""Facts in: records and nodes are made to agree with what the cluster shows.
+
+There is a module for each kind of event, which ``take_in`` calls.
+
+Rules:
+  R1  an event says where to look; what is there is read from the cluster state. So an event may
+      come twice, late or out of order;
+  R2  what may raise is asked before anything changes;
+  R3  the gangs that a fact concerns are noted, and settled later. No policy is asked here but
+      ``unreserve``, which is told that a pod gives its node back.
+"""
+
+from __future__ import annotations
+
+from gangsched.core.intake.groups import read_group
+from gangsched.core.intake.nodes import object_changed, read_node, retry
+from gangsched.core.intake.pods import read_pod
+from gangsched.core.intake.reports import bind_failed, bound, check_answer, permit_answered
+from gangsched.core.state import State
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    Event,
+    NodeAdded,
+    NodeDeleted,
+    NodeUpdated,
+    ObjectChanged,
+    ObjectDeleted,
+    PermitAllowed,
+    PermitRejected,
+    PodAdded,
+    PodDeleted,
+    PodGroupAdded,
+    PodGroupDeleted,
+    PodGroupUpdated,
+    PodUpdated,
+)
+
+__all__ = ["check_answer", "listing", "object_changed", "retry", "take_in"]
+
+
+def take_in(state: State, event: Event) -> None:
+    """Take in what an event is about."""
+    match event:
+        case PodAdded(pod) | PodUpdated(pod):
+            read_pod(state, pod.uid)
+        case PodDeleted(uid):
+            read_pod(state, uid)
+        case Bound():
+            bound(state, event)
+        case BindFailed():
+            bind_failed(state, event)
+        case NodeAdded(node) | NodeUpdated(node):
+            read_node(state, node.name)
+        case NodeDeleted(name):
+            read_node(state, name)
+        case PodGroupAdded(group) | PodGroupUpdated(group):
+            read_group(state, group.key)
+        case PodGroupDeleted(key):
+            read_group(state, key)
+        case PermitAllowed() | PermitRejected():
+            permit_answered(state, event)
+        case ObjectChanged() | ObjectDeleted():
+            object_changed(state)
+
+
+def listing(state: State) -> None:
+    """Take in all that the cluster shows. O(nodes + pods log pods).
+
+    Pods that left come first: as long as they are counted, a sibling could be released with them. A
+    listing does not say in which order pods arrived. Of pods that contradict each other, the one
+    that has a node counts first, then the older one.
+    """
+    cluster, records = state.settings.cluster, state.records
+    shown = sorted(cluster.pods(), key=lambda pod: (pod.node_name is None, pod.created_at))
+    uids = [pod.uid for pod in shown]
+    present = set(uids)
+    for uid in [uid for uid in records.pods if uid not in present]:
+        read_pod(state, uid)
+    nodes = [node.name for node in cluster.nodes()]
+    known = [node.name for node in state.table.nodes if node is not None]
+    for name in dict.fromkeys([*nodes, *known]):
+        read_node(state, name)
+    groups = [group.key for group in cluster.pod_groups()]
+    for key in dict.fromkeys([*groups, *(info.key for info in records.registry)]):
+        read_group(state, key)
+    for uid in dict.fromkeys([*uids, *records.pods]):
+        read_pod(state, uid)
+    for gang in records.gangs.values():
+        state.touch(gang)

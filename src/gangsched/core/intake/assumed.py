@@ -1,0 +1,132 @@
+"""Pods that are assumed on a node when an event changes them, or the node.
+
+Rules:
+  R1  while a bind is under way the pod is left alone: its report, its end or a node settles it;
+  R2  ``unreserve`` is told of each node that is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gangsched._core._counters import MemberState
+from gangsched.core import attempt
+from gangsched.core.intake.seen import gates
+from gangsched.core.preemption import nominations
+from gangsched.core.records import PodRecord
+from gangsched.core.state import State
+from gangsched.errors import InvalidPodGroupError
+from gangsched.events import (
+    Evict,
+    PodRejected,
+    PodScheduled,
+)
+from gangsched.model import Pod, PodPhase
+from gangsched.outcomes import EvictGroup
+
+__all__ = [
+    "check_waiting",
+    "confirm",
+    "fail_alone",
+    "is_being_bound",
+    "note_change_while_bound",
+    "unassume",
+    "what_happened",
+]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_WAITING: Final = MemberState.WAITING
+_ASSIGNED: Final = MemberState.ASSIGNED
+_TERMINATING: Final = MemberState.TERMINATING
+
+
+def note_change_while_bound(state: State, record: PodRecord, pod: Pod) -> None:
+    """Count what a pod requests now on the node that it is being bound to.
+
+    A pod that was deleted meanwhile terminates there.
+    """
+    state.records.replace(record, pod)
+    if pod.deleted_at is not None and record.state is MemberState.BINDING:
+        state.records.move(record, _TERMINATING, record.slot)
+    state.touch(record.gang)
+
+
+def is_being_bound(record: PodRecord) -> bool:
+    """Return whether a pod was released and its bind is not reported yet."""
+    return record.cycle is not None and record.state is not _WAITING
+
+
+def confirm(state: State, record: PodRecord) -> None:
+    """Make an assumed pod assigned: the cluster shows it on its node."""
+    node = record.node
+    assert node is not None
+    state.records.waiting.remove(record.uid)
+    if record.is_evicted:
+        state.records.move(record, _TERMINATING, record.slot)
+    else:
+        state.records.move(record, _ASSIGNED, record.slot)
+    record.cycle = None
+    record.pod_class = None
+    record.bind_failures = 0
+    record.started_at = state.now
+    reason, record.reason, record.told = record.reason, "", ""
+    state.out.append(PodScheduled(record.uid, node))
+    state.points.post_bind(record, state.now)
+    if record.is_evicted and not record.pod.is_finished and record.pod.deleted_at is None:
+        state.out.append(Evict(record.uid, node, reason or "evicted"))
+        nominations.note_evicted(state, record)
+
+
+def unassume(state: State, record: PodRecord, why: str, cause: str, to: MemberState) -> None:
+    """Take an assumed pod off its node after an event, and apply the verdict on its group."""
+    node, was_waiting = record.node, record.state is _WAITING
+    assert node is not None
+    verdict = attempt.give_back(state, record, to, cause)
+    record.reason = why
+    state.out.append(PodRejected(record.uid, node, why))
+    if verdict is not None and not record.is_evicted:
+        info = state.records.registry.get(verdict.group)
+        is_tried = info is not None and info.attempt_started_at is not None
+        # a member that was released before: no attempt depends on it
+        if was_waiting or is_tried or isinstance(verdict, EvictGroup):
+            attempt.apply_verdict(state, verdict)
+    state.touch(record.gang)
+
+
+def what_happened(
+    state: State, record: PodRecord, pod: Pod, problem: InvalidPodGroupError | None
+) -> str:
+    """Return why a pod can no longer hold the node that it was assumed on."""
+    if problem is not None and pod.node_name is None:
+        return f"contradicts its group: {problem}"
+    if pod.is_finished:
+        return "has succeeded" if pod.phase is PodPhase.SUCCEEDED else "has failed"
+    if pod.deleted_at is not None:
+        return "is terminating"
+    if pod.node_name is not None:
+        return f"was bound to {pod.node_name}"
+    group = None if record.info is None else record.info.key
+    return "; ".join(gates(state, pod, group))
+
+
+def check_waiting(state: State, records: Iterable[PodRecord]) -> None:
+    """Take waiting pods off their nodes that could not be placed there any more."""
+    table = state.table
+    for record in records:
+        if record.state is not _WAITING or record.pod_class is None:
+            continue
+        node_state = table.state_of[record.slot]
+        short = any(node_state.free[number] < 0 for number, _amount in record.pod_class.compared)
+        if short or not record.pod_class.accepts(node_state):
+            node = record.node
+            why = f"node {node} of pod {record.pod.name} takes it no longer"
+            unassume(state, record, why, "changed", _UNSCHEDULED)
+            fail_alone(state, record, why)
+        state.touch(record.gang)
+
+
+def fail_alone(state: State, record: PodRecord, why: str) -> None:
+    """Let a regular pod that lost its node back off; a group fails by its verdict."""
+    if record.info is None and record.state is _UNSCHEDULED:
+        attempt.fail(state, record.gang, why, backs_off=True)

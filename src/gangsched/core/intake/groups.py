@@ -1,0 +1,62 @@
+"""Events about pod groups: the specification is made to agree with the cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.core.intake.gangs import regroup
+from gangsched.core.intake.pods import read_pod
+from gangsched.core.records import PodRecord
+from gangsched.core.state import State
+from gangsched.model import GroupKey
+
+__all__ = ["read_group"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_WAITING: Final = MemberState.WAITING
+_REFUSED: Final = MemberState.REFUSED
+_GATED: Final = MemberState.GATED
+
+
+def read_group(state: State, key: GroupKey) -> None:
+    """Make the specification of a group agree with the cluster."""
+    records, registry = state.records, state.records.registry
+    spec = state.settings.cluster.pod_group(key)
+    info = registry.get(key)
+    before = None if info is None else info.spec
+    if spec is None:
+        if before is None:
+            return
+        registry.delete_spec(key, now=state.now)
+        state.restarts.forget(key)
+        state.removed[key] = None
+    elif spec != before:
+        registry.set_spec(spec)
+        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.now)
+    else:
+        return
+    named = {
+        key,
+        *(() if spec is None else spec.bundle),
+        *(() if before is None else before.bundle),
+    }
+    regroup(state, named)
+    info = registry.get(key)
+    if info is not None:
+        for record in [
+            r
+            for r in _members_of(state, info)
+            if r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)
+        ]:
+            read_pod(state, record.uid)
+    gang = records.gang_of.get(key)
+    if gang is not None:
+        state.note_event(gang)
+        state.touch(gang)
+
+
+def _members_of(state: State, info: PodGroupInfo) -> list[PodRecord]:
+    gang = state.records.gang_of.get(info.key)
+    return [] if gang is None else [r for r in gang.members.values() if r.info is info]

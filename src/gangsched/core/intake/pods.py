@@ -1,0 +1,220 @@
+"""Events about pods: the record of a pod is made to agree with what the cluster shows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.core.intake.assumed import (
+    check_waiting,
+    confirm,
+    is_being_bound,
+    note_change_while_bound,
+    unassume,
+    what_happened,
+)
+from gangsched.core.intake.gangs import gang_of_group, grow_tree
+from gangsched.core.intake.seen import Seen, conflict, gates, look, wanted_state
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.state import State
+from gangsched.errors import InvalidPodGroupError
+from gangsched.events import (
+    PodNotAdmitted,
+    PodRefused,
+    PriorityOverruled,
+)
+from gangsched.model import PodUID
+
+__all__ = ["is_another", "read_pod"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_ASSIGNED: Final = MemberState.ASSIGNED
+_REFUSED: Final = MemberState.REFUSED
+_GATED: Final = MemberState.GATED
+_TERMINATING: Final = MemberState.TERMINATING
+
+
+def read_pod(state: State, uid: PodUID) -> None:
+    """Make the record of a pod agree with the cluster. O(log n)."""
+    seen, record = look(state, uid), state.records.pods.get(uid)
+    if seen is None:
+        if record is not None:
+            _forget(state, record, "deleted")
+        return
+    pod = seen.pod
+    is_shown_elsewhere = pod.node_name is not None or pod.is_finished
+    if record is not None and is_being_bound(record) and not is_shown_elsewhere:
+        note_change_while_bound(state, record, pod)
+        return
+    if record is not None and is_another(record, seen):
+        if record.is_assumed and pod.node_name == record.node:
+            confirm(state, record)
+        started_at = record.started_at
+        _forget(state, record, "changed")
+        record = None
+        read_pod(state, uid)
+        fresh = state.records.pods.get(uid)
+        if fresh is not None and pod.node_name is not None and started_at is not None:
+            fresh.started_at = started_at
+        return
+    problem = seen.problem or conflict(state, seen, record)
+    wanted = wanted_state(state, seen, problem)
+    if record is None:
+        _admit(state, seen, wanted, problem)
+    else:
+        _update(state, record, seen, wanted, problem)
+
+
+def is_another(record: PodRecord, seen: Seen) -> bool:
+    """Return whether a pod must be treated as a new one: its group, role or priority changed."""
+    claim = seen.claim
+    group = None if record.info is None else record.info.key
+    if group != (None if claim is None else claim.group):
+        return True
+    if record.role != (None if claim is None else claim.role):
+        return True
+    return record.pod.priority != seen.pod.priority
+
+
+def _admit(
+    state: State, seen: Seen, wanted: MemberState, problem: InvalidPodGroupError | None
+) -> None:
+    """Take in a pod that was not known."""
+    pod, claim, records = seen.pod, seen.claim, state.records
+    info: PodGroupInfo | None = None
+    if claim is not None:
+        info = records.registry.join(pod, claim, wanted)
+        gang = gang_of_group(state, info, pod)
+    else:
+        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        before = records.gangs.get(gang.key)
+        if before is not None:
+            state.queue.put(before, QueuePlace.NOWHERE)  # it is read as another pod now
+        records.gangs[gang.key] = gang
+    record = PodRecord(pod, records.number(), gang, info, None if claim is None else claim.role)
+    record.attempt = records.attempt_floor
+    records.add(record)
+    state.note_event(gang)
+    if info is not None:
+        grow_tree(state, gang, info)
+    _set_state(state, record, seen, wanted, problem)
+
+
+def _update(
+    state: State,
+    record: PodRecord,
+    seen: Seen,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+) -> None:
+    pod, claim, records = seen.pod, seen.claim, state.records
+    known, before = record.pod, record.state
+    if known != pod and not record.is_assumed:
+        state.note_event(record.gang)
+    if claim is not None and record.info is not None:
+        if before is _REFUSED:
+            records.registry.join(pod, claim, wanted)
+            grow_tree(state, record.gang, record.info)
+        elif records.registry.update_claim(pod, claim, wanted):
+            grow_tree(state, record.gang, record.info)
+            _read_refused(state, record.info)
+    if record.is_assumed:
+        if pod.node_name == record.node:
+            records.replace(record, pod)
+            confirm(state, record)
+        elif wanted is _UNSCHEDULED:
+            records.replace(record, pod)
+            if known != pod and seen.pod_class is not record.pod_class:
+                record.pod_class = seen.pod_class
+                check_waiting(state, [record])
+            state.touch(record.gang)
+            return
+        else:
+            why = f"pod {pod.name} {what_happened(state, record, pod, problem)}"
+            unassume(state, record, why, "changed", wanted)
+            records.replace(record, pod)
+    else:
+        records.replace(record, pod)
+    _set_state(state, record, seen, wanted, problem)
+
+
+def _set_state(
+    state: State,
+    record: PodRecord,
+    seen: Seen,
+    wanted: MemberState,
+    problem: InvalidPodGroupError | None,
+) -> None:
+    """Put a pod that is not assumed in the state that the cluster shows."""
+    pod, records, before = seen.pod, state.records, record.state
+    if record.is_evicted:
+        if wanted in (_GATED, _UNSCHEDULED, _ASSIGNED):
+            wanted = _TERMINATING
+        elif wanted is MemberState.SUCCEEDED:
+            wanted = MemberState.ENDED
+    slot = -1
+    if pod.node_name is not None and not pod.is_finished:
+        slot = state.table.slot(pod.node_name)
+    if slot != record.slot:
+        state.pods_changed = True
+    if before is MemberState.SUCCEEDED and wanted is MemberState.ENDED and record.info is not None:
+        record.info.members.collect(record.role)
+    if wanted is MemberState.FAILED and pod.deleted_at is None and record.info is not None:
+        state.restarts.note_failed(record.info.key, now=state.now)
+    is_new = before is not wanted or record.slot != slot
+    records.move(record, wanted, slot)
+    record.pod_class = seen.pod_class if wanted is _UNSCHEDULED else None
+    if slot < 0:
+        record.started_at = None
+    elif record.started_at is None:
+        record.started_at = state.now
+    state.touch(record.gang)
+    if wanted is _REFUSED:
+        is_new = is_new or record.reason != str(problem)
+        record.reason = str(problem)
+        if is_new:
+            state.out.append(PodRefused(pod.uid, record.reason))
+    elif wanted is _GATED:
+        group = None if record.info is None else record.info.key
+        reason = "; ".join(gates(state, pod, group))
+        if is_new or reason != record.reason:
+            record.reason = reason
+            state.out.append(PodNotAdmitted(pod.uid, reason))
+    elif wanted is _UNSCHEDULED and is_new:
+        info = record.info
+        if info is not None and info.priority != pod.priority:
+            state.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
+
+
+def _forget(state: State, record: PodRecord, cause: str) -> None:
+    """Forget a pod that is gone, or is read as another one."""
+    records, info, gang = state.records, record.info, record.gang
+    state.note_event(gang)
+    if record.is_assumed:
+        how = "was deleted" if cause == "deleted" else "has changed"
+        unassume(state, record, f"pod {record.pod.name} {how}", cause, _TERMINATING)
+    if record.slot >= 0:
+        state.pods_changed = True
+    has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED
+    records.forget(record)
+    state.touch(gang)
+    if info is None:
+        return
+    if has_succeeded:
+        info.members.collect(record.role)
+    said = (info.claimed_min, info.claimed_priority)
+    records.registry.leave(info.key, record.uid, now=state.now)
+    if not info.members:
+        state.removed[info.key] = None
+    elif said != (info.claimed_min, info.claimed_priority):
+        grow_tree(state, gang, info)
+        _read_refused(state, info)
+
+
+def _read_refused(state: State, info: PodGroupInfo) -> None:
+    """Read the members again that were refused because they contradicted others."""
+    gang = state.records.gang_of.get(info.key)
+    for record in [] if gang is None else list(gang.members.values()):
+        if record.info is info and record.state is _REFUSED:
+            read_pod(state, record.uid)

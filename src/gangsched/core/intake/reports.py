@@ -1,0 +1,115 @@
+"""Reports of binds, and answers to pods that wait on permit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gangsched._core._counters import MemberState
+from gangsched.core import attempt, notices
+from gangsched.core.intake.assumed import is_being_bound
+from gangsched.core.intake.pods import read_pod
+from gangsched.core.records import PodRecord
+from gangsched.core.state import State
+from gangsched.errors import ClusterStateError, InvalidValueError
+from gangsched.events import (
+    BindFailed,
+    Bound,
+    GroupPartlyBound,
+    PermitAllowed,
+    PermitRejected,
+)
+from gangsched.framework.runtime.calls import name_of
+from gangsched.outcomes import EvictGroup
+
+__all__ = ["bind_failed", "bound", "check_answer", "permit_answered"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED
+
+
+def bound(state: State, event: Bound) -> None:
+    """Take in that a pod was bound.
+
+    Raises:
+        ClusterStateError: The cluster state does not show it.
+    """
+    record, pod = state.records.pods.get(event.uid), state.settings.cluster.pod(event.uid)
+    awaited = record is not None and is_being_bound(record) and record.attempt == event.attempt
+    if awaited and pod is not None and pod.node_name is None:
+        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
+    read_pod(state, event.uid)
+
+
+def bind_failed(state: State, event: BindFailed) -> None:
+    """Take a pod whose bind failed off its node; it is tried again after a backoff."""
+    read_pod(state, event.uid)
+    record = state.records.pods.get(event.uid)
+    if record is None or not is_being_bound(record) or record.attempt != event.attempt:
+        return
+    gang, was_evicted = record.gang, record.is_evicted
+    record.is_evicted = False  # it was never bound, so there is nothing to evict
+    assert record.cycle is not None
+    record.cycle.bind_failures = record.bind_failures + 1
+    record.cycle.can_evict = state.settings.can_evict
+    verdict = attempt.give_back(state, record, _UNSCHEDULED, "bind_failed")
+    notices.tell(state, record, f"binding rejected: {event.reason}")
+    gang.failures = max(gang.failures, record.bind_failures)
+    record.bind_failures += 1
+    attempt.note_progress(state, gang)
+    if isinstance(verdict, EvictGroup) and not was_evicted:
+        attempt.apply_verdict(state, verdict)
+    elif not was_evicted:
+        attempt.fail(state, gang, record.reason, backs_off=True)
+        _tell_partly_bound(state, record, event.reason)
+    state.touch(gang)
+    read_pod(state, event.uid)
+
+
+def _tell_partly_bound(state: State, record: PodRecord, reason: str) -> None:
+    """Post that a group does not run although members of it hold nodes."""
+    info = record.info
+    if info is None or not info.scheduled or not attempt.lacks_members(info):
+        return
+    if not state.settings.can_evict:
+        reason += "; the other members stay on their nodes, since the host evicts no pods"
+    assert info.min_available is not None
+    state.out.append(
+        GroupPartlyBound(info.key, info.scheduled, info.min_available, record.uid, reason)
+    )
+
+
+def check_answer(state: State, event: PermitAllowed | PermitRejected) -> None:
+    """Require a plugin that may give an answer.
+
+    Raises:
+        InvalidValueError: No permit plugin of the profile has the name (``plugin``), or it counts
+            the quorum and is said to allow a pod.
+    """
+    profile = state.settings.profile
+    if event.plugin not in profile.permit_names:
+        found = ", ".join(map(repr, profile.permit_names)) or "none"
+        expected = f"the name of a permit plugin of the profile; these are: {found}"
+        raise InvalidValueError("plugin", event.plugin, expected)
+    quorum = profile.quorum
+    if isinstance(event, PermitAllowed) and quorum is not None and name_of(quorum) == event.plugin:
+        expected = "a plugin other than the one that counts the quorum of gangs"
+        raise InvalidValueError("plugin", event.plugin, expected)
+
+
+def permit_answered(state: State, event: PermitAllowed | PermitRejected) -> None:
+    """Take in the answer of a permit plugin."""
+    check_answer(state, event)
+    read_pod(state, event.uid)
+    record, waiting = state.records.pods.get(event.uid), state.records.waiting
+    entry = waiting.get(event.uid)
+    if record is None or entry is None or record.attempt != event.attempt:
+        return
+    if isinstance(event, PermitRejected):
+        state.refused[event.uid] = f"{event.plugin} rejected it: {event.reason}"
+    else:
+        wide = state.settings.profile.group_wide["permit"]
+        together = [record]
+        if record.info is not None and any(name_of(plugin) == event.plugin for plugin in wide):
+            together = [r for r in record.gang.waiting.values() if r.info is record.info]
+        for each in together:
+            attempt.allow(state, each, event.plugin)
+    state.touch(record.gang)

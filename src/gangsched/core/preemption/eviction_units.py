@@ -1,0 +1,177 @@
+"""Eviction units: the pods and nominations that preemption may take together.
+
+Rules:
+  R1  a pod may be evicted if its priority is lower than the preemptor's, it holds a node, and it
+      is not terminating already;
+  R2  a gang is evicted as a whole, or it gives up elastic members: those beyond its minima. It
+      never goes on with fewer members than its minima;
+  R3  a nomination of a lower priority is a unit too; taking its capacity evicts no pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, final
+
+from attrs import define, evolve, field
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.core.nomination import Nomination
+from gangsched.core.records import Gang, PodRecord
+from gangsched.core.state import State
+from gangsched.core.trial import Lifted
+
+__all__ = ["EvictionUnit", "elastic_members", "eviction_units"]
+
+_WAITING: Final = MemberState.WAITING
+_BOUND: Final = (MemberState.BINDING, MemberState.ASSIGNED)
+_ON_NODES: Final = (_WAITING, *_BOUND)
+
+
+@final
+@define(eq=False)
+class EvictionUnit:
+    """Pods or a nomination that are evicted or removed together.
+
+    Attributes:
+        priority: Its priority; of a gang, the highest of its groups and its pods on nodes.
+        gangs: 1 if it ends a running gang or a regular pod; else 0.
+        pods: The number of pods that are evicted.
+        created_at: When it was created.
+        seq: Its number in the order of arrival.
+        gang: The gang that is evicted, or that gives up elastic members.
+        elastic: The group whose elastic members are evicted; None for another unit.
+        nomination: The nomination.
+        taken: What it takes off nodes.
+    """
+
+    priority: int
+    gangs: int
+    pods: int
+    created_at: float
+    seq: int
+    gang: Gang | None = None
+    elastic: PodGroupInfo | None = None
+    nomination: Nomination | None = None
+    _taken: list[Lifted] | None = field(default=None, repr=False)
+
+    @property
+    def taken(self) -> list[Lifted]:
+        """What it takes off nodes. O(members) the first time."""
+        if self._taken is None:
+            if self.nomination is not None:
+                self._taken = list(self.nomination.holds)
+            else:
+                assert self.gang is not None
+                records = sorted(self.gang.members.values(), key=lambda each: each.seq)
+                self._taken = [r for r in records if r.state in _ON_NODES]
+        return self._taken
+
+    def on_node(self, slot: int, gone: Collection[Lifted]) -> EvictionUnit:
+        """Return a unit of the elastic members that its gang can give up on one node. O(members).
+
+        Args:
+            slot: The node.
+            gone: Members that the gang gives up already.
+        """
+        assert self.elastic is not None
+        assert self.gang is not None
+        members = elastic_members(self.gang, self.elastic, gone, slot)
+        return evolve(self, pods=len(members), taken=[*members])
+
+
+def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit]:
+    """Return the units of a lower priority than *below*. O(gangs), O(members) of few."""
+    found: list[EvictionUnit] = []
+    for gang in state.records.gangs.values():
+        if gang is besides:
+            continue
+        if not gang.infos:
+            _add_pod(gang, below, found)
+        else:
+            _add_gang(gang, below, found)
+    for made in state.nominations:
+        if made.priority < below and made.gang is not besides:
+            gang = made.gang
+            unit = EvictionUnit(made.priority, 0, 0, gang.created_at, gang.seq, nomination=made)
+            found.append(unit)
+    return found
+
+
+def _add_pod(gang: Gang, below: int, found: list[EvictionUnit]) -> None:
+    for record in gang.members.values():
+        pod = record.pod
+        if record.state in _ON_NODES and pod.priority < below:
+            unit = EvictionUnit(pod.priority, 1, 1, pod.created_at, gang.seq, gang)
+            unit._taken = [record]
+            found.append(unit)
+
+
+def _add_gang(gang: Gang, below: int, found: list[EvictionUnit]) -> None:
+    infos = [info for info in gang.infos.values() if info.scheduled]
+    if not infos:
+        return
+    priority = max(info.priority for info in infos)
+    if priority < below and any(
+        claimed > priority for info in infos for _minimum, claimed in info.claims.values()
+    ):
+        # a running member may have a higher priority than its group, which has changed since
+        on_nodes = (r.pod.priority for r in gang.members.values() if r.state in _ON_NODES)
+        priority = max(priority, *on_nodes)
+    if priority >= below:
+        return
+    created_at = max(info.created_at for info in infos)
+    pods, started = 0, False
+    for info in infos:
+        bound = info.scheduled - info.waiting
+        pods += bound
+        started |= info.was_scheduled
+        more = bound - (info.min_available or 0)
+        if more > 0 and _is_elastic(info):
+            unit = EvictionUnit(priority, 0, more, info.created_at, gang.seq, gang, info)
+            unit._taken = [*elastic_members(gang, info)]
+            found.append(unit)
+    found.append(EvictionUnit(priority, int(started), pods, created_at, gang.seq, gang))
+
+
+def elastic_members(
+    gang: Gang, info: PodGroupInfo, gone: Collection[Lifted] = (), slot: int | None = None
+) -> list[PodRecord]:
+    """Return the members that a started gang can give up, the last to arrive first. O(members).
+
+    Args:
+        gang: The gang.
+        info: The group.
+        gone: Members that it gives up already.
+        slot: The node that they are on; None for any.
+    """
+    records = sorted(gang.members.values(), key=lambda each: each.seq)
+    bound = [r for r in records if r.info is info and r.state in _BOUND and r not in gone]
+    left = len(bound) - (info.min_available or 0)
+    of_role = {
+        role: sum(r.role == role for r in bound) - least for role, least in info.roles.items()
+    }
+    if not _is_elastic(info) or any(spare < 0 for spare in of_role.values()):
+        return []
+    found: list[PodRecord] = []
+    for record in reversed(bound):
+        if slot is not None and record.slot != slot:
+            continue
+        role = record.role
+        if left <= 0 or (role is not None and of_role.get(role, 1) <= 0):
+            continue
+        left -= 1
+        if role is not None and role in of_role:
+            of_role[role] -= 1
+        found.append(record)
+    return found
+
+
+def _is_elastic(info: PodGroupInfo) -> bool:
+    """Return whether a gang has started, has a known minimum, and has its minimum of each role."""
+    if info.spec is not None and info.spec.evicted_whole:
+        return False
+    if not info.was_scheduled or info.min_available is None:
+        return False
+    return all(info.role(role).scheduled >= least for role, least in info.roles.items())

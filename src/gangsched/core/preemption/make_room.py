@@ -1,0 +1,231 @@
+"""Preemption: evict pods of lower priority so that a pod or gang fits, and nominate its nodes.
+
+A failed attempt blocks the demand of its gang. If the gang may preempt, it looks for victims then,
+and a plan is carried out in this order:
+
+1. Nominations of lower priorities that the plan takes are removed.
+2. The preemptor's capacity is held.
+3. The victims are evicted.
+4. The gang leaves the queue until the pods that terminate on its nominated nodes are gone, or the
+   nomination lapses.
+
+The capacity has to be held before any eviction, since an eviction may free capacity at once.
+
+Rules:
+  R1  a gang preempts only after an attempt in which no node took a pod that it needs. It does not
+      if it is incomplete, was refused for another reason, or awaits victims already;
+  R2  no pod is evicted without a plan on which all pods fit that the gang needs to start;
+  R3  a pod is never evicted for a pod of the same or a lower priority, so a victim cannot preempt
+      its preemptor;
+  R4  a plan that lapsed at the instant at which it was made is not made again before an event;
+  R5  if the search for victims is cut short, a notice says so, before that of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import evolve
+
+from gangsched._core._counters import MemberState
+from gangsched.core import attempt
+from gangsched.core.demand import Demand, Minimum, Reach
+from gangsched.core.hold import Hold
+from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.preemption import nominations, victim_search
+from gangsched.core.preemption.eviction_units import EvictionUnit, eviction_units
+from gangsched.core.preemption.preemptor import Preemptor
+from gangsched.core.preemption.reach import helps, may_evict, may_preempt
+from gangsched.core.preemption.steps import Steps
+from gangsched.core.preemption.unit_search import VictimPlan
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.settle import lacking, reject_one, split
+from gangsched.core.state import State
+from gangsched.errors import GangschedError
+from gangsched.events import Evict, Nominated, VictimSearchExhausted
+
+__all__ = ["conclude", "preempts"]
+
+
+def preempts(state: State, demand: Demand, slots: list[int] | None) -> bool:
+    """Return whether a gang of a demand may preempt; see ``Queue.preempts``."""
+    if slots is None:
+        return may_preempt(state, demand.reach)
+    return helps(state, demand, slots)
+
+
+def conclude(state: State, gang: Gang) -> None:
+    """Make room for a gang after its attempt, if the attempt failed and it may preempt."""
+    demand: Demand | None = gang.demand
+    if demand is None or demand.blocked_at != state.records.step:
+        return
+    reach = demand.reach
+    if reach is None or gang.no_plan_at == state.mark or state.nominations.get(gang) is not None:
+        return
+    if not gang.pending or gang.place is QueuePlace.BACKOFF or not may_preempt(state, reach):
+        return
+    if gang.waiting:
+        # the gang preempts as a whole, so it counts on what its waiting members hold
+        member = gang.refused
+        reason = "preempts as a whole" if member is None else member.reason
+        state.queue.unblock(demand)
+        attempt.reject(state, gang, reason, backs_off=False)
+        gang.is_whole = True
+        return
+    try:
+        _preempt(state, gang, demand, reach)
+    except GangschedError as error:
+        state.points.deferred.append(error)
+
+
+def _preempt(state: State, gang: Gang, demand: Demand, reach: Reach) -> None:
+    steps = _steps(state)
+    units = eviction_units(state, reach[0], gang)
+    if not reach[1]:
+        units = [unit for unit in units if unit.nomination is not None]
+    for preemptor in _preemptors(state, gang, demand, steps):
+        plan = victim_search.find(state, preemptor, units)
+        if steps.is_exhausted:
+            _tell_exhausted(state, gang, steps, is_found=plan is not None)
+        if plan is not None:
+            _carry_out(state, gang, preemptor, plan, reach[0])
+            # the next gang of this demand may preempt too
+            state.queue.unblock(demand)
+            return
+
+
+def _steps(state: State) -> Steps:
+    policy = state.settings.preemption
+    assert policy is not None
+    total = state.settings.search_budget
+    return Steps(total, min(total, policy.search_budget))
+
+
+def _preemptors(state: State, gang: Gang, demand: Demand, steps: Steps) -> Iterator[Preemptor]:
+    """Yield the gang, or the members that go alone and lack capacity, in order of arrival.
+
+    Of members of one class only the first: what helps none helps the others as little.
+    """
+    alone, together = split(state, gang)
+    if together:
+        needed = lacking(state, gang)
+        yield Preemptor(state, gang, together, needed, demand.alternatives[0], steps)
+        return
+    members = [record for record in alone if may_evict(state, record)] or alone
+    known: set[Any] = set()
+    for record in members:
+        pod_class = record.pod_class
+        assert pod_class is not None
+        if pod_class in known and not pod_class.late:
+            continue
+        known.add(pod_class)
+        minima = (Minimum(((pod_class, 1),), 1),)
+        yield Preemptor(state, gang, (record,), None, minima, steps)
+
+
+def _tell_exhausted(state: State, gang: Gang, steps: Steps, *, is_found: bool) -> None:
+    """Post that the search for victims was cut short, and note it if it found none."""
+    failed, group = gang.refused, gang.group
+    uid = gang.pod.uid if failed is None else failed.uid
+    key = None if group is None else group.key
+    state.out.append(VictimSearchExhausted(key, uid, steps.taken, is_found))
+    if failed is not None and not is_found:
+        gang.refused = evolve(failed, victim_steps=steps.taken)
+
+
+# A plan is carried out --------------------------------------------------------------------------
+
+
+def _carry_out(
+    state: State, gang: Gang, preemptor: Preemptor, plan: VictimPlan, priority: int
+) -> None:
+    """Nominate nodes, evict the victims and announce both; see the module for the order."""
+    group = gang.group
+    name = f"pod {gang.pod.key}" if group is None else f"pod group {group.key}"
+    reason = f"preempted by {name}"
+    for unit in plan.units:
+        if unit.nomination is not None:
+            nominations.lapse(state, unit.nomination, reason)
+    nomination = _nominate(state, gang, preemptor, plan, priority)
+    before = len(state.out)
+    marked = [r for r in state.records.terminating.values() if r.is_evicted]
+    for unit in plan.units:
+        _evict(state, unit, reason)
+    for record in plan.members:
+        attempt.evict(state, record, reason)
+    victims = [effect.uid for effect in state.out[before:] if isinstance(effect, Evict)]
+    # those whose bind is under way are evicted when it has ended
+    later = [
+        record
+        for record in state.records.terminating.values()
+        if record.is_evicted and record not in marked and record.uid not in victims
+    ]
+    victims += [record.uid for record in sorted(later, key=lambda each: each.seq)]
+    names = state.table.names
+    places = tuple([(record.uid, names[slot]) for record, slot in plan.places])
+    notice = Nominated(nomination.group, priority, places, tuple(victims), nomination.deadline)
+    state.out.insert(before, notice)
+    nomination.awaited = _awaited(state, nomination, plan, victims)
+    state.touch(gang)
+
+
+def _nominate(
+    state: State, gang: Gang, preemptor: Preemptor, plan: VictimPlan, priority: int
+) -> Nomination:
+    policy = state.settings.preemption
+    assert policy is not None
+    pods: dict[Any, NominatedPod] = {}
+    for record, slot in plan.places:
+        assert record.pod_class is not None
+        hold = Hold(slot, record.needs)
+        state.records.hold(hold)
+        pods[record.uid] = NominatedPod(record, record.pod_class, hold)
+    group = gang.group
+    nomination = Nomination(
+        gang,
+        None if group is None else group.key,
+        priority,
+        pods,
+        preemptor.required,
+        tuple([(key, info.spec) for key, info in gang.infos.items()]),
+        state.now + policy.grace,
+        state.mark,
+    )
+    state.nominations.add(nomination)
+    return nomination
+
+
+def _evict(state: State, unit: EvictionUnit, reason: str) -> None:
+    gang = unit.gang
+    if gang is None or unit.nomination is not None:
+        return
+    if gang.infos:
+        attempt.reject(state, gang, reason, evicts=True)
+        return
+    for record in list(gang.members.values()):
+        if record.state is MemberState.WAITING:
+            verdicts: dict[str, Any] = {}
+            reject_one(state, record, reason, "rejected", verdicts)
+            for verdict in verdicts.values():
+                attempt.apply_verdict(state, verdict)
+        else:
+            attempt.evict(state, record, reason)
+
+
+def _awaited(
+    state: State, nomination: Nomination, plan: VictimPlan, victims: list[Any]
+) -> list[PodRecord]:
+    """Return the pods that must leave before the gang is tried."""
+    records, overdue = state.records, state.nominations.overdue
+    found: dict[PodRecord, None] = {}
+    for slot in nomination.slots:
+        for record in records.holders(slot):
+            if record.uid in records.terminating and record.uid not in overdue:
+                found[record] = None
+    if plan.awaited is not None:
+        # its victims may be in its way, or hold what it needs in total, on any node; tried before
+        # they are gone, it would fail and preempt again, with the same plan and no end
+        elsewhere = [records.pods[uid] for uid in victims if records.pods[uid].slot >= 0]
+        found |= dict.fromkeys([*elsewhere, *plan.awaited])
+    return list(found)

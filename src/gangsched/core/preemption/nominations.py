@@ -1,0 +1,334 @@
+"""Nominations: made by preemption, kept while victims terminate, used in the gang's cycle.
+
+Theory of operation. Preemption plans a node for each pod that the preemptor needs, and evicts the
+victims. They take time to terminate. Meanwhile the capacity must not go to other pods of the same
+or a lower priority, so it is held. The gang waits outside the queue.
+
+``review`` looks at every nomination in each call. If the awaited pods are gone, the gang is
+activated at once. If the deadline has passed, or the nomination does not fit its pods any more, it
+lapses: the capacity is free for all, and the gang is settled again. Only ``advance`` ends a
+nomination at the very instant of its deadline: with a grace of 0 the events of that instant report
+that the victims are gone. A victim whose bind is under way is evicted when the bind has ended. The
+deadline waits for that, and then leaves it the whole grace. An awaited pod whose ``deleted_at`` is
+still to come, as the ``deletionTimestamp`` of Kubernetes is while the containers stop, is not
+overdue. If none is, the nomination gets another deadline, and the gang is tried, as other nodes may
+have become free.
+
+In its own cycle the gang sees its capacity as free (``lend``), and its pods go to the nominated
+nodes first (``place``). A nominated node is checked in two states: now, without what is held for
+others, whose pods are not there yet; and later, without the pods that others await. A pod must fit
+in both.
+
+Rules:
+  R1  while pods are awaited, the gang is outside the queue; it is activated when they are gone,
+      when the nomination lapses, and by an event about itself;
+  R2  if it cannot start although no pod is awaited, the nomination lapses;
+  R3  a nominated pod that has changed or is gone, or whose node is gone, is dropped; if too few
+      are left, the nomination lapses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from gangsched._core._counters import MemberState
+from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang_tree import HOST, SubGroup
+from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.placement.task import Task
+from gangsched.core.preemption.reach import reach_of
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.state import State
+from gangsched.events import NominationLapsed
+from gangsched.model import PodUID
+
+__all__ = [
+    "awaits",
+    "conclude",
+    "end",
+    "lapse",
+    "lend",
+    "next_deadline",
+    "note_evicted",
+    "place",
+    "refused",
+    "review",
+    "withhold",
+]
+
+_LEAST_WAIT: Final = 1.0
+"""Seconds between two deadlines of a nomination, at the least: the grace may be 0."""
+
+
+# Between cycles ---------------------------------------------------------------------------------
+
+
+def review(state: State, *, passing: bool = False) -> None:
+    """Activate the gangs whose nominated nodes are free, and end obsolete nominations.
+
+    Runtime complexity: O(nominated pods).
+
+    Args:
+        state: The state.
+        passing: Whether the host lets this instant pass, so that deadlines at it are over.
+    """
+    overdue, now = state.nominations.overdue, state.now
+    if overdue:
+        overdue &= state.records.pods.keys()
+    for nomination in state.nominations:
+        uids = [*nomination.pods]
+        reason = _why_obsolete(state, nomination)
+        if reason:
+            lapse(state, nomination, reason, uids)
+            continue
+        if _is_free(nomination):
+            _activate(state, nomination)
+        elif (
+            nomination.deadline < now or (passing and nomination.deadline <= now)
+        ) and not _awaits_bind(nomination):
+            _end_grace(state, nomination)
+
+
+def _is_free(nomination: Nomination) -> bool:
+    """Return whether no pod is awaited any more. O(1) amortised."""
+    awaited = nomination.awaited
+    while awaited and awaited[-1].slot < 0:
+        awaited.pop()
+    return not awaited
+
+
+def _awaits_bind(nomination: Nomination) -> bool:
+    """Return whether a victim is not evicted yet, because its bind is under way. O(awaited)."""
+    return any(r.is_evicted and r.cycle is not None for r in nomination.awaited)
+
+
+def _activate(state: State, nomination: Nomination) -> None:
+    """Let a gang be tried whose nominated nodes are free, without waiting for its backoff."""
+    gang = nomination.gang
+    gang.is_whole = True
+    if gang.backoff_until != -math.inf:
+        gang.backoff_until = -math.inf
+        for info in gang.infos.values():
+            info.backoff_until = -math.inf
+    if gang.place is not QueuePlace.ACTIVE:
+        state.touch(gang)
+
+
+def _end_grace(state: State, nomination: Nomination) -> None:
+    """End a nomination at its deadline, or give it another one if its pods may still terminate."""
+    left = [record for record in nomination.awaited if record.slot >= 0]
+    overdue = [r.uid for r in left if not (r.pod.deleted_at or state.now) > state.now]
+    state.nominations.overdue.update(overdue)
+    if overdue:
+        lapse(state, nomination, f"{_pods(nomination)} did not terminate in time")
+        return
+    policy = state.settings.preemption
+    grace = 0.0 if policy is None else policy.grace  # None: a snapshot of another scheduler
+    nomination.deadline = state.now + max(grace, _LEAST_WAIT)
+    nomination.is_tried = True
+    state.touch(nomination.gang)
+
+
+def _pods(nomination: Nomination) -> str:
+    count = len(nomination.awaited)
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def _why_obsolete(state: State, nomination: Nomination) -> str:
+    """Drop pods that changed, and return why the nomination lapses; empty if it does not."""
+    records, gang = state.records, nomination.gang
+    for uid, each in list(nomination.pods.items()):
+        record = each.record
+        if (
+            records.pods.get(uid) is not record
+            or record.gang is not gang
+            or record.state is not MemberState.UNSCHEDULED
+            or record.pod_class is not each.pod_class
+            or state.table.nodes[each.hold.slot] is None
+        ):
+            del nomination.pods[uid]
+            records.drop(each.hold)
+    if records.gangs.get(gang.key) is not gang or not nomination.is_sufficient:
+        return "too few nominated pods or nodes are left"
+    reach = reach_of(state, gang)
+    if reach is None or reach[0] != nomination.priority:
+        return "the priority has changed"
+    for key, spec in nomination.specs:
+        info = records.registry.get(key)
+        if (None if info is None else info.spec) != spec:
+            return f"the specification of pod group {key} has changed"
+    return ""
+
+
+def next_deadline(state: State) -> float | None:
+    """Return the earliest deadline of a nomination that awaits pods. O(awaited pods)."""
+    running = (n.deadline for n in state.nominations if n.awaited and not _awaits_bind(n))
+    return min(running, default=None)
+
+
+def note_evicted(state: State, record: PodRecord) -> None:
+    """Let the grace of a victim begin, whose eviction was put off until its bind ended."""
+    policy = state.settings.preemption
+    for nomination in state.nominations if policy is not None else ():
+        if record in nomination.awaited:
+            assert policy is not None
+            nomination.deadline = max(nomination.deadline, state.now + policy.grace)
+
+
+def awaits(state: State, gang: Gang) -> str:
+    """Return what a gang awaits outside the queue; empty if it is to be tried."""
+    nomination = state.nominations.get(gang)
+    if nomination is None or nomination.is_tried or _is_free(nomination):
+        return ""
+    count = len(nomination.slots)
+    where = "1 node is" if count == 1 else f"{count} nodes are"
+    return f"{where} nominated, waiting for {_pods(nomination)} to terminate"
+
+
+def refused(state: State, gang: Gang, reason: str) -> None:
+    """End the nomination of a gang that PreEnqueue refuses, if its nodes are free."""
+    nomination = state.nominations.get(gang)
+    if nomination is not None and _is_free(nomination):
+        lapse(state, nomination, reason)
+
+
+# The end of a nomination ------------------------------------------------------------------------
+
+
+def end(
+    state: State, nomination: Nomination, reason: str, uids: Iterable[PodUID] | None = None
+) -> None:
+    """Remove a nomination and free its capacity.
+
+    Args:
+        state: The state.
+        nomination: The nomination.
+        reason: Why it lapses; if it is empty, no notice says so.
+        uids: The pods that the notice names; None for those that are still nominated.
+    """
+    named = [*nomination.pods] if uids is None else uids
+    for hold in nomination.holds:
+        state.records.drop(hold)
+    state.nominations.remove(nomination)
+    if reason:
+        pods = tuple([uid for uid in named if uid in state.records.pods])
+        state.out.append(NominationLapsed(nomination.group, pods, reason))
+
+
+def lapse(
+    state: State, nomination: Nomination, reason: str, uids: Iterable[PodUID] | None = None
+) -> None:
+    """Remove a nomination; its gang is settled again, and what the capacity may help is woken."""
+    end(state, nomination, reason, uids)
+    state.touch(nomination.gang)
+
+
+# In the gang's cycle ----------------------------------------------------------------------------
+
+
+def lend(state: State, gang: Gang) -> Nomination | None:
+    """Show a gang its own capacity as free in its cycle; return its nomination."""
+    nomination = state.nominations.get(gang)
+    if nomination is not None:
+        for hold in nomination.holds:
+            state.records.lend(hold)
+    return nomination
+
+
+def withhold(state: State, nomination: Nomination) -> None:
+    """Hold the capacity again after a cycle."""
+    for hold in nomination.holds:
+        state.records.keep(hold)
+
+
+def conclude(state: State, nomination: Nomination) -> None:
+    """Use up a nomination after the cycle of its gang, keep it, or let it lapse."""
+    withhold(state, nomination)
+    nomination.is_tried = False
+    if any(each.record.is_assumed for each in nomination.pods.values()):
+        # capacity that its pods did not use is free for others
+        lapse(state, nomination, "")
+    elif not nomination.awaited:
+        # the nodes have changed since, or a plugin refuses the pods
+        lapse(state, nomination, "the nominated nodes are free, but it cannot start")
+        if nomination.made_at == state.mark:
+            nomination.gang.no_plan_at = state.mark
+
+
+def place(state: State, gang: Gang, task: Task) -> bool:
+    """Place each nominated pod on its node; return False, with nothing placed, if one cannot go.
+
+    Runtime complexity: O(pods x nominations).
+    """
+    nomination = state.nominations.get(gang)
+    if nomination is None or nomination.awaited:
+        return False
+    tree = gang.tree or SubGroup(gang.key)
+    point = task.save()
+    chosen = _domains(state, nomination, task, tree)
+    if chosen is None:
+        return False
+    for each in nomination.pods.values():
+        if not _takes(state, nomination, each) or not task.put_on(each.record, each.hold.slot):
+            task.restore(point)
+            return False
+    if any(task.lacking(sub) > 0 for sub in tree.sub_groups()):
+        task.restore(point)
+        return False
+    task.chosen.update(chosen)
+    return True
+
+
+def _domains(
+    state: State, nomination: Nomination, task: Task, tree: SubGroup
+) -> dict[str, Domain] | None:
+    """Return the domain of each sub group; None if its nodes do not share the one they have to."""
+    found: dict[str, Domain] = {}
+    for sub in tree.sub_groups():
+        found.setdefault(sub.key, EVERYWHERE)
+        within = sub.within
+        if within is None or not within.required:
+            continue
+        leaves = {leaf.key for leaf in sub.leaves}
+        slots = [e.hold.slot for e in nomination.pods.values() if e.record.leaf in leaves]
+        if not slots:
+            continue
+        paths: set[Domain | None] = set()
+        for slot in slots:
+            is_host = within.level == HOST
+            paths.add(slot if is_host else state.table.domains.of(slot, (within.level,)))
+        pinned = task.pinned(sub)
+        path = paths.pop()
+        if paths or path is None or (pinned is not None and path not in pinned):
+            return None
+        for below in sub.sub_groups():
+            found[below.key] = path
+    return found
+
+
+def _takes(state: State, nomination: Nomination, nominated: NominatedPod) -> bool:
+    """Return whether a nominated node takes a pod now and later; see the module."""
+    slot, pod_class, table = nominated.hold.slot, nominated.pod_class, state.table
+    others = [each for each in state.nominations if each is not nomination]
+    above = [h for n in others if n.priority >= nomination.priority for h in n.holds]
+    below = [h for n in others if n.priority < nomination.priority for h in n.holds]
+    mark = table.mark()
+    try:
+        for hold in below:
+            if hold.slot == slot:
+                table.take(slot, hold.needs, -1)
+        later = table.mark()
+        for record in {r: None for n in others for r in n.awaited}:
+            if record.slot == slot:
+                table.take(slot, record.needs, -1)
+        if not pod_class.fits(table.state_of[slot]):
+            return False
+        table.rewind(later)
+        for hold in above:
+            if hold.slot == slot:
+                table.take(slot, hold.needs, -1)
+        return pod_class.fits(table.state_of[slot]) > 0
+    finally:
+        table.rewind(mark)

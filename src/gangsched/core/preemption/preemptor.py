@@ -1,0 +1,211 @@
+"""Preemptors, as ``victim_search`` asks about them: a gang, or a member that goes alone.
+
+Rules:
+  R1  whether a preemptor fits is decided as in its cycle: by the same checks and the same
+      placement, and nothing is assumed;
+  R2  a gang fits if as many members fit as it needs to start; a member that goes alone fits by
+      itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from gangsched.core.demand import Minimum
+from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang_tree import HOST
+from gangsched.core.node_table import Needs
+from gangsched.core.placement import late
+from gangsched.core.placement.task import Task
+from gangsched.core.placing import Places, places
+from gangsched.core.preemption.steps import Steps
+from gangsched.core.records import Gang, PodRecord
+from gangsched.core.state import State
+from gangsched.core.trial import Trial
+from gangsched.core.views import NodeViews
+from gangsched.outcomes import Unschedulable
+
+__all__ = ["Preemptor"]
+
+_PLACEMENT: Final = 1
+"""The steps of a placement besides its search."""
+
+
+@final
+class Preemptor:
+    """A gang that has not started, or one member that goes alone.
+
+    Args:
+        state: The state.
+        gang: The gang.
+        members: The members that are to be placed.
+        needed: How many members each sub group lacks; None for a member that goes alone.
+        minima: What the members ask of the nodes, class by class.
+        steps: The steps that the search for victims may take.
+
+    Attributes:
+        depends_on_pods: Whether it depends on which pods are on other nodes than its own.
+        one: Its only pod, if it needs one node, which may be any.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        gang: Gang,
+        members: Sequence[PodRecord],
+        needed: Mapping[str, int] | None,
+        minima: Sequence[Minimum],
+        steps: Steps,
+    ) -> None:
+        self.state: State = state
+        self.gang: Gang = gang
+        self.members: Sequence[PodRecord] = members
+        self.needed: Mapping[str, int] | None = needed
+        self.steps: Steps = steps
+        self._minima = minima
+        self._barred: frozenset[int] = frozenset()
+        task = self._task(members, {})
+        classes = {record.pod_class for record in members}
+        self.depends_on_pods: bool = any(task.asks_late(c) for c in classes if c is not None)
+        self.one: PodRecord | None = members[0] if self._needs_one(members) else None
+        if self.one is not None and self.depends_on_pods:
+            self._barred = self._unresolvable(self.one)
+
+    def _needs_one(self, members: Sequence[PodRecord]) -> bool:
+        if self.needed is None:
+            return True
+        return len(members) == 1 and self.domains == [EVERYWHERE]
+
+    @property
+    def required(self) -> tuple[tuple[frozenset[str], int], ...]:
+        """How many pods of some leaves it needs."""
+        tree = self.gang.tree
+        if self.needed is None or tree is None:
+            return ((frozenset((self.members[0].leaf,)), 1),)
+        return tuple(
+            [
+                (frozenset(leaf.key for leaf in sub.leaves), self.needed[sub.key])
+                for sub in tree.sub_groups()
+                if self.needed.get(sub.key, 0) > 0
+            ]
+        )
+
+    @property
+    def depends_on_total(self) -> bool:
+        """Whether it needs capacity in the cluster as a whole, beside that of its own nodes."""
+        if self.needed is None:
+            return False
+        points = self.state.points
+        return any(
+            points.group_requests(info)
+            for info in self.gang.infos.values()
+            if not info.was_scheduled
+        )
+
+    @property
+    def domains(self) -> list[Domain]:
+        """The domains to search, each by itself."""
+        tree = self.gang.tree
+        within = None if tree is None else tree.within
+        if self.needed is None or tree is None or within is None or not within.required:
+            return [EVERYWHERE]
+        if within.level == HOST:
+            return [EVERYWHERE]
+        pinned = self._task((), {}).pinned(tree)
+        return list(self.state.table.domains.at(within.level)) if pinned is None else pinned
+
+    def shortfall(self, domain: Domain) -> int:
+        """Return how many of its pods exceed free capacity; 0 does not mean that all fit."""
+        if domain == EVERYWHERE:
+            return sum(minimum.shortfall() for minimum in self._minima)
+        return sum(minimum.shortfall(domain) for minimum in self._minima)
+
+    def most_by(self, needs: Needs) -> int:
+        """Return how many of its pods one evicted pod may make fit, at the most. O(classes)."""
+        freed, most = dict(needs), 1
+        for minimum in self._minima:
+            for pod_class, _most in minimum.parts:
+                for number, amount in pod_class.compared:
+                    most = max(most, -(-freed.get(number, 0) // amount))
+        return most
+
+    def places(self, trial: Trial, *, anyway: bool = False) -> Places | None:
+        """Return a node for each pod that is needed; None if too few fit.
+
+        If the steps are spent, that is None too, unless the answer is wanted *anyway*.
+        """
+        if not anyway and self.steps.are_spent:
+            return None
+        self.steps.count(_PLACEMENT)
+        return places(
+            self.state,
+            self.gang,
+            self.members,
+            self.needed,
+            trial,
+            budget=self.steps.for_search(),
+            barred=self._barred,
+        )
+
+    def fits_on(self, slot: int) -> bool | None:
+        """Return whether its only pod fits on a node as it is now; None if ``places`` has to say.
+
+        Runtime complexity: O(plugins).
+        """
+        record = self.one
+        if record is None or slot in self._barred:
+            return False
+        if self.needed is not None:
+            return None  # a gang of one is placed as any gang
+        pod_class = record.pod_class
+        assert pod_class is not None
+        if not pod_class.fits(self.state.table.state_of[slot]) or not self._is_in_domain(slot):
+            return False
+        if not self.depends_on_pods:
+            return True
+        cycle = self.state.cycle(record)
+        if self.state.points.pre_filter(cycle, record.pod, self.state.now) is not None:
+            return False
+        views = NodeViews(self.state.records)
+        asked = late.asked_about(pod_class, cycle, record, views)
+        return late.accepted(asked, record, cycle, views, slot) is None
+
+    def _is_in_domain(self, slot: int) -> bool:
+        """Return whether a node is where the running members of the gang have to be."""
+        tree, table = self.gang.tree, self.state.table
+        for sub in tree.constrained() if tree is not None else ():
+            within = sub.within
+            assert within is not None
+            assert self.one is not None
+            if not within.required or self.one.leaf not in {leaf.key for leaf in sub.leaves}:
+                continue
+            pinned = self._task((), {}).pinned(sub)
+            is_host = within.level == HOST
+            domain = slot if is_host else table.domains.of(slot, (within.level,))
+            if domain is None or (pinned is not None and domain not in pinned):
+                return False
+        return True
+
+    def _unresolvable(self, record: PodRecord) -> frozenset[int]:
+        """Return the nodes where a plugin that reads pods says that evictions cannot help.
+
+        It is asked on the nodes as they are, as kube-scheduler does. O(nodes x plugins).
+        """
+        state, pod_class = self.state, record.pod_class
+        assert pod_class is not None
+        cycle = state.cycle(record)
+        if state.points.pre_filter(cycle, record.pod, state.now) is not None:
+            return frozenset()
+        views = NodeViews(state.records)
+        asked = late.asked_about(pod_class, cycle, record, views)
+        found: set[int] = set()
+        for slot, node in enumerate(state.table.nodes):
+            if node is not None and pod_class.accepts(state.table.state_of[slot]):
+                refused = late.accepted(asked, record, cycle, views, slot)
+                if isinstance(refused, Unschedulable) and not refused.resolvable:
+                    found.add(slot)
+        return frozenset(found)
+
+    def _task(self, members: Sequence[PodRecord], needed: Mapping[str, int]) -> Task:
+        return Task(self.gang, members, self.state.records, self.state.cycle, needed)

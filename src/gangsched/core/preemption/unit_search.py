@@ -1,0 +1,423 @@
+"""Which units are taken off the nodes so that a preemptor fits: on all, in a domain, or on one.
+
+Units of ascending priority are taken until it fits (``run``), and those that it does not need are
+put back. At each priority, units that end no gang (elastic members, nominations) are taken before
+others. Of each kind, the one that gains most goes first: the one whose capacity takes most of the
+lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What one unit
+frees may help only with what another frees, so the rest is taken in batches that double.
+
+Rules:
+  R1  what is taken is a unit, with what was on nodes of it and not taken before;
+  R2  the preemptor does not fit if any one of the victims that are left stays, unless the steps
+      were spent before that was tried;
+  R3  while budgets are kept, no unit is taken that violates one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from typing import Final, TypeAlias, final
+
+from attrs import evolve, field, frozen
+
+from gangsched.core.domains import Domain
+from gangsched.core.hold import Hold
+from gangsched.core.node_table import Needs
+from gangsched.core.placing import Places
+from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
+from gangsched.core.preemption.eviction_units import EvictionUnit
+from gangsched.core.preemption.preemptor import Preemptor
+from gangsched.core.records import PodRecord
+from gangsched.core.trial import Lifted, Trial
+
+__all__ = ["UnitSearch", "VictimPlan"]
+
+_BASE: Final = 2**31
+"""Added to each priority of a sum, so that more pods never cost less; as in kube-scheduler."""
+
+_Taken: TypeAlias = tuple[EvictionUnit, list[Lifted]]
+"""A unit, with what was taken off nodes for it."""
+_Cost: TypeAlias = tuple[float, int, int, int, float]
+
+
+@final
+@frozen
+class VictimPlan:
+    """A plan that makes a preemptor fit.
+
+    Attributes:
+        places: A node for each pod of the preemptor.
+        units: The gangs and regular pods that are evicted, and the nominations that are taken.
+        members: The elastic members that are evicted.
+        cost: The sort key of plans: the highest priority of a victim, gangs, the sum of priorities,
+            pods, and how early the first victim of the highest priority was created.
+        violations: The number of evictions that violate a disruption budget.
+        awaited: The terminating pods that must have left, on whichever nodes; None for a preemptor
+            that needs only its nodes.
+    """
+
+    places: Places
+    units: list[EvictionUnit] = field(factory=list[EvictionUnit])
+    members: list[PodRecord] = field(factory=list[PodRecord])
+    cost: _Cost = (-math.inf, 0, 0, 0, 0.0)
+    violations: int = 0
+    awaited: list[PodRecord] | None = None
+
+
+@final
+class UnitSearch:
+    """A search on all nodes, within a domain, or on one node.
+
+    Attributes:
+        taken: The units that were taken, in order, each with what was taken off nodes for it.
+    """
+
+    def __init__(
+        self,
+        preemptor: Preemptor,
+        trial: Trial,
+        domain: Domain,
+        budgets: DisruptionBudgets | None,
+        *,
+        keeps: bool = False,
+        slot: int | None = None,
+    ) -> None:
+        self.taken: list[_Taken] = []
+        self._preemptor = preemptor
+        self._trial = trial
+        self._domain = domain
+        self._budgets = budgets
+        self._keeps = keeps and budgets is not None
+        self._slot = slot
+        self._places: Places | None = None
+        self._gone: set[Lifted] = set()
+        self._violating: set[EvictionUnit] | None = None
+        self._ratios: dict[Needs, int] = {}
+
+    # Runs ---------------------------------------------------------------------------------------
+
+    def run(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+        """Consider one priority after the other, the lowest first.
+
+        Units below the first priority that is enough are not enough by themselves. Other choices
+        may do without some of them, so all up to that priority are chosen from again.
+        """
+        below: list[EvictionUnit] = []
+        for _priority, equal in groupby(sorted(units, key=_priority_of), key=_priority_of):
+            if self._preemptor.steps.are_spent:
+                return None
+            here = list(equal)
+            if self._take_enough(here):
+                if below:
+                    self._choose_again([*below, *here])
+                return self._spare()
+            below += here
+        return None
+
+    def run_sparing(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
+        """Take all units, then put back those that violate a budget, then the others.
+
+        Source: ``SelectVictimsOnNode`` of kube-scheduler.
+        """
+        for unit in sorted(units, key=_importance):
+            self._take(unit)
+        if not self._fits():
+            return None
+        if self._budgets is not None:
+            marks = self._budgets.marks(map(_evicted, self.taken))
+            both = zip(self.taken, marks, strict=True)
+            self._violating = {unit for (unit, _some), violates in both if violates}
+        plan = self._spare()
+        if plan is not None and not plan.places:
+            places = self._preemptor.places(self._trial, anyway=True)
+            return None if places is None else evolve(plan, places=places)
+        return plan
+
+    def undo(self, down_to: int = 0) -> None:
+        """Put back all units that were taken, except the first *down_to*."""
+        while len(self.taken) > down_to:
+            self._put_back(self.taken.pop())
+
+    # Taking -------------------------------------------------------------------------------------
+
+    def _choose_again(self, units: list[EvictionUnit]) -> None:
+        """Take other units that are enough, if there are any; otherwise the same ones again."""
+        before, places = [unit for unit, _some in self.taken], self._places
+        self.undo()
+        if not self._take_enough(units):
+            self.undo()
+            for unit in before:
+                self._take(unit)
+            if not self._fits():  # the steps are spent: it was placed with these victims before
+                self._places = places
+
+    def _take_enough(self, units: list[EvictionUnit]) -> bool:
+        """Take units until the preemptor fits; False if all of them are not enough."""
+        mild = [unit for unit in units if not unit.gangs]
+        if mild and self._take_mild(mild):
+            return True
+        taken = {unit for unit, _some in self.taken}
+        left = [unit for unit in units if unit not in taken]
+        return self._take_by_gain(left) or self._take_in_batches(left)
+
+    def _take_mild(self, mild: list[EvictionUnit]) -> bool:
+        """Take units that end no gang; if they are not enough, those with a gain stay taken."""
+        before = len(self.taken)
+        if self._take_by_gain(mild):
+            return True
+        by_gain = [unit for unit, _some in self.taken[before:]]
+        if self._take_in_batches([unit for unit in mild if unit not in by_gain]):
+            return True
+        self.undo(before)
+        if self._take_by_node(mild):
+            return True
+        self.undo(before)
+        for unit in by_gain:
+            self._take(unit)
+        return False
+
+    def _take_by_gain(self, units: Sequence[EvictionUnit]) -> bool:
+        """Take the unit with the greatest gain, of equals the one with the fewest pods, and so on.
+
+        Gains only shrink as others are taken, so an old gain is a bound.
+        """
+        steps, lacking = self._preemptor.steps, self._lacking()
+        if not lacking:
+            return self._fits()
+        heap = [
+            (-min(self._bound(unit), lacking), unit.pods, -unit.created_at, -unit.seq, number)
+            for number, unit in enumerate(units)
+        ]
+        heap = [each for each in heap if each[0]]
+        heapq.heapify(heap)
+        known: dict[int, int] = {}
+        while lacking and heap and not steps.are_spent:
+            most, pods, created, seq, number = heapq.heappop(heap)
+            if -most > lacking:
+                heapq.heappush(heap, (-lacking, pods, created, seq, number))
+                continue
+            if known.get(number) != len(self.taken):
+                gain = self._gain(units[number], lacking)
+                known[number] = len(self.taken)
+                if gain < -most:
+                    if gain > 0:
+                        heapq.heappush(heap, (-gain, pods, created, seq, number))
+                    continue
+            self._take(units[number])
+            lacking = self._lacking()
+        return not lacking and self._fits()
+
+    def _take_in_batches(self, units: Iterable[EvictionUnit]) -> bool:
+        taken = {unit for unit, _some in self.taken}
+        left = [unit for unit in units if unit not in taken]
+        left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
+        count = 1
+        while left and not self._preemptor.steps.are_spent:
+            for unit in left[:count]:
+                self._take(unit)
+            del left[:count]
+            count *= 2
+            if self._fits():
+                return True
+        return False
+
+    def _take_by_node(self, mild: Sequence[EvictionUnit]) -> bool:
+        """Take other elastic members than the last to arrive: those on one node after the other."""
+        elastic = [unit for unit in mild if unit.elastic is not None]
+        if not elastic or self._slot is not None:
+            return False
+        for unit in mild:
+            if unit.elastic is None:
+                self._take(unit)
+        on: dict[int, list[EvictionUnit]] = {}
+        for unit in elastic:
+            assert unit.gang is not None
+            for slot in {r.slot for r in unit.gang.members.values() if r.slot >= 0}:
+                on.setdefault(slot, []).append(unit)
+        lacking = self._lacking()
+        heap = [(-lacking, slot) for slot in sorted(on)]
+        while lacking and heap and not self._preemptor.steps.are_spent:
+            most, slot = heapq.heappop(heap)
+            before = len(self.taken)
+            for unit in on[slot]:
+                self._take(unit.on_node(slot, self._gone))
+            gain = lacking - self._lacking()
+            if gain <= 0 or (gain < -most and heap and gain < -heap[0][0]):
+                self.undo(before)
+                if gain > 0:
+                    heapq.heappush(heap, (-gain, slot))
+                continue
+            lacking -= gain
+        return not lacking and self._fits()
+
+    def _take(self, unit: EvictionUnit) -> None:
+        some = [each for each in unit.taken if each not in self._gone]
+        taken = (unit, some)
+        if self._keeps and self._budgets is not None and not self._budgets.take(_evicted(taken)):
+            return
+        self._trial.lift(some)
+        self._preemptor.steps.count_pods(len(some))
+        self._gone.update(some)
+        self.taken.append(taken)
+
+    def _put_back(self, taken: _Taken) -> None:
+        some = taken[1]
+        self._trial.land(some)
+        self._preemptor.steps.count_pods(len(some))
+        self._gone.difference_update(some)
+        if self._keeps and self._budgets is not None:
+            self._budgets.give_back(_evicted(taken))
+
+    def _lacking(self) -> int:
+        return self._preemptor.shortfall(self._domain)
+
+    def _gain(self, unit: EvictionUnit, lacking: int) -> int:
+        """Return how many lacking pods the capacity of a unit would take. O(its pods)."""
+        some = [each for each in unit.taken if each not in self._gone]
+        self._trial.lift(some)
+        self._preemptor.steps.count_pods(2 * len(some))
+        left = self._lacking()
+        self._trial.land(some)
+        return lacking - left
+
+    def _bound(self, unit: EvictionUnit) -> int:
+        """Return an upper bound on the gain of a unit, as if no pod shared its node. O(pods)."""
+        ratios, total = self._ratios, 0
+        for each in unit.taken:
+            ratio = ratios.get(each.needs)
+            if ratio is None:
+                ratio = ratios[each.needs] = self._preemptor.most_by(each.needs)
+            total += ratio
+        return total
+
+    def _fits(self) -> bool:
+        preemptor = self._preemptor
+        if self._slot is not None:
+            fits = preemptor.fits_on(self._slot)
+            if fits is not None:
+                return fits
+        if preemptor.steps.are_spent or preemptor.shortfall(self._domain):
+            return False
+        places = preemptor.places(self._trial)
+        if places is not None:
+            self._places = places
+        return places is not None
+
+    # Sparing ------------------------------------------------------------------------------------
+
+    def _spare(self) -> VictimPlan | None:
+        """Put back every unit that can be spared, whole gangs first, and return the plan."""
+        whole = sorted((each for each in self.taken if each[0].gangs), key=self._worth)
+        mild = sorted((each for each in self.taken if not each[0].gangs), key=self._worth)
+        kept = self._victims_of(whole)
+        ended = {unit.gang for unit, _some in kept}
+        pieces: list[_Taken] = []
+        for unit, some in mild:
+            if unit.elastic is None:
+                pieces.append((unit, some))
+            elif unit.gang not in ended:
+                # of elastic members the first to arrive is spared first
+                pieces += [(unit, [each]) for each in reversed(some)]
+        kept_pieces = self._victims_of(pieces)
+        if self._preemptor.depends_on_pods:
+            kept, kept_pieces = self._spare_again(kept, kept_pieces)
+        elsewhere = [e for e in mild if e[0].elastic is not None and e[0].gang in ended]
+        evicted = [*kept, *kept_pieces]
+        self.taken = [*evicted, *elsewhere]
+        members = [
+            each
+            for unit, some in kept_pieces
+            if unit.elastic is not None
+            for each in some
+            if not isinstance(each, Hold)
+        ]
+        units = [unit for unit, _some in evicted if unit.elastic is None]
+        violations = 0
+        if self._budgets is not None and not self._keeps:
+            violations = self._budgets.violations(r for each in self.taken for r in _evicted(each))
+        return VictimPlan(self._places or [], units, members, _cost_of(evicted), violations)
+
+    def _spare_again(
+        self, kept: list[_Taken], pieces: list[_Taken]
+    ) -> tuple[list[_Taken], list[_Taken]]:
+        """Put back what can be spared because others were: a pod may allow another one to stay."""
+        in_parts = {unit.gang for unit, _some in self.taken if unit.elastic is not None}
+        fixed = [each for each in kept if each[0].gang in in_parts]
+        left = [each for each in (*kept, *pieces) if each not in fixed]
+        count = len(left) + 1
+        while 1 < len(left) < count:
+            count = len(left)
+            left = self._victims_of(left)
+        staying = {id(each) for each in (*fixed, *left)}
+        return (
+            [each for each in kept if id(each) in staying],
+            [each for each in pieces if id(each) in staying],
+        )
+
+    def _worth(self, taken: _Taken) -> tuple[bool, int, int, float, int]:
+        """Return the sort key of units that are put back: the one most worth sparing is first."""
+        unit = taken[0]
+        violates = False
+        if self._violating is not None:
+            violates = unit in self._violating
+        elif self._budgets is not None and not self._keeps:
+            violates = bool(self._budgets.violations(_evicted(taken)))
+        return (not violates, -unit.priority, -unit.pods, unit.created_at, unit.seq)
+
+    def _victims_of(self, pieces: list[_Taken]) -> list[_Taken]:
+        """Put back, in order, every piece that can be spared; return the others.
+
+        The result is that of trying one by one. If all of a half can be spared, that takes one
+        placement.
+        """
+        if not pieces or self._preemptor.steps.are_spent:
+            return pieces
+        for piece in pieces:
+            self._put_back(piece)
+        if self._fits():
+            return []
+        for unit, some in pieces:
+            self._trial.lift(some)
+            self._gone.update(some)
+            if self._keeps and self._budgets is not None:
+                self._budgets.take(_evicted((unit, some)))
+        if len(pieces) == 1:
+            return pieces
+        half = len(pieces) // 2
+        return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
+
+
+def _evicted(taken: _Taken) -> Collection[PodRecord]:
+    """Return the pods that are evicted: of a gang all members, wherever they are."""
+    unit, some = taken
+    if unit.elastic is None and unit.nomination is None:
+        return [each for each in unit.taken if isinstance(each, PodRecord)]
+    return [each for each in some if isinstance(each, PodRecord)]
+
+
+def _cost_of(evicted: Sequence[_Taken]) -> _Cost:
+    """Return the cost of a plan; see ``VictimPlan``. O(victims)."""
+    each = [
+        (unit.priority, len(some) if unit.elastic is not None else unit.pods, unit.created_at)
+        for unit, some in evicted
+    ]
+    highest = max((priority for priority, _pods, _at in each), default=-math.inf)
+    return (
+        highest,
+        sum(unit.gangs for unit, _some in evicted),
+        sum((priority + _BASE) * pods for priority, pods, _at in each),
+        sum(pods for _priority, pods, _at in each),
+        -min((at for priority, _pods, at in each if priority == highest), default=0.0),
+    )
+
+
+def _priority_of(unit: EvictionUnit) -> int:
+    return unit.priority
+
+
+def _importance(unit: EvictionUnit) -> tuple[int, float, int]:
+    """Return the sort key of units, the most important first, as kube-scheduler orders pods."""
+    return (-unit.priority, unit.created_at, unit.seq)

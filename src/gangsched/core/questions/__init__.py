@@ -1,0 +1,1 @@
+"""Questions that change nothing: why, the lists, what if, and the smallest change."""

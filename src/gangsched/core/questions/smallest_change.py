@@ -1,0 +1,175 @@
+"""The answer of ``Scheduler.smallest_change``: the least number of added nodes that is enough.
+
+Rules:
+  R1  each number is tried, from 0 on. Starting is not monotone in the number of nodes: with more
+      nodes a gang that is ahead in the queue may start and take the capacity that the group needs;
+  R2  a trial adds all nodes at once and then runs the fork; see ``Ahead``;
+  R3  the search ends early only if the group lacks members before the first cycle, because nodes
+      do not create members. If it has enough members and loses some while the fork runs (by an
+      eviction, for example), it may keep them with more nodes, so the search goes on;
+  R4  all trials share one budget. A trial that is cut short proves nothing about its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from gangsched.core.questions import ahead as simulate
+from gangsched.core.questions import why as answers
+from gangsched.core.questions.ahead import Ahead, Spending
+from gangsched.core.questions.empty_node import refusals
+from gangsched.core.state import State
+from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
+from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
+from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
+from gangsched.model import GroupKey, Node, NodeName, PodUID
+from gangsched.protocols import FourCalls
+from gangsched.what_if import Insufficient, SmallestChange, Sufficient
+
+__all__ = ["search"]
+
+
+def search(
+    calls: FourCalls,
+    state: State,
+    key: GroupKey,
+    shape: Node,
+    *,
+    most: int,
+    now: float,
+    until: float | None,
+    budget: int,
+) -> SmallestChange:
+    """Return the least number of added nodes with which a group would start by an instant.
+
+    Args:
+        calls: The scheduler.
+        state: The state of the scheduler.
+        key: The group.
+        shape: The node of which copies are added. Their names begin with its name.
+        most: The largest number of nodes to try.
+        now: The current instant.
+        until: The instant by which the group has to start. None for *now*, or for the end of its
+            backoff if it is in backoff.
+        budget: The number of steps that all trials may take together.
+
+    Raises:
+        UnknownPodError: The group is not known.
+        InvalidValueError: The key is that of a pod.
+    """
+    known, gang = state.records.registry.get(key), state.records.gang_of.get(key)
+    if known is not None and known.was_scheduled:
+        return Sufficient(key, shape, 0, now, None)
+    if until is None:
+        until = now if gang is None else max(now, gang.backoff_until)
+    number = 0
+    lacks_members = False
+    before: Why | None = None
+    spending = Spending(budget)
+    while True:
+        ahead = simulate.look(calls, state, now, spending)
+        if not number:
+            before = _before(ahead, key)
+            lacks_members = isinstance(before, NotEnoughMembers)
+        for node in _fresh(ahead, shape, number):
+            ahead.tell(NodeAdded(node))
+        ahead.run(until)
+        info = ahead.state.records.registry.get(key)
+        if info is None:
+            raise _unknown(ahead, key)
+        if info.was_scheduled:
+            others = _others_started(ahead, key)
+            return Sufficient(key, shape, number, now, _started_at(ahead, key), others)
+        if ahead.is_cut_short:
+            break
+        if lacks_members and isinstance(answers.why(ahead.state, key), NotEnoughMembers):
+            break
+        if number == most:
+            break
+        number += 1
+    is_cut_short = ahead.is_cut_short
+    why = answers.why(ahead.state, key)
+    return Insufficient(
+        key,
+        shape,
+        max(number - is_cut_short, 0),
+        until,
+        why,
+        _refusal(ahead.state, key, shape),
+        is_cut_short,
+        _others_started(ahead, key),
+        # A failed attempt is counted in the answer. An answer that is the same as before the trial
+        # is therefore that of an older attempt: the group was known not to fit, and not tried.
+        why == before and isinstance(why, NoNodeFits | BackingOff | Queued),
+    )
+
+
+def _before(ahead: Ahead, key: GroupKey) -> Why | None:
+    """Return why a group does not run before the first cycle; None for an unknown group."""
+    if ahead.state.records.registry.get(key) is None:
+        ahead.take_in()
+    known = ahead.state.records.registry.get(key) is not None
+    return answers.why(ahead.state, key) if known else None
+
+
+def _unknown(ahead: Ahead, key: GroupKey) -> GangschedError:
+    member = ahead.state.records.pods.get(PodUID(key))
+    if member is None:
+        return UnknownPodError(str(key))
+    own = "which has no group" if member.info is None else f"of pod group {member.info.key}"
+    expected = f"the key of a pod group; this is a pod, {own}: ask what_if about a pod"
+    return InvalidValueError("group", str(key), expected)
+
+
+def _others_started(ahead: Ahead, key: GroupKey) -> int:
+    """Return how many other groups, and pods without a group, started in a fork. O(effects)."""
+    members = ahead.state.records.pods
+    found = 0
+    for _at, effect in ahead.timed:
+        if isinstance(effect, GroupScheduled):
+            found += effect.group != key
+        elif isinstance(effect, PodScheduled) and effect.uid in members:
+            found += members[effect.uid].info is None
+    return found
+
+
+def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
+    """Yield copies of a node, with names that no node of the cluster has."""
+    suffix = 0
+    for _node in range(number):
+        while ahead.cluster.node(NodeName(f"{shape.name}-{suffix}")) is not None:
+            suffix += 1
+        yield evolve(shape, name=NodeName(f"{shape.name}-{suffix}"))
+        suffix += 1
+
+
+def _started_at(ahead: Ahead, key: GroupKey) -> float | None:
+    """Return the instant at which a group started in the fork; None if it had started before."""
+    starts = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
+    return next(starts, None)
+
+
+def _is_start(effect: object, key: GroupKey) -> bool:
+    return isinstance(effect, GroupScheduled) and effect.group == key
+
+
+def _refusal(state: State, key: GroupKey, shape: Node) -> str:
+    """Return why an empty node of a shape takes none of a group's pending members.
+
+    An empty string if it takes one, or if ``pre_filter`` refuses one, because that does not depend
+    on the node.
+    """
+    gang, reasons = state.records.gang_of.get(key), dict[str, None]()
+    for record in () if gang is None else gang.in_order():
+        cycle = state.cycle(record)
+        # pre_filter runs for each member, also where it is group-wide: filter may read what it
+        # wrote into this cycle
+        if state.points.pre_filter(cycle, record.pod, state.now) is not None:
+            return ""
+        refused = refusals(state.evaluator, record.pod, cycle, shape)
+        if not refused:
+            return ""
+        reasons[", ".join(refused)] = None
+    return "; ".join(reasons)

@@ -1,0 +1,303 @@
+"""The answer of ``Scheduler.why``: where a pod or a group is, and the reason.
+
+Rules:
+  R1  a question changes nothing, and calls no plugin method that may change anything;
+  R2  the reason for a failed attempt is the one that was found in that attempt. The nodes are not
+      evaluated again. If time has passed since, the answer says as of when it is; see ``anew``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched._core._waiting import WaitingPod
+from gangsched.core import attempt, restarts
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.state import State
+from gangsched.errors import UnknownPodError
+from gangsched.explain import (
+    BackingOff,
+    Binding,
+    Finished,
+    NoNodeFits,
+    NotAdmitted,
+    NotEnoughMembers,
+    OnPermit,
+    PartlyRunning,
+    Queued,
+    Refused,
+    Running,
+    Terminating,
+    Why,
+)
+from gangsched.framework.runtime.calls import name_of
+from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
+
+__all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
+
+Ahead: TypeAlias = Callable[[Gang], int]
+"""Returns the number of gangs before a gang in the queue."""
+
+_Answer = TypeVar("_Answer")
+
+_APART: Final = (
+    MemberState.GATED,
+    MemberState.TERMINATING,
+    MemberState.SUCCEEDED,
+    MemberState.FAILED,
+    MemberState.ENDED,
+)
+_SUCCEEDED: Final = (MemberState.SUCCEEDED, MemberState.ENDED)
+
+
+def why(state: State, subject: str | Pod | PodGroup) -> Why:
+    """Return why a pod or a group is not running. O(active gangs + members of the group).
+
+    Raises:
+        UnknownPodError: *subject* is not known.
+        PluginError: A plugin raised.
+    """
+    return asked(state, lambda: _answer(state, subject))
+
+
+def asked(state: State, question: Callable[[], _Answer]) -> _Answer:
+    """Return the answer to a question.
+
+    Raises:
+        PluginError: A plugin raised.
+    """
+    # errors of plugins are deferred to the end of a call, and a question is none: so those that it
+    # caused are taken out again, and the first one is raised here
+    deferred = len(state.points.deferred)
+    answer = question()
+    if len(state.points.deferred) > deferred:
+        error = state.points.deferred[deferred]
+        del state.points.deferred[deferred:]
+        raise error
+    return answer
+
+
+def _answer(state: State, subject: str | Pod | PodGroup) -> Why:
+    key = subject.uid if isinstance(subject, Pod) else subject
+    if isinstance(key, str):
+        record = state.records.pods.get(PodUID(key))
+        if record is not None:
+            return why_pod(state, record)
+    elif not isinstance(key, PodGroup):
+        raise UnknownPodError(str(key))
+    group = key.key if isinstance(key, PodGroup) else GroupKey(key)
+    info = state.records.registry.get(group)
+    if info is None or isinstance(subject, Pod):
+        raise UnknownPodError(str(group))
+    return why_group(state, info)
+
+
+def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
+    """Return why a pod is not running; *ahead* saves counting the queue."""
+    info = record.info
+    match record.state:
+        case MemberState.REFUSED:
+            return Refused(record.uid, record.reason)
+        case MemberState.GATED:
+            return NotAdmitted(record.reason)
+        case MemberState.WAITING if info is None:
+            waiting = state.records.waiting.get(record.uid)
+            assert waiting is not None
+            pending = _pending_plugins(state, [waiting])
+            return OnPermit((record.uid,), waiting.since, 0, waiting.deadline, plugins=pending)
+        case MemberState.UNSCHEDULED if info is None:
+            return _why_gang(state, record.gang, ahead)
+        case MemberState.UNSCHEDULED | MemberState.WAITING:
+            assert info is not None
+            return why_group(state, info, ahead)
+        case MemberState.BINDING:
+            assert record.node is not None
+            return Binding(record.node, record.attempt)
+        case MemberState.ASSIGNED:
+            return Running(record.pod.node_name)
+        case MemberState.TERMINATING:
+            return Terminating(record.reason)
+        case MemberState.SUCCEEDED | MemberState.FAILED | MemberState.ENDED:
+            return Finished(record.pod.phase)
+        case _:
+            assert_never(record.state)
+
+
+def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
+    """Return why a group is not running; *ahead* saves counting the queue."""
+    gang = state.records.gang_of.get(info.key)
+    needed = state.points.members_needed(info)
+    if info.waiting:
+        waiting = state.records.waiting.of(info.key)
+        return OnPermit(
+            tuple(pod.uid for pod in waiting),
+            waiting[0].since,
+            max(needed or 0, 0),
+            min(pod.deadline for pod in waiting),
+            None if gang is None else gang.refused,
+            _pending_plugins(state, waiting),
+        )
+    members = _members(gang, info)
+    unknown = info.min_available is None and not info.was_scheduled
+    present, absent = _presence(state, info)
+    if unknown or absent or (needed is not None and needed > info.unscheduled):
+        return NotEnoughMembers(
+            info.key,
+            present,
+            info.min_available,
+            _apart(info),
+            absent,
+            tuple(Refused(r.uid, r.reason) for r in members if r.state is MemberState.REFUSED),
+            _held(info, members),
+            _without_role(members) if absent else 0,
+            state.records.registry.forgotten_at(info.key),
+            () if unknown else _gates(info, members, present, absent),
+        )
+    rest: Why | None = None
+    if gang is not None and info.unscheduled:
+        rest = _why_gang(state, gang, ahead)
+    if info.scheduled:
+        part = _partly_running(info, members, rest)
+        if part is not None:
+            return part
+    if rest is None and not info.scheduled:
+        failed = info.members.count(MemberState.FAILED)
+        succeeded = sum(info.members.count(each) for each in _SUCCEEDED)
+        if failed or succeeded:
+            return Finished(PodPhase.FAILED if failed else PodPhase.SUCCEEDED, failed + succeeded)
+    return rest or Running(None, info.scheduled, info.members.count(MemberState.BINDING))
+
+
+def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
+    """Return the members of a group in the order of arrival. O(members of the gang)."""
+    found = () if gang is None else gang.members.values()
+    return sorted((r for r in found if r.info is info), key=lambda record: record.seq)
+
+
+def _presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+    """Return how many members count for the quorum, and the roles with too few. O(roles)."""
+    present, wanted = info.all, state.points.roles_needed(info)
+    if "" in wanted and info.min_available is not None:
+        present = info.min_available - wanted[""] + info.unscheduled
+    absent: list[tuple[str, int, int]] = []
+    for role, least in info.roles.items():
+        some = least - wanted.get(role, 0) + info.role(role).unscheduled
+        if some < least:
+            absent.append((role, least, some))
+    return present, tuple(absent)
+
+
+def _partly_running(
+    info: PodGroupInfo, members: Iterable[PodRecord], rest: Why | None
+) -> PartlyRunning | None:
+    """Return the answer about a group that runs without all of its members; None if all run.
+
+    It does not matter whether this scheduler released the group: after a restart it may find some
+    members on nodes, and the others still have to be placed.
+
+    Args:
+        info: The group, of which some members hold nodes.
+        members: Its members.
+        rest: Why its unscheduled members do not run; None if there are none. Then members with
+            scheduling gates may be pending.
+    """
+    if info.min_available is None:
+        return None
+    pending = info.unscheduled
+    if rest is None and info.members.gated():
+        gated = [record for record in members if record.state is MemberState.GATED]
+        rest, pending = NotAdmitted(gated[0].reason), len(gated)
+    lacks = attempt.lacks_members(info)
+    if not lacks and rest is None:
+        return None
+    counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
+    roles = tuple(each for each in counts if lacks and each[2] < each[1])
+    return PartlyRunning(
+        info.key,
+        info.scheduled,
+        info.min_available,
+        rest,
+        roles,
+        pending if rest is not None else 0,
+        lacks,
+    )
+
+
+def _pending_plugins(state: State, waiting: Iterable[WaitingPod]) -> tuple[str, ...]:
+    """Return the plugins that have not allowed waiting pods yet, without the one for the quorum."""
+    rule = state.settings.profile.quorum
+    names = {name for entry in waiting for name in entry.pending_plugins}
+    return tuple(sorted(names - ({name_of(rule)} if rule is not None else set())))
+
+
+def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
+    counts = ((state.name.lower(), info.members.count(state)) for state in _APART)
+    return tuple((word, count) for word, count in counts if count)
+
+
+def _held(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[str, ...]:
+    """Return the constraints that are not modelled of a group or of its first such member."""
+    of_group = () if info.spec is None else info.spec.unmodelled
+    if of_group or not info.members.count(MemberState.GATED):
+        return of_group
+    held = (record.pod.unmodelled for record in members if record.state is MemberState.GATED)
+    return next(filter(None, held), ())
+
+
+def _gates(
+    info: PodGroupInfo,
+    members: list[PodRecord],
+    present: int,
+    absent: Iterable[tuple[str, int, int]],
+) -> tuple[str, ...]:
+    """Return the scheduling gates of members if they alone keep a group from being tried.
+
+    They do not if members are held by something else, such as a constraint that is not modelled.
+    """
+    if not info.completes_with_gated(present, absent):
+        return ()
+    found = [record.pod for record in members if record.state is MemberState.GATED]
+    if _held(info, members) or not all(pod.scheduling_gates for pod in found):
+        return ()
+    return tuple(dict.fromkeys(gate for pod in found for gate in pod.scheduling_gates))
+
+
+def _without_role(members: Iterable[PodRecord]) -> int:
+    return sum(r.role is None for r in members if r.state is not MemberState.REFUSED)
+
+
+def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
+    """Return why the pending pods of a gang are not placed."""
+    ahead = ahead or (lambda each: _ahead(state, each))
+    if gang.place is QueuePlace.NOT_ADMITTED:
+        old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
+        return NotAdmitted(gang.denial + next(filter(None, old), ""))
+    if gang.place is QueuePlace.NOMINATED:
+        return NotAdmitted(gang.denial)
+    # nothing else sets the time of a gang that has failed
+    tried_at = gang.queued_at if gang.failures else None
+    failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]
+    if failed_at:  # the pods, and with them the gang, may be newer than the attempt of their group
+        tried_at = max(failed_at)
+    is_old = tried_at is not None and tried_at < state.now
+    failures, reason, member = gang.failures, gang.reason, gang.refused
+    if gang.place is QueuePlace.BACKOFF:
+        return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
+    if gang.place is QueuePlace.PARKED:
+        leader: Gang | None = gang.demand.leader
+        if gang.demand.blocked_at or leader is None:
+            return NoNodeFits(failures, reason, member, tried_at, is_old)
+        return Queued(ahead(gang), _name(leader), member)
+    return Queued(ahead(gang), None, member)
+
+
+def _ahead(state: State, gang: Gang) -> int:
+    return sum(other.sort_key < gang.sort_key for other in state.queue.active)
+
+
+def _name(gang: Gang) -> str:
+    group = gang.group
+    return f"pod {gang.pod.key}" if group is None else f"pod group {group.key}"

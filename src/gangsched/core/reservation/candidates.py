@@ -1,0 +1,106 @@
+"""Which gang gets the reservation, of those that qualify for one.
+
+Rules:
+  R1  gangs are considered in the order of priority, then of how often nodes were drained for them
+      until the time limit, then of age. A gang that cannot get a reservation is passed over;
+  R2  a gang that would not fit on the empty cluster is not considered again until a node changes.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop
+from typing import NamedTuple
+
+from gangsched.core.records import Gang, QueuePlace
+from gangsched.core.reservation import run_times
+from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
+from gangsched.core.settle import lacking
+from gangsched.core.state import State
+from gangsched.model import PodUID
+
+__all__ = ["Candidate", "first", "may_ask"]
+
+_Rank = tuple[tuple[int, int, float, int], Gang]
+
+
+class Candidate(NamedTuple):
+    """A gang that can get the reservation, with its estimate and the run times used for it.
+
+    Attributes:
+        gang: The gang.
+        estimate: Where and when it can start.
+        ends: The expected end of each pod that holds a node and has a known one.
+    """
+
+    gang: Gang
+    estimate: StartEstimate
+    ends: dict[PodUID, float]
+
+
+def first(state: State, *, above: int | None = None) -> Candidate | None:
+    """Return the first gang that can get the reservation; None if there is none.
+
+    Runtime complexity: O(gangs that qualify), and see ``look_ahead`` for each that is not known to
+    be infeasible.
+
+    Args:
+        state: The state.
+        above: Consider only gangs of a higher priority than this.
+    """
+    mine = state.reserving
+    assert mine.policy is not None
+    qualified = _due(state, above)
+    heapify(qualified)
+    ends: dict[PodUID, float] | None = None
+    while qualified:
+        _rank, gang = heappop(qualified)
+        if _size(state, gang) < mine.policy.least_members:
+            continue
+        if ends is None:
+            ends = run_times.ends(state)
+        found = look_ahead(state, gang, ends, drains=not mine.is_drain_paused)
+        if found is not None:
+            return Candidate(gang, found, ends)
+        if not mine.is_drain_paused:
+            mine.infeasible[gang] = state.records.altered
+    return None
+
+
+def may_ask(state: State, gang: Gang) -> bool:
+    """Return whether a gang qualifies for a reservation, has not started, and is queued. O(1)."""
+    mine = state.reserving
+    if state.records.gangs.get(gang.key) is not gang or not gang.pending or gang.is_started:
+        mine.forget(gang)
+        return False
+    outside = (QueuePlace.NOT_ADMITTED, QueuePlace.NOMINATED)
+    return gang in mine.qualified and gang.place not in outside and not gang.waiting
+
+
+def _due(state: State, above: int | None) -> list[_Rank]:
+    """Return the gangs that have waited and failed for long enough, each with its rank."""
+    mine, found = state.reserving, list[_Rank]()
+    policy = mine.policy
+    assert policy is not None
+    for gang in list(mine.qualified):
+        if not may_ask(state, gang) or (above is not None and gang.priority <= above):
+            continue
+        # if only a plugin knows the minimum, it is unknown when the group became complete
+        since = max(
+            info.created_at if info.complete_at is None else info.complete_at
+            for info in gang.infos.values()
+        )
+        if state.now < since + policy.after_seconds:
+            mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
+        elif (
+            max(gang.failures, 1) >= policy.after_attempts
+            and mine.infeasible.get(gang) != state.records.altered
+        ):
+            timeouts = mine.drain_timeouts.get(gang, 0)
+            found.append(((-gang.priority, timeouts, gang.created_at, gang.seq), gang))
+    return found
+
+
+def _size(state: State, gang: Gang) -> int:
+    """Return how many members must be placed for a gang to start."""
+    needed = lacking(state, gang)
+    return sum(needed.get(key, 0) for key in gang.infos)

@@ -1,0 +1,226 @@
+"""The reservation in force, and what is remembered to make it.
+
+Rules:
+  R1  a gang qualifies for a reservation if its last attempt failed for lack of capacity, or that of
+      a gang that asks for the same. A failure for another reason ends that;
+  R2  a gang that failed although it was exempt from the reservation fails again until nodes gain
+      capacity;
+  R3  on each reserved node that part is held which returning pods do not supply, and never more
+      than is free. It depends on the entry and on the pods that hold the node, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import final
+
+from attrs import define, field
+
+from gangsched.core.hold import Hold
+from gangsched.core.node_table import PODS, Needs
+from gangsched.core.records import Gang, Guard, PodRecord, Records
+from gangsched.framework.config.backfill import Backfill
+from gangsched.model import PodUID
+
+__all__ = ["ActiveReservation", "Reserved", "Reserving"]
+
+
+@final
+@define(eq=False)
+class Reserved:
+    """What is reserved on one node.
+
+    Attributes:
+        slot: The node.
+        wanted: What the members need that start there.
+        returning: The pods that will have left the node by then, as far as they have not yet.
+        hold: What is held of it now; see R3.
+    """
+
+    slot: int
+    wanted: dict[int, int]
+    returning: dict[PodRecord, None]
+    hold: Hold
+
+    def add(self, needs: Needs) -> None:
+        """Reserve the capacity of one more pod."""
+        for number, amount in needs:
+            self.wanted[number] = self.wanted.get(number, 0) + amount
+
+    def held(self, records: Records) -> Needs:
+        """Return what is to be held now. O(returning pods)."""
+        amounts = dict(self.wanted)
+        for record in list(self.returning):
+            if record.slot != self.slot:
+                del self.returning[record]
+                continue
+            for number, amount in record.needs:
+                if number in amounts:
+                    amounts[number] -= amount
+        free, own = records.table.state_of[self.slot].free, self.hold
+        before = {} if own.is_lent or own not in records.holds else dict(own.needs)
+        return tuple(
+            [
+                (number, most)
+                for number, amount in amounts.items()
+                if (
+                    most := amount
+                    if number == PODS
+                    else min(amount, free[number] + before.get(number, 0))
+                )
+                > 0
+            ]
+        )
+
+
+@final
+@define(eq=False)
+class ActiveReservation:
+    """The reservation in force.
+
+    Attributes:
+        gang: The gang.
+        since: When the reservation was made.
+        starts_at: The expected start of the gang; infinite if it is unknown.
+        deadline: When the reservation is reviewed at the latest.
+        ends: The expected end of each pod that holds a node and has a known one.
+        reserved: What is reserved, by node.
+        planned: The members that are needed for the start, each with its node.
+        drained: If nodes are drained, the pods that will have left when the gang starts.
+        guard: What keeps the plan valid.
+        read: How much of the log of the node table the holds agree with.
+    """
+
+    gang: Gang
+    since: float
+    starts_at: float
+    deadline: float
+    ends: dict[PodUID, float]
+    reserved: dict[int, Reserved]
+    planned: tuple[tuple[PodRecord, int], ...] = ()
+    drained: frozenset[PodUID] = frozenset()
+    read: int = -1
+    guard: Guard | None = None
+
+    def is_gone(self, uid: PodUID) -> bool:
+        """Return whether a pod will have left its node when the gang starts. O(1)."""
+        if self.starts_at == math.inf:
+            return uid in self.drained
+        return self.ends.get(uid, math.inf) <= self.starts_at
+
+    @property
+    def holds(self) -> list[Hold]:
+        """What is held. O(nodes)."""
+        return [entry.hold for entry in self.reserved.values()]
+
+
+@final
+@define(eq=False)
+class Reserving:
+    """What is remembered for backfill; empty if it is off.
+
+    Attributes:
+        policy: When capacity is reserved; None if backfill is off.
+        qualified: The gangs that qualify for a reservation.
+        drain_timeouts: How often nodes were drained for each of them until the time limit.
+        infeasible: The gangs that would not fit on the empty cluster, each with how often nodes had
+            changed by then.
+        current: The reservation in force; None if there is none.
+        failed: The demands that failed although they were exempt, with the step.
+        gained: Whether nodes gained capacity since the gang was last considered.
+        is_contested: Whether a gang of a higher priority may want the reservation.
+        is_stale: Whether an event may have changed the expected start.
+        is_drain_paused: Whether draining reached its time limit, and no event has come since.
+        has_no_candidate: Whether no gang that qualifies can get one, as far as is known.
+        no_candidate_until: The instant at which that may change by itself.
+        altered: How often nodes had changed when the reservation was made.
+    """
+
+    policy: Backfill | None = None
+    qualified: dict[Gang, None] = field(factory=dict[Gang, None])
+    drain_timeouts: dict[Gang, int] = field(factory=dict[Gang, int])
+    infeasible: dict[Gang, int] = field(factory=dict[Gang, int])
+    current: ActiveReservation | None = None
+    failed: dict[Hashable, int] = field(factory=dict[Hashable, int])
+    gained: bool = False
+    is_contested: bool = False
+    is_stale: bool = False
+    is_drain_paused: bool = False
+    has_no_candidate: bool = True
+    no_candidate_until: float = math.inf
+    altered: int = 0
+
+    def note_failed(self, gang: Gang, demand: Hashable, step: int, *, lacks_capacity: bool) -> None:
+        """Note that an attempt of a gang failed. O(1)."""
+        if self.policy is None:
+            return
+        current = self.current
+        if lacks_capacity and current is not None and any(h.is_lent for h in current.holds):
+            self.failed[demand] = step
+        if not gang.infos:
+            return
+        if not lacks_capacity:
+            self.forget(gang)
+        elif not gang.is_started:
+            self.qualified[gang] = None
+            self.has_no_candidate = False
+            self.is_contested |= self._outranks(gang)
+
+    def concerns(self, gang: Gang) -> bool:
+        """Return whether a pending pod of a gang may be in the way of the plan. O(members)."""
+        guard = None if self.current is None else self.current.guard
+        return guard is not None and any(map(guard.concerns, gang.pending.values()))
+
+    def note_parked(self, gang: Gang) -> None:
+        """Note that a gang waits because one that asks for the same has failed. O(1)."""
+        if self.policy is None or gang in self.qualified or not gang.infos or gang.is_started:
+            return
+        self.qualified[gang] = None
+        self.has_no_candidate = False
+        self.is_contested |= self._outranks(gang)
+
+    def note_event(self, gang: Gang) -> None:
+        """Note an event about a gang. O(1)."""
+        if self.policy is None or not gang.infos:
+            return
+        if self.infeasible.pop(gang, None) is not None:
+            self.has_no_candidate = False
+        if self.current is not None:
+            self.is_stale |= self.current.gang is gang
+            self.is_contested |= gang in self.qualified and self._outranks(gang)
+
+    def note_gains(self, gains: dict[int, int]) -> None:
+        """Note that nodes may take more; see ``NodeTable.gains``. O(demands)."""
+        if self.policy is None:
+            return
+        self.gained = True
+        least = min(gains.values())
+        if not least:
+            self.failed.clear()
+            self.is_drain_paused = self.has_no_candidate = False
+        else:
+            self.failed = {key: at for key, at in self.failed.items() if at <= least}
+
+    def withhold(self, records: Records) -> None:
+        """Hold what the reservation asks for by now; see R3. O(1) if no node has changed."""
+        current, table = self.current, records.table
+        if current is None or current.read == table.log_start + len(table.log):
+            return
+        for entry in current.reserved.values():
+            if entry.hold in records.holds and not entry.hold.is_lent:
+                records.resize(entry.hold, entry.held(records))
+        current.read = table.log_start + len(table.log)
+
+    def forget(self, gang: Gang) -> None:
+        """Forget a gang that no longer qualifies for a reservation. O(1)."""
+        self.qualified.pop(gang, None)
+        self.drain_timeouts.pop(gang, None)
+        self.infeasible.pop(gang, None)
+        if self.current is not None and self.current.gang is gang:
+            self.is_stale = True
+
+    def _outranks(self, gang: Gang) -> bool:
+        if self.current is None or not self.current.gang.members:
+            return False  # its groups may have joined other gangs
+        return gang.priority > self.current.gang.priority

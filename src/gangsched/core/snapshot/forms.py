@@ -1,0 +1,268 @@
+"""The forms of a snapshot: how its rows are written as plain data, and read.
+
+Rules:
+  R1  each class of rows has a form with all its fields;
+  R2  a form checks the type of a value and its bounds. Whether rows agree with each other and with
+      the cluster is checked by ``read``;
+  R3  every number is bounded, so that arithmetic with it cannot overflow later.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._quotas import Charge
+from gangsched._forms import (
+    BOOL,
+    JSON,
+    RESOURCES,
+    SECONDS,
+    STR,
+    Form,
+    Record,
+    by_name,
+    choice,
+    many,
+    optional,
+    row,
+    union,
+)
+from gangsched._values import EFFECT, GROUP, POD
+from gangsched.core.records import QueuePlace
+from gangsched.core.snapshot.kept_rows import (
+    BackfillRow,
+    NominatedPodRow,
+    NominationRow,
+    ReservationRow,
+    ReservedRow,
+)
+from gangsched.core.snapshot.rows import (
+    ErrorRow,
+    GangRow,
+    GroupRow,
+    PodRow,
+    RestartRow,
+    SnapshotRow,
+    WaitRow,
+)
+from gangsched.errors import InvalidValueError
+from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
+from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.quantity import is_seconds
+
+__all__ = ["SNAPSHOT"]
+
+_MOST: Final = 1 << 62
+
+
+def _int(least: int) -> Form[Any]:
+    """Return the form of an int from *least* up to ``_MOST``."""
+
+    def read(value: Any, path: str) -> int:
+        if type(value) is not int or not least <= value <= _MOST:
+            raise InvalidValueError(path, value, f"an int from {least} to 2**62")
+        return value
+
+    return Form(lambda value: value, read)
+
+
+def _instant(*endless: float) -> Form[Any]:
+    """Return the form of an instant: finite, or one of *endless*."""
+    expected = " or ".join(
+        ["a finite number of seconds", *('"Infinity"' if n > 0 else '"-Infinity"' for n in endless)]
+    )
+
+    def read(value: Any, path: str) -> float:
+        given: float = SECONDS.read(value, path)
+        if not is_seconds(given) and given not in endless:
+            raise InvalidValueError(path, value, expected)
+        return given
+
+    return Form(SECONDS.write, read)
+
+
+_COUNT: Final = _int(0)
+_POSITIVE: Final = _int(1)
+_STEP: Final = _int(-1)
+_INSTANT: Final = _instant()
+_PAST_OR_NEVER: Final = _instant(-math.inf)
+_MAYBE_INSTANT: Final = optional(_INSTANT)
+_COUNTS: Final = many(row(STR, _COUNT))
+_STRS: Final = many(STR)
+
+_DIAGNOSIS: Final = Record(Diagnosis, nodes=_COUNT, reasons=_COUNTS, refusal=STR)
+_SHORTAGE: Final = Record(
+    Shortage,
+    needed=_COUNT,
+    fits=_COUNT,
+    exact=BOOL,
+    role=STR,
+    resource=optional(STR),
+    in_pieces=BOOL,
+    within=STR,
+    group=optional(STR),
+    beside_others=BOOL,
+)
+_EXHAUSTED: Final = Record(SearchBudgetExhausted, needed=_COUNT, placed=_COUNT, steps=_COUNT)
+_UNSCHEDULABLE: Final = Record(
+    UnschedulableMember,
+    uid=STR,
+    pod=STR,
+    reason=STR,
+    diagnosis=optional(_DIAGNOSIS.form),
+    proof=optional(union(_SHORTAGE, _EXHAUSTED)),
+    victim_steps=_COUNT,
+)
+_GROUP: Final = Record(
+    GroupRow,
+    key=STR,
+    number=_POSITIVE,
+    spec=optional(GROUP.form),
+    first_seen_at=_MAYBE_INSTANT,
+    claims=_STRS,
+    attempts=_COUNT,
+    attempt_started_at=_MAYBE_INSTANT,
+    last_failure_at=_MAYBE_INSTANT,
+    failures=_COUNT,
+    backoff_until=_PAST_OR_NEVER,
+    failure=STR,
+    complete_at=_MAYBE_INSTANT,
+    was_scheduled=BOOL,
+    is_binding=BOOL,
+    collected=many(row(STR, _POSITIVE)),
+    kept_until=_MAYBE_INSTANT,
+)
+_RESTART: Final = Record(
+    RestartRow,
+    group=STR,
+    restarts=_COUNT,
+    until=_PAST_OR_NEVER,
+    is_held=BOOL,
+    minimum=optional(_POSITIVE),
+    roles=many(row(STR, _POSITIVE)),
+    short_since=_MAYBE_INSTANT,
+    failed_at=_PAST_OR_NEVER,
+    due_at=_MAYBE_INSTANT,
+)
+_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
+_POD: Final = Record(
+    PodRow,
+    uid=STR,
+    seq=_POSITIVE,
+    state=by_name(MemberState),
+    group=optional(STR),
+    role=optional(STR),
+    node=optional(STR),
+    requests=RESOURCES,
+    pod=optional(POD.form),
+    is_outgrown=BOOL,
+    cycle=many(row(STR, JSON)),
+    attempt=_COUNT,
+    round=_STEP,
+    reason=STR,
+    told=STR,
+    bind_failures=_COUNT,
+    started_at=_MAYBE_INSTANT,
+    is_evicted=BOOL,
+)
+_GANG: Final = Record(
+    GangRow,
+    key=STR,
+    seq=_POSITIVE,
+    groups=_STRS,
+    place=choice(QueuePlace),
+    queued_at=_INSTANT,
+    failures=_COUNT,
+    backoff_until=_PAST_OR_NEVER,
+    round=_COUNT,
+    began=_COUNT,
+    is_whole=BOOL,
+    giving_way=STR,
+    reason=STR,
+    denial=STR,
+    refused=optional(_UNSCHEDULABLE.form),
+    blocked_at=_COUNT,
+    demand=STR,
+    leads=BOOL,
+)
+_WAIT: Final = Record(
+    WaitRow, uid=STR, attempt=_COUNT, since=_INSTANT, deadline=_INSTANT, plugins=_STRS
+)
+_NOMINATED: Final = Record(NominatedPodRow, uid=STR, node=STR, since=_COUNT, pod_class=STR)
+_NOMINATION: Final = Record(
+    NominationRow,
+    gang=STR,
+    group=optional(STR),
+    priority=_int(-_MOST),
+    pods=many(_NOMINATED.form),
+    required=many(row(_STRS, _COUNT)),
+    specs=many(row(STR, optional(GROUP.form))),
+    awaited=_STRS,
+    deadline=_INSTANT,
+    is_new=BOOL,
+    is_tried=BOOL,
+)
+_RESERVED: Final = Record(
+    ReservedRow, node=STR, since=_COUNT, wanted=many(row(STR, _COUNT)), returning=_STRS
+)
+_RESERVATION: Final = Record(
+    ReservationRow,
+    gang=STR,
+    since=_INSTANT,
+    starts_at=_instant(math.inf),
+    deadline=_INSTANT,
+    ends=many(row(STR, _instant(math.inf))),
+    reserved=many(_RESERVED.form),
+    planned=many(row(STR, STR)),
+    drained=_STRS,
+    has_refused=BOOL,
+    departed=_STRS,
+)
+_BACKFILL: Final = Record(
+    BackfillRow,
+    qualified=_STRS,
+    drain_timeouts=_COUNTS,
+    infeasible=_COUNTS,
+    failed=_COUNTS,
+    reservation=optional(_RESERVATION.form),
+    gained=BOOL,
+    is_contested=BOOL,
+    is_stale=BOOL,
+    is_drain_paused=BOOL,
+    has_no_candidate=BOOL,
+    no_candidate_until=_instant(math.inf, -math.inf),
+    altered=_COUNT,
+    node_changes=_COUNT,
+)
+_ERROR: Final = Record(ErrorRow, plugin=STR, point=STR, subject=STR, problem=STR)
+
+SNAPSHOT: Final = Record(
+    SnapshotRow,
+    unit=choice(SchedulingUnit),
+    plugins=_STRS,
+    plugin_states=many(row(STR, JSON)),
+    now=_PAST_OR_NEVER,
+    listed=BOOL,
+    step=_POSITIVE,
+    gained_at=_COUNT,
+    arrivals=_COUNT,
+    attempt_floor=_COUNT,
+    labels=_STRS,
+    groups=many(_GROUP.form),
+    group_arrivals=_COUNT,
+    restarts=many(_RESTART.form),
+    charges=many(_CHARGE.form),
+    over_quota=many(row(STR, STR)),
+    gangs=many(_GANG.form),
+    pods=many(_POD.form),
+    waiting=many(_WAIT.form),
+    nominations=many(_NOMINATION.form),
+    overdue=_STRS,
+    no_plans=_STRS,
+    backfill=optional(_BACKFILL.form),
+    effects=many(EFFECT),
+    errors=many(_ERROR.form),
+)
+"""The form of a snapshot without its header."""

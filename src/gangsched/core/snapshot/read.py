@@ -1,0 +1,411 @@
+"""From the rows of a snapshot to the state of a scheduler: a listing, and what rows add to it.
+
+Theory of operation. Nodes and pods are read from the cluster state, as in ``rebuild``. A pod gets
+the state and the node of its row. If the cluster shows something else by now, the pod is noted in
+``State.unread``, and the next call reads it again, as if its event had just come. So are a pod that
+is new or gone, and one that is assumed on a node, which is entered as its row has it. A
+specification is entered as its row has it, too.
+
+Rules:
+  R1  the state is built anew: an error here leaves the state of the scheduler unchanged;
+  R2  what follows from other rows is computed, or compared with them;
+  R3  a demand is known to fail only if it is what the gang asks for now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from gangsched._core._claims import Claims
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched._core._restarts import GroupLife, Minimum
+from gangsched._core._waiting import WaitingPod
+from gangsched._pod_copy import pod_with_fields
+from gangsched.core.demand import Demand
+from gangsched.core.intake.gangs import gang_of_group, grow_tree
+from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.settle import demand_of
+from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
+from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
+from gangsched.core.snapshot.rows import GangRow, GroupRow, PodRow, SnapshotRow, WaitRow
+from gangsched.core.snapshot.write import digest
+from gangsched.core.state import State
+from gangsched.membership import SPELLINGS, Membership
+from gangsched.model import FrozenMap, Pod, PodUID
+
+__all__ = ["read_into"]
+
+_ASSUMED: Final = (MemberState.WAITING, MemberState.BINDING, MemberState.TERMINATING)
+_NEVER_SHOWN: Final = (MemberState.WAITING, MemberState.BINDING)
+_EVICTED: Final = (MemberState.GATED, MemberState.UNSCHEDULED, MemberState.ASSIGNED)
+_QUEUED: Final = (QueuePlace.ACTIVE, QueuePlace.BACKOFF, QueuePlace.PARKED)
+
+
+def read_into(state: State, rows: SnapshotRow) -> None:
+    """Fill an empty state with the cluster and what rows say. O(nodes + pods log pods).
+
+    Raises:
+        InvalidValueError: The rows contradict each other.
+        PluginError: A plugin raised when it was asked about a pod.
+    """
+    _read_counters(state, rows)
+    if rows.listed:
+        state.table.watch(rows.labels)
+        for node in state.settings.cluster.nodes():
+            state.records.set_node(node.name, node)
+        _read_groups(state, rows)
+        _read_restarts(state, rows)
+        _read_charges(state, rows)
+        _read_pods(state, rows)
+        _read_claims(state, rows)
+        _read_waiting(state, rows)
+        _read_gangs(state, rows)
+        state.table.gains.clear()
+        state.pods_changed = False
+        state.records.quotas.take_returned()
+        state.gained_at = rows.gained_at
+    state.out += rows.effects
+
+
+def _read_counters(state: State, rows: SnapshotRow) -> None:
+    """Read the last numbers, which must not be below the numbers in use."""
+    records = state.records
+    numbers = [*(row.seq for row in rows.gangs), *(row.seq for row in rows.pods)]
+    each_once(numbers, "pods and gangs: seq")
+    groups = [row.number for row in rows.groups]
+    steps = [row.round for row in rows.pods]
+    steps += [max(row.began, row.round - 1, row.blocked_at) for row in rows.gangs]
+    for name, last, given in (
+        ("arrivals", rows.arrivals, numbers),
+        ("group_arrivals", rows.group_arrivals, groups),
+        ("step", rows.step, [*steps, rows.gained_at]),
+    ):
+        most = max(given, default=0)
+        require(last >= most, name, last, f"an int >= {most}, the largest number in use")
+    state.now = rows.now
+    records._numbers, records.step = rows.arrivals, rows.step
+    records.attempt_floor = rows.attempt_floor
+
+
+# Groups -----------------------------------------------------------------------------------------
+
+
+def _read_groups(state: State, rows: SnapshotRow) -> None:
+    registry, last = state.records.registry, 0
+    registry._numbers = rows.group_arrivals
+    for n, row in enumerate(rows.groups):
+        path = f"groups[{n}]"
+        unique(registry._groups, row.key, f"{path}.key")
+        require(row.number > last, f"{path}.number", row.number, "in ascending order")
+        last = row.number
+        key = None if row.spec is None else row.spec.key
+        require(key in (None, row.key), f"{path}.spec", key, f"the specification of {row.key}")
+        info = registry._groups[row.key] = _group(row, rows.now, path)
+        registry._specify(info, row.spec)
+    left = [(row.kept_until, row.key) for row in rows.groups if row.kept_until is not None]
+    registry._left.update((key, until) for until, key in sorted(left))
+    shown = {spec.key: spec for spec in state.settings.cluster.pod_groups()}
+    for key in dict.fromkeys([*registry._groups, *shown]):
+        known = registry.get(key)
+        if (None if known is None else known.spec) != shown.get(key):
+            state.unread_groups[key] = None
+
+
+def _group(row: GroupRow, now: float, path: str) -> PodGroupInfo:
+    for name in ("attempt_started_at", "last_failure_at", "complete_at"):
+        at = getattr(row, name)
+        require(at is None or at <= now, f"{path}.{name}", at, f"an instant until now={now!r}")
+    info = PodGroupInfo(
+        key=row.key,
+        uid=row.number,
+        first_seen_at=row.first_seen_at,
+        attempts=row.attempts,
+        attempt_started_at=row.attempt_started_at,
+        last_failure_at=row.last_failure_at,
+        failures=row.failures,
+        backoff_until=row.backoff_until,
+        failure=row.failure,
+        complete_at=row.complete_at,
+        was_scheduled=row.was_scheduled,
+        is_binding=row.is_binding,
+    )
+    for role, count in pairs_once(row.collected, f"{path}.collected").items():
+        info.members._collected[role or None] = count
+    return info
+
+
+def _read_restarts(state: State, rows: SnapshotRow) -> None:
+    restarts = state.restarts
+    for n, row in enumerate(rows.restarts):
+        path = f"restarts[{n}]"
+        get(state.records.registry._groups, row.group, f"{path}.group")
+        unique(restarts._lives, row.group, f"{path}.group")
+        expected = "false for a group that runs, or was never restarted"
+        may_be_held = row.minimum is None and row.restarts and row.until > -math.inf
+        require(may_be_held or not row.is_held, f"{path}.is_held", row.is_held, expected)
+        expected = "an int >= 1 for a group that does not run"
+        require(row.restarts or row.minimum is not None, f"{path}.restarts", 0, expected)
+        roles = FrozenMap(pairs_once(row.roles, f"{path}.roles"))
+        minimum = None if row.minimum is None else Minimum(row.minimum, roles)
+        since, due_at = row.short_since, row.due_at
+        expected = "None for a group that does not run"
+        require(since is None or minimum is not None, f"{path}.short_since", since, expected)
+        expected = "None for a group that is neither short of members nor held"
+        waits = since is not None or row.is_held
+        require(due_at is None or waits, f"{path}.due_at", due_at, expected)
+        restarts.restore(
+            row.group,
+            GroupLife(minimum, row.restarts, row.is_held, row.until, since, row.failed_at, due_at),
+        )
+
+
+def _read_charges(state: State, rows: SnapshotRow) -> None:
+    quotas, known = state.records.quotas, state.records.registry._groups
+    charged = each_once((charge.key for charge in rows.charges), "charges")
+    waiting = pairs_once(rows.over_quota, "over_quota")
+    for path, keys in (("charges", charged), ("over_quota", waiting)):
+        for n, key in enumerate(keys):
+            get(known, key, f"{path}[{n}]")
+            require(quotas.covers(key), f"{path}[{n}]", key, "a group in a namespace with a quota")
+    quotas.restore(rows.charges, waiting.items())
+
+
+def _read_claims(state: State, rows: SnapshotRow) -> None:
+    """Put the claims of each group in the order of its row."""
+    registry = state.records.registry
+    for row in rows.groups:
+        info = registry._groups[row.key]
+        found = {uid: info.claims.get(uid) for uid in [*row.claims, *info.claims]}
+        info.claims = Claims()
+        for uid, claim in found.items():
+            if claim is not None:
+                info.claims.put(uid, claim)
+        registry._read_claims(info)
+        gang = state.records.gang_of.get(row.key)
+        if gang is not None:
+            grow_tree(state, gang, info)
+        elif info.spec is None and row.key not in registry._left:
+            # its last member has left meanwhile
+            registry._left[row.key] = rows.now + registry._grace
+            state.removed[row.key] = None
+
+
+# Pods -------------------------------------------------------------------------------------------
+
+
+def _read_pods(state: State, rows: SnapshotRow) -> None:
+    """Enter the pods, those first whose claims count first."""
+    records = state.records
+    known: dict[PodUID, tuple[int, PodRow]] = {}
+    for n, row in enumerate(rows.pods):
+        unique(known, row.uid, f"pods[{n}].uid")
+        known[row.uid] = (n, row)
+    claims = [uid for group in rows.groups for uid in each_once(group.claims, "groups: claims")]
+    for uid in claims:
+        get(known, uid, "groups: claims")
+    for n, row in [known[uid] for uid in dict.fromkeys([*claims, *known])]:
+        _read_pod(state, row, f"pods[{n}]")
+    for pod in state.settings.cluster.pods():
+        if pod.uid not in known:
+            state.unread[pod.uid] = None
+    records.pods = dict(sorted(records.pods.items(), key=lambda each: each[1].seq))
+    for gang in records.gangs.values():
+        gang.members = dict(sorted(gang.members.items(), key=lambda each: each[1].seq))
+
+
+def _read_pod(state: State, row: PodRow, path: str) -> None:
+    at, now = row.started_at, state.now
+    require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
+    if row.pod is not None:
+        require(row.pod.uid == row.uid, f"{path}.pod", row.pod.uid, f"the pod {row.uid}")
+        require(row.state in _ASSUMED, f"{path}.state", row.state.name, "that of an assumed pod")
+        require(row.node is not None, f"{path}.node", row.node, "the node of an assumed pod")
+        _assume(state, _enter(state, row, seen_as(state, row.pod)), row, path)
+        state.unread[row.uid] = None
+        return
+    require(not row.cycle, f"{path}.cycle", row.cycle, "empty for a pod that is not assumed")
+    require(row.state not in _NEVER_SHOWN, f"{path}.state", row.state.name, "what a pod shows")
+    holds = row.state is MemberState.ASSIGNED
+    require(row.node is not None or not holds, f"{path}.node", row.node, "the node of the pod")
+    pod = state.settings.cluster.pod(row.uid)
+    seen = _gone(row) if pod is None else seen_as(state, pod)
+    if pod is None or not _is_as_before(state, row, seen):
+        state.unread[row.uid] = None
+        if row.node is not None and seen.pod.requests != row.requests:
+            seen = seen._replace(pod=pod_with_fields(seen.pod, requests=row.requests))
+    record = _enter(state, row, seen)
+    slot = -1 if row.node is None else state.table.slot(row.node)
+    state.records.move(record, row.state, slot)
+    if row.state is MemberState.UNSCHEDULED:
+        record.pod_class = seen.pod_class or state.evaluator.class_of(seen.pod)
+    record.round = row.round
+
+
+def _gone(row: PodRow) -> Seen:
+    """Return a pod that is gone, as far as its row has it: the next call forgets it."""
+    namespace = "default" if row.group is None else row.group.partition("/")[0]
+    pod = Pod(name=row.uid, namespace=namespace, uid=row.uid, requests=row.requests)
+    claim = None if row.group is None else Membership(row.group, None, SPELLINGS[0], row.role)
+    return Seen(pod, claim, None, None)
+
+
+def _is_as_before(state: State, row: PodRow, seen: Seen) -> bool:
+    """Return whether the cluster shows what a row says of a pod that is not assumed."""
+    pod = seen.pod
+    problem = seen.problem
+    if row.state is MemberState.REFUSED:
+        problem = problem or conflict(state, seen, None)
+    shown = wanted_state(state, seen, problem)
+    if row.is_evicted and shown in _EVICTED:
+        shown = MemberState.TERMINATING
+    elif row.is_evicted and shown is MemberState.SUCCEEDED:
+        shown = MemberState.ENDED
+    node = None if pod.is_finished else pod.node_name
+    is_same = shown is row.state and node == row.node
+    return is_same and (node is None or pod.requests == row.requests)
+
+
+def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
+    """Make the record of a pod, a member of its group that is in no state yet."""
+    records, pod, claim = state.records, seen.pod, seen.claim
+    info: PodGroupInfo | None = None
+    if claim is not None:
+        # a member may contradict the others by now: it counts whatever the order of claims was
+        counts = row.state is not MemberState.REFUSED
+        joins_as = MemberState.TERMINATING if counts else MemberState.REFUSED
+        info = records.registry.join(pod, claim, joins_as)
+        gang = gang_of_group(state, info, pod)
+        info.members.set(pod.uid, MemberState.GATED)
+    else:
+        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        records.gangs[gang.key] = gang
+    record = PodRecord(pod, row.seq, gang, info, None if claim is None else claim.role)
+    record.attempt, record.reason, record.told = row.attempt, row.reason, row.told
+    record.bind_failures, record.started_at = row.bind_failures, row.started_at
+    record.is_evicted = row.is_evicted
+    records.add(record)
+    if info is not None:
+        grow_tree(state, gang, info)
+    return record
+
+
+def _assume(state: State, record: PodRecord, row: PodRow, path: str) -> None:
+    assert row.node is not None
+    record.cycle = state.cycle(record)
+    each_once((name for name, _value in row.cycle), f"{path}.cycle")
+    for name, value in row.cycle:
+        key = get(state.settings.profile.scratch_keys, name, f"{path}.cycle")
+        record.cycle.write(key, value)
+    if not row.is_outgrown:  # without a class, its bind counts as failed
+        record.pod_class = state.evaluator.class_of(record.pod)
+    state.records.move(record, row.state, state.table.slot(row.node))
+    record.round = row.round
+
+
+def _read_waiting(state: State, rows: SnapshotRow) -> None:
+    """Read the deadline of each wait: one for each pod that waits on permit."""
+    records = state.records
+    for n, row in enumerate(rows.waiting):
+        path = f"waiting[{n}]"
+        record = get(records.pods, row.uid, f"{path}.uid")
+        require(record.state is MemberState.WAITING, f"{path}.uid", row.uid, "a pod that waits")
+        unique(records.waiting, row.uid, f"{path}.uid")
+        require(row.since <= state.now, f"{path}.since", row.since, "an instant until now")
+        records.waiting.put(_wait(record, row))
+    for record in records.pods.values():
+        is_waiting = record.state is MemberState.WAITING
+        require(is_waiting == (record.uid in records.waiting), "waiting", record.uid, "a deadline")
+
+
+def _wait(record: PodRecord, row: WaitRow) -> WaitingPod:
+    assert record.node is not None
+    group = None if record.info is None else record.info.key
+    return WaitingPod(
+        row.uid, group, record.node, row.attempt, row.since, row.deadline, row.plugins
+    )
+
+
+# Gangs ------------------------------------------------------------------------------------------
+
+
+def _read_gangs(state: State, rows: SnapshotRow) -> None:
+    """Give each gang what is remembered of it, and its place in the queue."""
+    gangs = state.records.gangs
+    each_once((row.key for row in rows.gangs), "gangs: key")
+    found = [(gangs[row.key], row) for row in rows.gangs if row.key in gangs]
+    known = {row.key for row in rows.gangs}
+    for gang in gangs.values():
+        if gang.key not in known:
+            state.touch(gang)
+    state.records.gangs = {gang.key: gang for gang, _row in found} | gangs
+    for gang, row in found:
+        _remember(gang, row)
+    state.records._numbers = max([rows.arrivals, *(gang.seq for gang in gangs.values())])
+    state.giving_way = sum(bool(gang.giving_way) for gang, _row in found)
+    # a nominated gang, and one that the plan of a reservation concerns, has a demand of its own
+    read_nominations(state, rows.nominations, rows.overdue, rows.no_plans)
+    read_backfill(state, rows.backfill)
+    demands = _demands(state, found)
+    _block(state, found, demands)
+    for gang, row in found:
+        _put(state, gang, row, demands.get(gang.key))
+    _lead(state, found, demands.values())
+    read_failed(state, rows.backfill)
+
+
+def _remember(gang: Gang, row: GangRow) -> None:
+    order = [key for key in row.groups if key in gang.infos]
+    gang.infos = {key: gang.infos[key] for key in dict.fromkeys([*order, *gang.infos])}
+    gang.seq, gang.queued_at, gang.failures = row.seq, row.queued_at, row.failures
+    gang.backoff_until, gang.round, gang.began = row.backoff_until, row.round, row.began
+    gang.is_whole, gang.giving_way = row.is_whole, row.giving_way
+    gang.reason, gang.denial, gang.refused = row.reason, row.denial, row.refused
+
+
+def _demands(state: State, found: Iterable[tuple[Gang, GangRow]]) -> dict[str, Demand]:
+    """Return what each gang in the queue asks for; one value for gangs that ask for the same."""
+    known: dict[object, Demand] = {}
+    demands: dict[str, Demand] = {}
+    for gang, row in found:
+        if row.place in _QUEUED and gang.pending:
+            demand = demand_of(state, gang)
+            demands[gang.key] = known.setdefault(demand.key, demand)
+    return demands
+
+
+def _block(state: State, found: Iterable[tuple[Gang, GangRow]], demands: dict[str, Demand]) -> None:
+    blocked = [(row.blocked_at, gang, row) for gang, row in found if row.blocked_at]
+    for at, gang, row in sorted(blocked, key=lambda each: each[0]):
+        demand = demands.get(gang.key)
+        if demand is not None and row.demand == digest(gang):
+            demand.blocked_at = at
+            state.queue._blocked[demand] = None
+
+
+def _put(state: State, gang: Gang, row: GangRow, demand: Demand | None) -> None:
+    """Put a gang in the place of its row; one that cannot be there is settled by the next call."""
+    place = row.place
+    if demand is None and place in _QUEUED:
+        state.touch(gang)
+        return
+    if (place is QueuePlace.NOWHERE) is bool(gang.pending):
+        state.touch(gang)
+        return
+    if place is QueuePlace.BACKOFF:
+        state.queue.put(gang, place, demand if row.demand == digest(gang) else None)
+    elif place is not QueuePlace.NOWHERE:
+        state.queue.put(gang, place, demand)
+
+
+def _lead(state: State, found: Iterable[tuple[Gang, GangRow]], demands: Iterable[Demand]) -> None:
+    """Let a gang lead those that are parked behind it."""
+    for gang, row in found:
+        if row.leads and gang.place is QueuePlace.ACTIVE:
+            gang.demand.leader = gang
+    for demand in dict.fromkeys(demands):
+        if demand.parked and not demand.blocked_at and demand.leader is None:
+            state.queue._lead(demand)

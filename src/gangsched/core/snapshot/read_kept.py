@@ -1,0 +1,147 @@
+"""From the rows of a snapshot to the capacity that is kept for gangs.
+
+Rules:
+  R1  a gang that is gone keeps nothing, and a pod that has changed is not nominated any more. The
+      next call reviews what is left;
+  R2  what a reservation holds is computed: it depends on what is reserved, and on the pods there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gangsched.core.hold import Hold
+from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.records import Gang
+from gangsched.core.reservation.reserved_plan import ReservedPlan
+from gangsched.core.reserving import ActiveReservation, Reserved
+from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
+from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow, ReservationRow
+from gangsched.core.snapshot.write_kept import class_digest
+from gangsched.core.state import State
+from gangsched.model import PodUID
+
+__all__ = ["read_backfill", "read_failed", "read_nominations"]
+
+_BEFORE = (float("-inf"), -1)
+
+
+def read_nominations(
+    state: State, rows: Iterable[NominationRow], overdue: Iterable[PodUID], no_plans: Iterable[str]
+) -> None:
+    """Read the nominations, and hold their capacity."""
+    gangs = state.records.gangs
+    known: dict[str, None] = {}
+    for n, row in enumerate(rows):
+        path = f"nominations[{n}]"
+        unique(known, row.gang, f"{path}.gang")
+        known[row.gang] = None
+        gang = gangs.get(row.gang)
+        if gang is not None:
+            _nomination(state, gang, row, path)
+    state.nominations.overdue.update(each_once(overdue, "overdue"))
+    for key in each_once(no_plans, "no_plans"):
+        if key in gangs:
+            gangs[key].no_plan_at = state.mark
+
+
+def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None:
+    records, pods = state.records, dict[PodUID, NominatedPod]()
+    each_once((each.uid for each in row.pods), f"{path}.pods: uid")
+    for m, each in enumerate(row.pods):
+        record = get(records.pods, each.uid, f"{path}.pods[{m}].uid")
+        pod_class = record.pod_class
+        if record.gang is not gang or pod_class is None:
+            continue
+        if class_digest(pod_class) == each.pod_class:
+            hold = Hold(state.table.slot(each.node), record.needs)
+            records.hold(hold)
+            hold.since = each.since
+            pods[each.uid] = NominatedPod(record, pod_class, hold)
+    awaited = each_once(row.awaited, f"{path}.awaited")
+    pairs_once(row.specs, f"{path}.specs")
+    state.nominations.add(
+        Nomination(
+            gang,
+            row.group,
+            row.priority,
+            pods,
+            tuple([(frozenset(leaves), count) for leaves, count in row.required]),
+            row.specs,
+            row.deadline,
+            state.mark if row.is_new else _BEFORE,
+            [get(records.pods, uid, f"{path}.awaited") for uid in awaited],
+            row.is_tried,
+        )
+    )
+
+
+def read_backfill(state: State, row: BackfillRow | None) -> None:
+    """Read what is remembered to make reservations, and hold what is reserved."""
+    mine, gangs = state.reserving, state.records.gangs
+    if row is None or mine.policy is None:
+        return
+    for key in each_once(row.qualified, "backfill.qualified"):
+        if key in gangs:
+            mine.qualified[gangs[key]] = None
+    for key, times in pairs_once(row.drain_timeouts, "backfill.drain_timeouts").items():
+        if key in gangs:
+            mine.drain_timeouts[gangs[key]] = times
+    for key, changes in pairs_once(row.infeasible, "backfill.infeasible").items():
+        if key in gangs:
+            mine.infeasible[gangs[key]] = changes
+    mine.gained, mine.is_contested, mine.is_stale = row.gained, row.is_contested, row.is_stale
+    mine.is_drain_paused, mine.has_no_candidate = row.is_drain_paused, row.has_no_candidate
+    mine.no_candidate_until, mine.altered = row.no_candidate_until, row.altered
+    state.records.altered = row.node_changes
+    if row.reservation is not None and row.reservation.gang in gangs:
+        _reservation(state, gangs[row.reservation.gang], row.reservation)
+
+
+def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
+    records, table, path = state.records, state.table, "backfill.reservation"
+    require(row.since <= state.now, f"{path}.since", row.since, f"until now={state.now!r}")
+    reserved: dict[int, Reserved] = {}
+    each_once((each.node for each in row.reserved), f"{path}.reserved: node")
+    for n, each in enumerate(row.reserved):
+        at, slot = f"{path}.reserved[{n}]", table.slot(each.node)
+        wanted = pairs_once(each.wanted, f"{at}.wanted")
+        returning = each_once(each.returning, f"{at}.returning")
+        hold = Hold(slot, ())
+        records.hold(hold)
+        hold.since = each.since
+        reserved[slot] = Reserved(
+            slot,
+            {table.number(name): amount for name, amount in wanted.items()},
+            {get(records.pods, uid, f"{at}.returning"): None for uid in returning},
+            hold,
+        )
+    planned = [
+        (get(records.pods, uid, f"{path}.planned"), table.slot(node))
+        for uid, node in pairs_once(row.planned, f"{path}.planned").items()
+    ]
+    current = ActiveReservation(
+        gang,
+        row.since,
+        row.starts_at,
+        row.deadline,
+        pairs_once(row.ends, f"{path}.ends"),
+        reserved,
+        tuple(planned),
+        frozenset(each_once(row.drained, f"{path}.drained")),
+    )
+    guard = ReservedPlan(state, current)
+    guard.has_refused = row.has_refused
+    current.guard = records.guard = guard
+    state.reserving.current = current
+    state.reserving.withhold(records)
+    records.notes_departed = True
+    records.departed[:] = row.departed
+
+
+def read_failed(state: State, row: BackfillRow | None) -> None:
+    """Read which demands failed although they were exempt, once the demands are known."""
+    for key, step in () if row is None else row.failed:
+        gang = state.records.gangs.get(key)
+        if gang is not None and gang.demand is not None:
+            state.reserving.failed[gang.demand.key] = step

@@ -1,0 +1,78 @@
+"""What was under way when a snapshot was taken: repeated after ``restore``, or failed.
+
+The process that took the snapshot may have ended before it performed its last effects, or before
+their reports arrived. Without them a pod would stay in binding for ever.
+
+Rules:
+  R1  the pods are read first: a bind or an eviction that has been done meanwhile is not repeated;
+  R2  a repeated ``Bind`` has the attempt of the first one, so a report of either settles it. The
+      plugins are asked for it, as for the first one: they remember the volumes;
+  R3  the bind of a pod that has changed since it was decided counts as failed. Before a restore it
+      cannot be recalled, and stays; now it is posted anew, and must hold for the pod as it is.
+"""
+
+from __future__ import annotations
+
+from gangsched.core.intake.assumed import is_being_bound
+from gangsched.core.intake.groups import read_group
+from gangsched.core.intake.pods import is_another, read_pod
+from gangsched.core.intake.reports import bind_failed
+from gangsched.core.intake.seen import gates, look
+from gangsched.core.records import PodRecord
+from gangsched.core.state import State
+from gangsched.events import Bind, BindFailed, Evict
+
+__all__ = ["read_again"]
+
+
+def read_again(state: State) -> None:
+    """Read the pods that a restored snapshot leaves open, and post again what was not done.
+
+    Runtime complexity: O(pods).
+
+    Raises:
+        ClusterStateError: The cluster state contradicts itself.
+        PluginError: ``membership`` or a plugin raised.
+    """
+    records = state.records.pods
+    under_way = {uid: r for uid, r in records.items() if is_being_bound(r) or r.is_evicted}
+    groups, state.unread_groups = state.unread_groups, {}
+    for key in groups:
+        read_group(state, key)
+    unread, state.unread = state.unread, {}
+    for uid in list(dict.fromkeys([*unread, *under_way])):
+        record = records.get(uid)
+        if record is not None and is_being_bound(record) and _has_changed(state, record):
+            reason = f"pod {record.pod.name} has changed since its bind was decided"
+            bind_failed(state, BindFailed(uid, record.attempt, reason))
+        else:
+            read_pod(state, uid)
+    posted = {effect.uid for effect in state.out if isinstance(effect, Bind | Evict)}
+    due = [r for uid, r in under_way.items() if records.get(uid) is r and uid not in posted]
+    effects = [_effect(state, record) for record in due]
+    state.out[:0] = [effect for effect in effects if effect is not None]
+
+
+def _has_changed(state: State, record: PodRecord) -> bool:
+    """Return whether a pod that is being bound is no longer the one that was placed."""
+    seen = look(state, record.uid)
+    if seen is None or seen.pod.node_name is not None or seen.pod.is_finished:
+        return False  # it is gone, bound or over, and read so
+    group = None if record.info is None else record.info.key
+    return (
+        seen.pod.deleted_at is not None
+        or is_another(record, seen)
+        or bool(gates(state, seen.pod, group))
+        or seen.pod_class is not record.pod_class
+    )
+
+
+def _effect(state: State, record: PodRecord) -> Bind | Evict | None:
+    """Return what is to be done for a pod again; None if the cluster state shows it as done."""
+    pod = record.pod
+    if is_being_bound(record):
+        return state.points.bind(record, state.now)
+    is_done = pod.node_name is None or pod.deleted_at is not None or pod.is_finished
+    if not record.is_evicted or is_done or pod.node_name is None:
+        return None
+    return Evict(pod.uid, pod.node_name, record.reason)

@@ -1,0 +1,222 @@
+"""From the state of a scheduler to the rows of a snapshot.
+
+Rules:
+  R1  the cluster state is not read, and nothing in the scheduler changes;
+  R2  plugins are asked for their own state, for signatures of pods that are being bound, and the
+      gang policy for what a gang in backoff needs;
+  R3  a value that cannot be written is refused, never left out.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from gangsched._core._registry import PodGroupInfo
+from gangsched._core._restarts import GroupLife
+from gangsched.core.demand import Demand
+from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.settle import demand_of
+from gangsched.core.snapshot.rows import (
+    ErrorRow,
+    GangRow,
+    GroupRow,
+    PodRow,
+    RestartRow,
+    SnapshotRow,
+    WaitRow,
+)
+from gangsched.core.snapshot.write_kept import written_backfill, written_nominations
+from gangsched.core.state import State
+from gangsched.errors import GangschedError, InvalidValueError, PluginError
+from gangsched.framework.config.profile import Profile
+from gangsched.framework.runtime.calls import name_of
+from gangsched.model import GroupKey
+from gangsched.resources import NOTHING
+
+__all__ = ["digest", "plugin_states", "written"]
+
+
+def written(state: State, *, listed: bool) -> SnapshotRow:
+    """Return the rows of all that a scheduler remembers. O(all of it).
+
+    Raises:
+        InvalidValueError: A value that a plugin remembers cannot be written.
+        PluginError: A plugin raised.
+    """
+    records, profile = state.records, state.settings.profile
+    return SnapshotRow(
+        unit=state.settings.unit,
+        plugins=tuple(name_of(plugin) for plugin in profile.plugins),
+        plugin_states=plugin_states(profile),
+        now=state.now,
+        listed=listed,
+        step=records.step,
+        gained_at=state.gained_at,
+        arrivals=records._numbers,
+        attempt_floor=records.attempt_floor,
+        labels=tuple(state.table._watched),
+        groups=tuple(_group(state, info) for info in records.registry),
+        group_arrivals=records.registry._numbers,
+        restarts=tuple(_restart(key, life) for key, life in state.restarts._lives.items()),
+        charges=tuple(records.quotas._charges.values()),
+        over_quota=tuple(records.quotas._waiting.items()),
+        gangs=tuple(_gang(state, gang) for gang in records.gangs.values()),
+        pods=tuple(_pod(state, record) for record in records.pods.values()),
+        waiting=tuple(
+            WaitRow(
+                uid=one.uid,
+                attempt=one.attempt,
+                since=one.since,
+                deadline=one.deadline,
+                plugins=one.pending_plugins,
+            )
+            for one in records.waiting
+        ),
+        nominations=written_nominations(state),
+        overdue=tuple(sorted(state.nominations.overdue)),
+        no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
+        backfill=written_backfill(state),
+        effects=tuple(state.out),
+        errors=tuple(_error(error) for error in state.points.deferred),
+    )
+
+
+def plugin_states(profile: Profile) -> tuple[tuple[str, Any], ...]:
+    """Return the state of each plugin that implements ``KeepsState``.
+
+    Raises:
+        PluginError: A plugin raised.
+    """
+    found: list[tuple[str, Any]] = []
+    for plugin in profile.keepers:
+        name = name_of(plugin)
+        try:
+            found.append((name, plugin.snapshot()))
+        except Exception as error:
+            raise PluginError(name, "snapshot", "its state", f"raised {error!r}") from error
+    return tuple(found)
+
+
+def _group(state: State, info: PodGroupInfo) -> GroupRow:
+    return GroupRow(
+        key=info.key,
+        number=info.uid,
+        spec=info.spec,
+        first_seen_at=info.first_seen_at,
+        claims=tuple(info.claims),
+        attempts=info.attempts,
+        attempt_started_at=info.attempt_started_at,
+        last_failure_at=info.last_failure_at,
+        failures=info.failures,
+        backoff_until=info.backoff_until,
+        failure=info.failure,
+        complete_at=info.complete_at,
+        was_scheduled=info.was_scheduled,
+        is_binding=info.is_binding,
+        collected=tuple(sorted((role or "", n) for role, n in info.members._collected.items())),
+        kept_until=state.records.registry._left.get(info.key),
+    )
+
+
+def _restart(key: GroupKey, life: GroupLife) -> RestartRow:
+    minimum = life.runs_with
+    return RestartRow(
+        group=key,
+        restarts=life.restarts,
+        until=life.until,
+        is_held=life.is_held,
+        minimum=None if minimum is None else minimum.members,
+        roles=() if minimum is None else tuple(minimum.roles.items()),
+        short_since=life.short_since,
+        failed_at=life.failed_at,
+        due_at=life.due_at,
+    )
+
+
+def _gang(state: State, gang: Gang) -> GangRow:
+    demand: Demand | None = gang.demand
+    is_known = demand is not None and _is_current(state, gang)
+    return GangRow(
+        key=gang.key,
+        seq=gang.seq,
+        groups=tuple(gang.infos) if len(gang.infos) > 1 else (),
+        place=gang.place,
+        queued_at=gang.queued_at,
+        failures=gang.failures,
+        backoff_until=gang.backoff_until,
+        round=gang.round,
+        began=gang.began,
+        is_whole=gang.is_whole,
+        giving_way=gang.giving_way,
+        reason=gang.reason,
+        denial=gang.denial,
+        refused=gang.refused,
+        blocked_at=demand.blocked_at if demand is not None and is_known else 0,
+        demand=digest(gang) if is_known else "",
+        leads=demand is not None and demand.leader is gang,
+    )
+
+
+def digest(gang: Gang) -> str:
+    """Return a digest of what the pending members of a gang ask for, and of its tree."""
+    members = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in gang.in_order())
+    shape = repr(gang.tree and gang.tree.shape)
+    return sha256(repr((shape, members)).encode()).hexdigest()[:32]
+
+
+def _is_current(state: State, gang: Gang) -> bool:
+    """Return whether the demand of a gang is what it asks for now. O(members) for one in backoff.
+
+    In backoff, a gang whose members change keeps its demand until the backoff ends.
+    """
+    if gang.place is not QueuePlace.BACKOFF:
+        return True
+    deferred = len(state.points.deferred)
+    found = demand_of(state, gang)
+    is_known = len(state.points.deferred) == deferred
+    del state.points.deferred[deferred:]
+    return is_known and found is gang.demand
+
+
+def _pod(state: State, record: PodRecord) -> PodRow:
+    profile, is_assumed = state.settings.profile, record.is_assumed
+    is_known = is_assumed and record.pod_class is not None
+    return PodRow(
+        uid=record.uid,
+        seq=record.seq,
+        state=record.state,
+        group=None if record.info is None else record.info.key,
+        role=record.role,
+        node=record.node,
+        requests=NOTHING if record.slot < 0 or is_assumed else record.pod.requests,
+        pod=record.pod if is_assumed else None,
+        is_outgrown=is_known and state.evaluator.class_of(record.pod) is not record.pod_class,
+        cycle=_scratch(profile, record) if is_assumed else (),
+        attempt=record.attempt,
+        round=record.round,
+        reason=record.reason,
+        told=record.told,
+        bind_failures=record.bind_failures,
+        started_at=record.started_at,
+        is_evicted=record.is_evicted,
+    )
+
+
+def _scratch(profile: Profile, record: PodRecord) -> tuple[tuple[str, Any], ...]:
+    found: list[tuple[str, Any]] = []
+    written = None if record.cycle is None else record.cycle._scratch
+    for key, value in (written or {}).items():
+        if key.derived:
+            continue
+        if profile.scratch_keys.get(key.name) is not key:
+            expected = "a key that a plugin names in its state_keys"
+            raise InvalidValueError(f"{record.pod.key}: scratch", key.name, expected)
+        found.append((key.name, value))
+    return tuple(found)
+
+
+def _error(error: GangschedError) -> ErrorRow:
+    if type(error) is not PluginError:
+        raise InvalidValueError("deferred", error, "an error of a plugin")
+    return ErrorRow.of(error)

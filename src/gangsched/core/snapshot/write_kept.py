@@ -1,0 +1,119 @@
+"""From the capacity that is kept for gangs to the rows of a snapshot."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from gangsched.core.nomination import Nomination
+from gangsched.core.pod_class import PodClass
+from gangsched.core.records import Gang, PodRecord
+from gangsched.core.reserving import ActiveReservation
+from gangsched.core.snapshot.kept_rows import (
+    BackfillRow,
+    NominatedPodRow,
+    NominationRow,
+    ReservationRow,
+    ReservedRow,
+)
+from gangsched.core.state import State
+
+__all__ = ["class_digest", "written_backfill", "written_nominations"]
+
+
+def class_digest(pod_class: PodClass) -> str:
+    """Return a digest of what a pod of a class asks for."""
+    return sha256(repr(pod_class.signature).encode()).hexdigest()[:32]
+
+
+def written_nominations(state: State) -> tuple[NominationRow, ...]:
+    """Return the rows of the nominations. O(nominated pods)."""
+    return tuple(_nomination(state, each) for each in state.nominations)
+
+
+def _nomination(state: State, nomination: Nomination) -> NominationRow:
+    names = state.table.names
+    return NominationRow(
+        gang=nomination.gang.key,
+        group=nomination.group,
+        priority=nomination.priority,
+        pods=tuple(
+            NominatedPodRow(
+                uid=uid,
+                node=names[each.hold.slot],
+                since=each.hold.since,
+                pod_class=class_digest(each.pod_class),
+            )
+            for uid, each in nomination.pods.items()
+            if _is_known(state, each.record)
+        ),
+        required=tuple((tuple(sorted(leaves)), count) for leaves, count in nomination.required),
+        specs=nomination.specs,
+        awaited=tuple(each.uid for each in nomination.awaited if _is_known(state, each)),
+        deadline=nomination.deadline,
+        is_new=nomination.made_at == state.mark,
+        is_tried=nomination.is_tried,
+    )
+
+
+def _is_known(state: State, record: PodRecord) -> bool:
+    return state.records.pods.get(record.uid) is record
+
+
+def written_backfill(state: State) -> BackfillRow | None:
+    """Return what is remembered to make reservations; None if backfill is off. O(gangs)."""
+    mine, gangs = state.reserving, state.records.gangs
+    if mine.policy is None:
+        return None
+
+    def is_known(gang: Gang) -> bool:
+        return gangs.get(gang.key) is gang
+
+    failed = [
+        (gang.key, mine.failed[gang.demand.key])
+        for gang in gangs.values()
+        if gang.demand is not None and gang.demand.key in mine.failed
+    ]
+    return BackfillRow(
+        qualified=tuple(gang.key for gang in mine.qualified if is_known(gang)),
+        drain_timeouts=tuple((g.key, n) for g, n in mine.drain_timeouts.items() if is_known(g)),
+        infeasible=tuple((g.key, n) for g, n in mine.infeasible.items() if is_known(g)),
+        failed=tuple(failed),
+        reservation=None if mine.current is None else _reservation(state, mine.current),
+        gained=mine.gained,
+        is_contested=mine.is_contested,
+        is_stale=mine.is_stale,
+        is_drain_paused=mine.is_drain_paused,
+        has_no_candidate=mine.has_no_candidate,
+        no_candidate_until=mine.no_candidate_until,
+        altered=mine.altered,
+        node_changes=state.records.altered,
+    )
+
+
+def _reservation(state: State, current: ActiveReservation) -> ReservationRow:
+    names = state.table.names
+    resources = {number: name for name, number in state.table.resources.items()}
+    return ReservationRow(
+        gang=current.gang.key,
+        since=current.since,
+        starts_at=current.starts_at,
+        deadline=current.deadline,
+        ends=tuple(current.ends.items()),
+        reserved=tuple(
+            ReservedRow(
+                node=names[slot],
+                since=entry.hold.since,
+                wanted=tuple((resources[number], n) for number, n in entry.wanted.items()),
+                returning=tuple(r.uid for r in entry.returning if _is_known(state, r)),
+            )
+            for slot, entry in current.reserved.items()
+        ),
+        planned=tuple(
+            (record.uid, names[slot])
+            for record, slot in current.planned
+            if _is_known(state, record)
+        ),
+        drained=tuple(sorted(current.drained)),
+        has_refused=current.guard is not None and current.guard.has_refused,
+        departed=tuple(state.records.departed),
+    )

@@ -1,0 +1,230 @@
+"""Snapshots, quotas and restarts of the core, under histories in which it is restored at random."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gangsched import (
+    Bind,
+    ClusterState,
+    Evict,
+    InvalidValueError,
+    NodeAdded,
+    PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodPhase,
+    Quota,
+    RestartPolicy,
+    Scheduler,
+    SchedulingUnit,
+    presets,
+)
+from gangsched.core.scheduler import Scheduler as Core
+from gangsched.testing import make_node, make_pod
+from support.driver import Driver
+from support.examples import one_in
+from support.histories import Policy, all_policies, histories, policies, rivals
+from support.history_steps import Catch, HistoryStep
+from support.restored import Passing
+from support.story import Story, Way
+from support.world import World
+
+
+def made_by_the_core(policy: Policy, cluster: ClusterState) -> Scheduler:
+    """Return a scheduler of the core with a policy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presets, "Scheduler", Core)
+        return policy.make(cluster)
+
+
+def world_of(policy: Policy, *, passing: bool = False) -> World:
+    """Return an empty world; *passing* says whether the scheduler is restored before each call."""
+
+    def make(cluster: ClusterState) -> Scheduler:
+        return made_by_the_core(policy, cluster)
+
+    maker = Passing.maker(make) if passing else make
+    return World(Driver(maker, grouped=policy.gangs, match=policy.match_policy))
+
+
+@one_in(10)
+@given(policies, histories())
+def test_scheduler_restored_before_each_call_decides_as_the_original(
+    policy: Policy, steps: list[HistoryStep]
+) -> None:
+    # a restored scheduler reads what the cluster shows, and waits for no late event
+    told = [step for step in steps if not isinstance(step, Catch)]
+    plain = world_of(policy).live(*told).finish().driver.log
+    assert world_of(policy, passing=True).live(*told).finish().driver.log == plain
+
+
+@one_in(10)
+@given(all_policies, rivals(), histories())
+def test_scheduler_restored_before_each_call_preempts_and_reserves_as_the_original(
+    policy: Policy, first: tuple[HistoryStep, ...], steps: list[HistoryStep]
+) -> None:
+    told = [*first, *[step for step in steps if not isinstance(step, Catch)]]
+    plain = world_of(policy).live(*told).finish().driver.log
+    assert world_of(policy, passing=True).live(*told).finish().driver.log == plain
+
+
+# Quotas and restarts ------------------------------------------------------------------------------
+
+LIMIT = 6
+TEAM = Quota(name="team", namespaces=["default"], hard={"cpu": LIMIT})
+MOST_RESTARTS = 2
+
+
+@frozen
+class Seen:
+    """What an oracle remembers: it counts from the cluster and from effects alone.
+
+    Attributes:
+        restarts: How often each group was restarted.
+        until: When a group may start again at the earliest.
+    """
+
+    restarts: dict[str, int] = field(factory=dict[str, int])
+    until: dict[str, float] = field(factory=dict[str, float])
+
+
+def limited(unit: SchedulingUnit) -> Any:
+    """Return what makes a scheduler of the core with a quota."""
+
+    def make(cluster: ClusterState) -> Scheduler:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(presets, "Scheduler", Core)
+            return presets.coscheduling(cluster, unit=unit, quotas=[TEAM], can_evict=True)
+
+    return make
+
+
+def check(story: Story, seen: Seen, since: int) -> None:
+    """Check the effects since a point: no quota is exceeded, and restarts keep their rules."""
+    binding = {bind.uid for bind in story.binds}
+    held = [p for p in story.cluster.pods() if p.node_name or p.uid in binding]
+    used = sum(int(p.requests.amount("cpu")) for p in held if not p.is_finished) // 1000
+    assert used <= LIMIT, f"{used} of {LIMIT}"
+    for effect in story.effects[since:]:
+        if type(effect).__name__ == "GroupRestarted":
+            told: Any = effect
+            assert told.restarts == seen.restarts.get(told.group, 0) + 1
+            assert told.restarts <= MOST_RESTARTS
+            seen.restarts[told.group] = told.restarts
+            seen.until[told.group] = told.until
+        elif isinstance(effect, Bind):
+            pod = story.cluster.pod(effect.uid)
+            group = f"default/{effect.uid.partition('/')[2].partition('-')[0]}"
+            until = seen.until.get(group)
+            assert until is None or story.now >= until, f"{pod} starts before its backoff ends"
+
+
+@pytest.mark.parametrize("unit", SchedulingUnit)
+@one_in(8)
+@given(st.integers(0, 1 << 32))
+def test_quotas_and_restarts_hold_in_any_history(unit: SchedulingUnit, seed: int) -> None:
+    draw, seen = random.Random(seed), Seen()
+    story = Story(limited(unit), Way.RESTORED)
+    for number in range(3):
+        story.tell(NodeAdded(make_node(f"n{number}", cpu=4)))
+    for number in range(3):
+        least, policy = draw.randint(1, 3), RestartPolicy(max_restarts=MOST_RESTARTS, backoff=5.0)
+        given_policy = policy if draw.random() < 0.7 else None
+        spec = PodGroup(name=f"g{number}", min_available=least, restart=given_policy)
+        story.tell(PodGroupAdded(spec))
+    for number in range(25):
+        since = len(story.effects)
+        step = draw.choice(["add", "add", "add", "fail", "delete", "die", "run", "run", "restore"])
+        pods = sorted(story.cluster.pods(), key=lambda pod: pod.name)
+        picked = draw.choice(pods) if pods else None
+        if step == "add":
+            group = f"g{draw.randrange(3)}"
+            story.add(make_pod(f"{group}-{number}", group=group, cpu=draw.randint(1, 2)))
+        elif step == "run":
+            story.run(story.now + draw.choice([0.5, 2.0, 30.0]))
+        elif step == "restore":
+            story.interrupt()
+        elif picked is not None and step == "delete":
+            story.delete(picked.name)
+        elif picked is not None and step == "die":
+            story.update(picked.name, deleted_at=story.now)
+        elif picked is not None and picked.node_name is not None:
+            story.update(picked.name, phase=PodPhase.FAILED)
+        story.decide()
+        check(story, seen, since)
+        story.scheduler._check()
+    for pod in list(story.cluster.pods()):
+        story.delete(pod.name)
+    story.run(story.now + 1_000.0)
+    assert story.scheduler.pending() == ()
+    assert story.scheduler.running() == ()
+
+
+def waiting_story() -> Story:
+    """Return a story in which a gang has started, one is parked, and a bind is under way."""
+    story = Story(limited(SchedulingUnit.GROUP), Way.RESTORED, holds_binds=True)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    story.gang("g", 2)
+    story.gang("h", 2)
+    story.decide()
+    assert len(story.binds) == 2
+    return story
+
+
+def test_snapshot_is_restored_as_it_was() -> None:
+    story = waiting_story()
+    data = json.loads(json.dumps(story.scheduler.snapshot()))
+    assert data["format"] == "gangsched.snapshot/3"
+    again = story.make(story.cluster)
+    again.restore(data)
+    assert json.loads(json.dumps(again.snapshot())) == data
+    assert [repr(again.why(f"default/{name}")) for name in "gh"] == [
+        repr(story.scheduler.why(f"default/{name}")) for name in "gh"
+    ]
+
+
+def test_bind_under_way_is_repeated_with_its_attempt() -> None:
+    story = waiting_story()
+    again = story.make(story.cluster)
+    again.restore(story.scheduler.snapshot())
+    effects = again.advance(now=story.now)
+    assert [effect for effect in effects if isinstance(effect, Bind)] == story.binds
+    assert not any(isinstance(effect, Evict) for effect in effects)
+
+
+def test_capacity_that_a_pod_has_left_meanwhile_wakes_a_parked_gang() -> None:
+    story = waiting_story()
+    story.finish_binds()
+    story.decide()
+    data = story.scheduler.snapshot()
+    for name in ("g-0", "g-1"):
+        story.cluster.apply(PodDeleted(story.uid(name)))  # no event tells of it
+    story.scheduler = story.make(story.cluster)
+    story.scheduler.restore(data)
+    story.run(1.0)
+    story.finish_binds()
+    assert sorted(story.bound) == ["h-0", "h-1"]
+
+
+@pytest.mark.parametrize(
+    ("field_", "value"),
+    [("unit", "pod"), ("step", 0), ("arrivals", 1), ("format", "gangsched.snapshot/2")],
+)
+def test_snapshot_that_contradicts_itself_or_the_scheduler_is_refused(
+    field_: str, value: object
+) -> None:
+    story = waiting_story()
+    data: dict[str, Any] = json.loads(json.dumps(story.scheduler.snapshot()))
+    again = story.make(story.cluster)
+    with pytest.raises(InvalidValueError) as caught:
+        again.restore({**data, field_: value})
+    assert caught.value.field == field_
+    assert again.pending() == ()
