@@ -118,7 +118,7 @@ class Pages:
     pages: _Makers
     answers: Mapping[str, Answer] | None = None
     api: Api | None = None
-    _servers: list[Server] = field(factory=list, init=False)
+    _servers: list[Server] = field(factory=list[Server], init=False)
 
     async def start(self, serving: Serving, what: str) -> int:
         """Begin to serve; return the port.
