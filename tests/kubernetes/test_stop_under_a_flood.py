@@ -194,7 +194,10 @@ def test_nothing_is_decided_after_the_stop_and_nothing_bound_after_the_lease_is_
     assert not any(each.is_binding for each in replicas.seen[given_up:])
 
     fitting = {f"g{n}-{member}" for n in range(1, GANGS, 2) for member in range(_SIZE)}
-    until(lambda: {name for name, node in replicas.placed().items() if node} == fitting)
+    until(
+        lambda: {name for name, node in replicas.placed().items() if node} == fitting,
+        replicas.follower.log_tail,
+    )
 
 
 def test_second_signal_ends_a_leader_whose_binds_are_not_answered(replicas: Replicas) -> None:
