@@ -18,6 +18,7 @@ _PAGE = _ROOT / "docs" / "explanation" / "measured-on-kubernetes.md"
         ("kubernetes.json", "figures"),
         ("kubernetes-second-machine.json", "second machine"),
         ("kubernetes-twenty-minutes.json", "twenty minutes"),
+        ("kubernetes-flood.json", "flood"),
     ],
 )
 def test_page_has_the_table_that_the_figures_give(tmp_path: Path, figures: str, mark: str) -> None:
