@@ -30,8 +30,8 @@ class Hold:
     def __init__(self, slot: int, needs: Needs) -> None:
         self.slot: int = slot
         self.needs: Needs = needs
-        self.since = 0
-        self.is_lent = False
+        self.since: int = 0
+        self.is_lent: bool = False
 
     def __repr__(self) -> str:
         return f"<Hold of {dict(self.needs)} on slot {self.slot}>"

@@ -305,7 +305,7 @@ class Records:
         self.holds: dict[Hold, None] = {}
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
-        self.altered = 0
+        self.altered: int = 0
         self.guard: Guard | None = None
         self.notes_departed = False
         self.departed: list[PodUID] = []

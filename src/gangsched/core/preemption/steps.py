@@ -34,8 +34,8 @@ class Steps:
     def __init__(self, total: int, each: int) -> None:
         self.total: int = total
         self.each: int = each
-        self.taken = 0
-        self.is_exhausted = False
+        self.taken: int = 0
+        self.is_exhausted: bool = False
         self._pods = -_FREE
 
     def count(self, steps: int) -> None:
