@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.documents import ROOT, run_program
+from support.patience import HANG
 
 pytestmark = pytest.mark.skipif(
     find_spec("distributed") is None,
@@ -36,8 +37,7 @@ _BEGIN = """
 import contextlib
 from distributed import Client, LocalCluster
 from gangs import Gangs, gang
-from shared import GO, STARTED, meet, start
-from support.patience import HANG
+from shared import GO, HANG, STARTED, meet, start
 
 def main():
     with LocalCluster(n_workers=4, threads_per_worker=1, processes=False,
@@ -56,7 +56,7 @@ if __name__ == "__main__":
 
 def _tell(folder: Path, story: str) -> str:
     shutil.copy(ROOT / "docs" / "how-to" / "hosts" / "gangs.py", folder)
-    (folder / "shared.py").write_text(_SHARED, encoding="utf-8")
+    (folder / "shared.py").write_text(f"HANG = {HANG}\n{_SHARED}", encoding="utf-8")
     program = f"{_BEGIN}\n{story}\n\n{_END}"
     (folder / "story.py").write_text(program, encoding="utf-8")
     code, printed = run_program("story.py", folder=folder)
