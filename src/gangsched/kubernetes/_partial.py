@@ -180,9 +180,10 @@ class PartialGangs:
                     self._report(key, f"{self._counts(info)}; {why}")
 
     def _report_found(self, partial: Mapping[GroupKey, PodGroupInfo]) -> None:
-        for key in partial.keys() - self._found - self._begun:
-            self._found.add(key)
-            self._report(key, f"{_placed(partial[key])} are on nodes, {_FOUND}")
+        for key, info in partial.items():
+            if key not in self._found and key not in self._begun:
+                self._found.add(key)
+                self._report(key, f"{_placed(info)} are on nodes, {_FOUND}")
 
     def _is_partial(self, info: PodGroupInfo) -> bool:
         minimum = info.min_available

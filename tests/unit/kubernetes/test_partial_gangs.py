@@ -23,7 +23,12 @@ class World:
     """A gang of three, seen by ``PartialGangs`` on the time since the program began."""
 
     def __init__(
-        self, assigned: int = 0, *, begun: bool = True, marks: dict[str, str] | None = None
+        self,
+        assigned: int = 0,
+        *,
+        begun: bool = True,
+        settled: bool = True,
+        marks: dict[str, str] | None = None,
     ) -> None:
         self.info: Any = SimpleNamespace(
             key=KEY, min_available=3, assigned=assigned, assumed=0, members=_Members(["a"])
@@ -41,7 +46,8 @@ class World:
         self.partial = PartialGangs(
             *(cache, made, self._evict, self._report, self.now), bound=BOUND
         )
-        self.partial.settled()
+        if settled:
+            self.partial.settled()
         if begun:
             self.partial.begun(KEY)
         self.start = 0.0
@@ -136,8 +142,7 @@ def test_gang_of_which_nothing_is_known_is_reported_once_and_not_evicted() -> No
 
 def test_gang_that_is_taken_in_after_the_first_look_is_reported_as_it_was_found() -> None:
     """Much is listed, and it is not all taken in when the first look comes."""
-    world = World(begun=False)
-    world.partial._is_settled = False
+    world = World(begun=False, settled=False)
     assert played(world, (3.3, {"assigned": 1})) == []
     (at, note) = world.reported[0]
     assert 3.3 <= at <= 3.3 + 1.11
