@@ -276,14 +276,20 @@ class HttptoolsTransport:
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(
-            lambda: Connection(loop),
-            self._host,
-            self._port,
-            ssl=self._tls,
-            server_hostname=self._server_name,
-            ssl_handshake_timeout=_CONNECT_TIMEOUT if self._tls is not None else None,
-        )
+        connection = Connection(loop)
+        try:
+            transport, _ = await loop.create_connection(
+                lambda: connection,
+                self._host,
+                self._port,
+                ssl=self._tls,
+                server_hostname=self._server_name,
+                ssl_handshake_timeout=_CONNECT_TIMEOUT if self._tls is not None else None,
+            )
+        except BaseException:
+            # asyncio would wait for the other side to close, also one that is cancelled as it opens
+            connection.drop("not needed")
+            raise
         keep_alive(transport.get_extra_info("socket"))
         self._connections.add(connection)
         return connection

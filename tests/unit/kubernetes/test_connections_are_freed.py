@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 from collections.abc import Iterator
 
 import pytest
+from attrs import evolve
 
 pytest.importorskip("httptools", reason="the extra kubernetes-fast is not installed")
 
 from gangsched.kubernetes import _transport_httptools
 from gangsched.kubernetes._api import ConnectionLost, Response
 from gangsched.kubernetes._connection import Connection
+from gangsched.kubernetes._self_signed import self_signed_context
 from gangsched.kubernetes._transport_httptools import HttptoolsTransport
 from support.running import on_a_loop
 from support.scripted_api import ScriptedApi, abort, reply, scripted_api, stream
@@ -80,3 +83,26 @@ async def test_connection_that_the_server_cuts_is_freed() -> None:
         await asyncio.sleep(0.01)
         assert connections() == 0
         await transport.aclose()
+
+
+@on_a_loop
+async def test_connection_is_closed_of_a_request_that_is_cancelled_as_it_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted_api(self_signed_context(["127.0.0.1"])) as server:
+        transport = HttptoolsTransport(evolve(server.access, verify=False))
+        asked = asyncio.create_task(get(transport))
+        opened: list[socket.socket] = []
+
+        def cancelled(connection: Connection, below: asyncio.BaseTransport) -> None:
+            made(connection, below)
+            opened.append(below.get_extra_info("socket"))
+            asked.cancel()
+
+        made = Connection.connection_made
+        monkeypatch.setattr(Connection, "connection_made", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await transport.aclose()
+        # not when the server has said that it closes, too
+        assert [each.fileno() for each in opened] == [-1]
