@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, final
 from urllib.parse import quote, urlencode, urlsplit
 
 from support.patience import HANG, saw
@@ -200,7 +201,29 @@ class Client:
         host, port = self._address
         if self._context is None:
             return http.client.HTTPConnection(host, port, timeout=timeout)
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context)
+        return _TlsConnection(host, port, self._context, timeout)
+
+
+@final
+class _TlsConnection(http.client.HTTPSConnection):
+    """Has its socket from before it connects, so that it can close one of which that fails.
+
+    ``ssl`` leaves a connected socket open that the server resets before the handshake, and nothing
+    refers to it.
+    """
+
+    def __init__(
+        self, host: str, port: int | None, context: ssl.SSLContext, timeout: float
+    ) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._tls: Final = context
+
+    def connect(self) -> None:
+        plain = socket.socket()
+        plain.settimeout(self.timeout)
+        self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
+        self.sock.connect((self.host, self.port))
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _described(head: str, content: bytes) -> str:
