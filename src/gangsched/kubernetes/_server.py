@@ -147,6 +147,8 @@ class Server:
         if self._listening is not None:
             self._listening.close()
             self._listening = None
+        # a connection that was aborted is closed by the loop's next step
+        await asyncio.sleep(0)
 
     async def _accept(self, listening: socket.socket, context: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
@@ -182,8 +184,10 @@ class Server:
                     page = found if isinstance(found, Page) else await self._page(found)
                     writer.write(_response(page))
                     await writer.drain()
-                finally:
                     writer.close()
+                    await writer.wait_closed()
+                finally:
+                    transport.abort()  # does nothing if it is closed
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # it left, or was too slow, or sent too much
 

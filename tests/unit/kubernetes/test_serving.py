@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,30 @@ async def test_oldest_connection_makes_place_for_those_that_ask() -> None:
     for _reader, writer in silent:
         writer.close()
     await server.stop()
+
+
+def open_sockets() -> int:
+    return sum(isinstance(each, socket.socket) and each.fileno() != -1 for each in gc.get_objects())
+
+
+@on_a_loop
+async def test_no_socket_is_left_to_an_asker_that_does_not_close_its_own() -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def ask(port: int) -> ssl.SSLSocket:
+        asker = context.wrap_socket(socket.create_connection(("127.0.0.1", port)))
+        asker.sendall(b"GET /readyz HTTP/1.1\r\n\r\n")
+        assert asker.recv(1) == b"H"
+        return asker
+
+    before = open_sockets()
+    found = pages()
+    port = await found.start(Serving("0.0.0.0", 0), "pages")
+    asker = await asyncio.to_thread(ask, port)
+    await found.stop()
+    asker.close()
+    assert open_sockets() == before
 
 
 @pytest.mark.parametrize(
