@@ -60,6 +60,9 @@ def settle_all(state: State) -> None:
             _reject_refused(state)
         if not state.touched:
             accounts.ask_waiting(state)
+            if state.records.used:
+                used, state.records.used = state.records.used, {}
+                state.queue.used(used)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():

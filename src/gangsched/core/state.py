@@ -85,12 +85,15 @@ class State:
         registry = PodGroupRegistry(
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
+        self.points: Points = Points(settings.profile)
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
         self.records: Records = Records(
-            self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
+            *(self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)),
+            self.points.account,
         )
-        self.points: Points = Points(settings.profile)
-        self.queue: Queue = Queue(self.records, self._sort_key)
+        shares = self.points.has_shares
+        self.records.notes_used = shares
+        self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
         self.nominations: Nominations = Nominations()
         self.reserving: Reserving = Reserving(settings.backfill)
         self.events = 0
@@ -108,6 +111,12 @@ class State:
 
     def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
+
+    def _share(self, gang: Gang) -> float:
+        """Return the share of an account; a gang that is half placed is not interrupted."""
+        if gang.waiting:
+            return -math.inf
+        return self.points.share(gang.account, self.records.used_by(gang.account))
 
     @property
     def mark(self) -> Mark:

@@ -295,7 +295,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
 
 
 def _ahead(state: State, gang: Gang) -> int:
-    return sum(other.sort_key < gang.sort_key for other in state.queue.active)
+    order_of = state.queue.order_of
+    return sum(order_of(other) < order_of(gang) for other in state.queue.active)
 
 
 def _name(gang: Gang) -> str:
