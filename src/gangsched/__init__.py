@@ -81,16 +81,7 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.framework import (
-        Backfill,
-        CycleState,
-        PlacementStrategy,
-        Preemption,
-        Profile,
-        Reservation,
-        Scheduler,
-        SchedulingUnit,
-    )
+    from gangsched.framework import CycleState, Profile, Scheduler
     from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
@@ -126,6 +117,13 @@ if TYPE_CHECKING:
         WeightedPodAffinityTerm,
         WhenUnsatisfiable,
         group_key,
+    )
+    from gangsched.options import (
+        Backfill,
+        PlacementStrategy,
+        Preemption,
+        Reservation,
+        SchedulingUnit,
     )
     from gangsched.outcomes import (
         EvictGroup,

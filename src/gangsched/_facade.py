@@ -53,10 +53,7 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "framework": (
-        "Backfill CycleState PlacementStrategy Preemption Profile Reservation Scheduler "
-        "SchedulingUnit"
-    ),
+    "framework": "CycleState Profile Scheduler",
     "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
@@ -68,6 +65,7 @@ ORIGINS: Final = {
         "RestartPolicy Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
+    "options": "Backfill PlacementStrategy Preemption Reservation SchedulingUnit",
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
     "protocols": "ClusterState StateKey",

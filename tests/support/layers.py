@@ -116,6 +116,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("_node_kinds"),
     ),
     (_CORE, _one("overlay")),
+    (Room((("options.*",), ("options",))),),
     (
         _one("coscheduling"),
         Room(

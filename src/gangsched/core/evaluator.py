@@ -23,7 +23,7 @@ from gangsched.core.pod_class import Asked, Late, PodClass
 from gangsched.core.views import StateView, StaticView
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy
+from gangsched.options.scheduling_unit import PlacementStrategy
 from gangsched.framework.runtime import calls
 from gangsched.model import Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable

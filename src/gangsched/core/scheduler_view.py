@@ -19,7 +19,7 @@ from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.state import State
-from gangsched.framework.config.backfill import Reservation
+from gangsched.options.backfill import Reservation
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 
 __all__ = ["SchedulerView"]

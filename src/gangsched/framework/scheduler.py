@@ -36,10 +36,10 @@ from gangsched.explain import Why
 from gangsched.framework import _new_state
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.backfill import reservation_candidates
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
 from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, pod_ends, prefetch, restart, under_way
 from gangsched.framework.lifecycle import permit_end

@@ -42,7 +42,7 @@ from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.events import Bind, Nominated, PodWaiting
-from gangsched.framework.config.backfill import Reservation
+from gangsched.options.backfill import Reservation
 from gangsched.model import PodUID
 
 __all__ = ["conclude", "expire", "lend", "look", "next_deadline", "next_gang", "shown"]

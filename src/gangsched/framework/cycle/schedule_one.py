@@ -29,7 +29,7 @@ from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.backfill import reservation
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
 from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
 from gangsched.framework.lifecycle.entity_outcomes import (

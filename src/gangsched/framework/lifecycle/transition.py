@@ -47,7 +47,7 @@ from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupRejected, PodNotAdmitted
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.framework.lifecycle import (
     assume,
     group_attempt,

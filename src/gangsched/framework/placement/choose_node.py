@@ -26,7 +26,7 @@ from attrs import evolve
 
 from gangsched.explain import Diagnosis
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass

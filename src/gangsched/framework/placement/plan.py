@@ -23,7 +23,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, strategy_for
+from gangsched.options.scheduling_unit import PlacementStrategy, strategy_for
 from gangsched.framework.nodes.judgements import Judge, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes

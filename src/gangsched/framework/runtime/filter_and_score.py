@@ -24,7 +24,7 @@ from typing import Any, Final, cast, final
 
 from gangsched.errors import GangschedError
 from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import (
+from gangsched.options.scheduling_unit import (
     PlacementStrategy,
     SchedulingUnit,
     strategy_for,

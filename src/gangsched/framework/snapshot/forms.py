@@ -33,7 +33,7 @@ from gangsched._forms import (
 from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
 from gangsched.errors import InvalidValueError
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.framework.snapshot.rows import (
     AssumedRow,
     BackfillRow,

@@ -16,7 +16,7 @@ from typing import final
 from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.framework.config.backfill import Backfill
+from gangsched.options.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity

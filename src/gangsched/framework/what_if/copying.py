@@ -38,7 +38,7 @@ from attrs import evolve
 from sortedcontainers import SortedDict, SortedKeyList, SortedList
 
 from gangsched.errors import GangschedError, PluginError, ProfileError
-from gangsched.framework.config.backfill import Backfill
+from gangsched.options.backfill import Backfill
 from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.nodes.node_class import Snapshot
