@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
     from gangsched._core._waiting import WaitingMap, WaitingPod
     from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
+    from gangsched.cycle_state import CycleState
     from gangsched.errors import (
         ClusterStateError,
         DecisionLogError,
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.framework import CycleState, Profile, Scheduler
+    from gangsched.framework import Profile, Scheduler
     from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster

@@ -38,6 +38,7 @@ ORIGINS: Final = {
     "_core._registry": "PodGroupInfo PodGroupRegistry",
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
+    "cycle_state": "CycleState",
     "errors": (
         "ClusterStateError DecisionLogError GangRejectedError GangschedError HostClosedError "
         "InternalError InvalidPodGroupError InvalidValueError ManifestError PluginError "
@@ -53,7 +54,7 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "framework": "CycleState Profile Scheduler",
+    "framework": "Profile Scheduler",
     "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",

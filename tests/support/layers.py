@@ -116,7 +116,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("_node_kinds"),
     ),
     (_CORE, _one("overlay")),
-    (Room((("options.*",), ("options",))),),
+    (Room((("options.*",), ("options",))), _one("cycle_state")),
     (
         _one("coscheduling"),
         Room(

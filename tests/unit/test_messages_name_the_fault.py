@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gangsched import InvalidValueError, NodeName, PodUID
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, ManifestError, ProfileError, UnknownPodError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.what_if import copying
 from gangsched.model import Node
 from gangsched.plugins import NodeResourcesFit

@@ -45,8 +45,8 @@ from gangsched import (
     presets,
 )
 from gangsched._core._entity import QueuedEntity
+from gangsched.cycle_state import CycleState
 from gangsched.framework import Preemption
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.snapshot.document import FORMAT, HELD
 from gangsched.framework.snapshot.forms import ROWS

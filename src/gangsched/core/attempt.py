@@ -23,6 +23,7 @@ from gangsched.core import notices
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.events import (
     Bind,
@@ -34,7 +35,6 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 

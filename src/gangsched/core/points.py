@@ -19,9 +19,9 @@ from attrs import evolve
 
 from gangsched._core import _quorum
 from gangsched._core._quorum import MatchPolicy
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import calls, sort_keys
 from gangsched.framework.runtime.calls import name_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gangsched.options.backfill import Backfill, Reservation
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.options.preemption import Preemption
+from gangsched.cycle_state import CycleState
 from gangsched.framework.config.profile import POINTS, Profile
-from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.scheduler import Scheduler
+from gangsched.options.backfill import Backfill, Reservation
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
 
 __all__ = [
     "POINTS",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, final
 
 from gangsched.core.evaluator import Evaluator
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.runtime import calls
 from gangsched.model import FrozenMap, Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable

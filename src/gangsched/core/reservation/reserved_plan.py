@@ -32,8 +32,8 @@ from gangsched.core.records import PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.core.views import NodeView, NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.runtime import calls
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable

@@ -31,8 +31,8 @@ from typing import Any, Final, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import choose_node, gang_placement, nominator
 from gangsched.framework.placement.packing.budget import Work

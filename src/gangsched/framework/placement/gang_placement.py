@@ -31,8 +31,8 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, sibling_search, topology

@@ -25,10 +25,10 @@ from typing import Any, Final, TypeAlias
 
 from attrs import evolve
 
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.runtime import calls, sort_keys

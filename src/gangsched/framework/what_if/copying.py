@@ -37,13 +37,13 @@ import attrs
 from attrs import evolve
 from sortedcontainers import SortedDict, SortedKeyList, SortedList
 
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError, ProfileError
-from gangsched.options.backfill import Backfill
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.config.profile import Profile
 from gangsched.framework.nodes.node_class import Snapshot
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.what_if.lazy_dict import LazyDict
+from gangsched.options.backfill import Backfill
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
