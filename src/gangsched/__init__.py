@@ -82,7 +82,7 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.framework import Profile, Scheduler
+    from gangsched.framework import Scheduler
     from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
@@ -138,6 +138,7 @@ if TYPE_CHECKING:
         Wait,
     )
     from gangsched.overlay import OverlayCluster
+    from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey
     from gangsched.run_times import AnnotatedRunTimes, RunTimes
     from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status

@@ -54,7 +54,7 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "framework": "Profile Scheduler",
+    "framework": "Scheduler",
     "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
@@ -69,6 +69,7 @@ ORIGINS: Final = {
     "options": "Backfill PlacementStrategy Preemption Reservation SchedulingUnit",
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
+    "profile": "Profile",
     "protocols": "ClusterState StateKey",
     "run_times": "AnnotatedRunTimes RunTimes",
     "status": "PodGroupPhase PodGroupStatus pod_group_status",

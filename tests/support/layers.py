@@ -70,7 +70,7 @@ _PROTOCOLS: Final = Room(
 )
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
 FRAMEWORK_PACKAGES: Final = (
-    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
@@ -116,7 +116,10 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("_node_kinds"),
     ),
     (_CORE, _one("overlay")),
-    (Room((("options.*",), ("options",))), _one("cycle_state")),
+    (
+        *(Room((("options.*",), ("options",))), _one("cycle_state")),
+        Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
+    ),
     (
         _one("coscheduling"),
         Room(

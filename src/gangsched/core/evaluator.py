@@ -22,11 +22,11 @@ from gangsched.core.node_table import NodeState, NodeTable
 from gangsched.core.pod_class import Asked, Late, PodClass
 from gangsched.core.views import StateView, StaticView
 from gangsched.cycle_state import CycleState
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import calls
 from gangsched.model import Node, Pod
 from gangsched.options.scheduling_unit import PlacementStrategy
 from gangsched.outcomes import Skip, Success, Unschedulable
+from gangsched.profile import Profile
 
 __all__ = ["Evaluator"]
 

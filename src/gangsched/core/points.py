@@ -22,7 +22,6 @@ from gangsched._core._quorum import MatchPolicy
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import calls, sort_keys
 from gangsched.framework.runtime.calls import name_of
 from gangsched.model import Pod
@@ -38,6 +37,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.profile import Profile
 from gangsched.protocols import EntityView, GroupView, QueueSortKey
 from gangsched.resources import NOTHING, Resources
 

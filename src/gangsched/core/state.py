@@ -28,12 +28,12 @@ from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.events import Effect
-from gangsched.framework.config.profile import Profile
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
 from gangsched.options.backfill import Backfill
 from gangsched.options.preemption import Preemption
 from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 
 __all__ = ["Settings", "State"]

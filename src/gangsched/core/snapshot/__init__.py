@@ -20,8 +20,8 @@ from gangsched.core.snapshot.rows import SnapshotRow
 from gangsched.core.snapshot.write import plugin_states, written
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime.calls import name_of
+from gangsched.profile import Profile
 
 __all__ = ["FORMAT", "restore_plugins", "to_data", "to_state"]
 

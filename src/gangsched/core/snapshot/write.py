@@ -29,9 +29,9 @@ from gangsched.core.snapshot.rows import (
 from gangsched.core.snapshot.write_kept import written_backfill, written_nominations
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime.calls import name_of
 from gangsched.model import GroupKey
+from gangsched.profile import Profile
 from gangsched.resources import NOTHING
 
 __all__ = ["digest", "plugin_states", "written"]

@@ -39,11 +39,11 @@ from sortedcontainers import SortedDict, SortedKeyList, SortedList
 
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError, ProfileError
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.nodes.node_class import Snapshot
 from gangsched.framework.runtime import extension_points
 from gangsched.framework.what_if.lazy_dict import LazyDict
 from gangsched.options.backfill import Backfill
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
@@ -60,7 +60,12 @@ T = TypeVar("T")
 
 _VALUES: Final = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type)
 _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
-_MEMORY: Final = ("gangsched._core.", "gangsched.core.", "gangsched.framework.")
+_MEMORY: Final = (
+    "gangsched._core.",
+    "gangsched.core.",
+    "gangsched.framework.",
+    "gangsched.profile.",
+)
 """The modules in which a frozen class may hold mutable objects. Elsewhere it never does."""
 _COMPILED: Final = "gangsched._core._heap._c"
 _READ_ONLY: Final = (Snapshot,)
