@@ -118,6 +118,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_CORE, _one("overlay")),
     (
         *(Room((("options.*",), ("options",))), _one("cycle_state")),
+        *(_one("_plugin_calls"), _one("_sort_keys")),
         Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
     ),
     (

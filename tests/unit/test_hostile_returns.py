@@ -44,9 +44,9 @@ from gangsched import (
     Wait,
     presets,
 )
+from gangsched import _plugin_calls as calls
 from gangsched.errors import PluginError
 from gangsched.framework import POINTS
-from gangsched.framework.runtime import calls
 from gangsched.outcomes import SKIP, SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import NodeView

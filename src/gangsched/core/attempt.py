@@ -19,6 +19,7 @@ from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
+from gangsched._plugin_calls import name_of
 from gangsched.core import notices
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord
@@ -35,7 +36,6 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = [

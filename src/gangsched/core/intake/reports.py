@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangsched._core._counters import MemberState
+from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
 from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.pods import read_pod
@@ -18,7 +19,6 @@ from gangsched.events import (
     PermitAllowed,
     PermitRejected,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup
 
 __all__ = ["bind_failed", "bound", "check_answer", "permit_answered"]

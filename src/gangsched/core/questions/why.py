@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, TypeVar, assert_never
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
+from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, restarts
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
@@ -33,7 +34,6 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]

@@ -20,9 +20,9 @@ from typing import Any, Final, final
 
 from attrs import field, fields, frozen
 
+from gangsched import _plugin_calls as calls
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.errors import GangschedError
-from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.settings import Settings

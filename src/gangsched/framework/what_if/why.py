@@ -16,6 +16,7 @@ from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
+from gangsched._plugin_calls import name_of
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
     BackingOff,
@@ -35,7 +36,6 @@ from gangsched.explain import (
 from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
