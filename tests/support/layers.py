@@ -70,7 +70,7 @@ _PROTOCOLS: Final = Room(
 )
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
 FRAMEWORK_PACKAGES: Final = (
-    *("nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("nodes", "state", "runtime", "queueing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
@@ -119,6 +119,7 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (
         *(Room((("options.*",), ("options",))), _one("cycle_state")),
         *(_one("_plugin_calls"), _one("_sort_keys")),
+        Room((("_packing.*",), ("_packing",)), free=True),
         Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
     ),
     (

@@ -30,7 +30,7 @@ from gangsched import (
     presets,
 )
 from gangsched.framework.nodes.nodes_view import NodesView
-from gangsched.framework.placement.packing.budget import FREE, STEP
+from gangsched._packing.budget import FREE, STEP
 from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.spared_units import SparedUnits
 from gangsched.framework.preemption.victim_budget import TAKE, VictimBudget

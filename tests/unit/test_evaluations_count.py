@@ -24,7 +24,7 @@ from gangsched import (
     presets,
 )
 from gangsched.framework.placement import gang_layout
-from gangsched.framework.placement.packing.budget import READ, STEP, Work
+from gangsched._packing.budget import READ, STEP, Work
 from gangsched.outcomes import SUCCESS
 from gangsched.testing import make_pod
 

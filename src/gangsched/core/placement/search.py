@@ -16,7 +16,7 @@ from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
-from gangsched.framework.placement.packing.pack import Demand, Packed, Quota, pack
+from gangsched._packing.pack import Demand, Packed, Quota, pack
 
 __all__ = ["search"]
 

@@ -21,8 +21,8 @@ from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_classes import NodeClasses
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement.packing.budget import Work
-from gangsched.framework.placement.packing.pack import (
+from gangsched._packing.budget import Work
+from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
     Impossible,
@@ -183,7 +183,7 @@ def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
 
 @final
 class _NodeModel:
-    """The nodes as ``gangsched.framework.placement.packing.pack.NodeModel``."""
+    """The nodes as ``gangsched._packing.pack.NodeModel``."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
-from gangsched.framework.placement.packing.budget import EVALUATED
+from gangsched._packing.budget import EVALUATED
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_budget import (
     ASK,
