@@ -118,10 +118,11 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     (_CORE, _one("overlay")),
     (
         *(Room((("options.*",), ("options",))), _one("cycle_state")),
-        *(_one("_plugin_calls"), _one("_sort_keys")),
+        *(_one("_plugin_calls"), _one("_sort_keys"), _one("_lazy_dict")),
         Room((("_packing.*",), ("_packing",)), free=True),
         Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
     ),
+    (_one("_copying"),),
     (
         _one("coscheduling"),
         Room(
@@ -171,7 +172,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("_core", "core", "framework", "simulation"),
+    "sortedcontainers": ("_copying", "_core", "core", "framework", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
-from gangsched.errors import InvalidValueError
 from gangsched._packing.bounds import ceiling
 from gangsched._packing.pack import (
     BudgetExhausted,
@@ -20,6 +19,7 @@ from gangsched._packing.pack import (
 )
 from gangsched._packing.passes import passes
 from gangsched._packing.problem import Need, Problem, States
+from gangsched.errors import InvalidValueError
 from gangsched.resources import Resources
 from support.packing import ODD_NODES, ODD_SIZES, Answer, Box, Case, Oracle, Shelf, box, solve
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from gangsched import _sort_keys as sort_keys
+from gangsched._copying import is_forkable
 from gangsched.events import Bind
-from gangsched.framework.what_if.copying import is_forkable
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
 from gangsched.profile.signing import evaluates_nodes
