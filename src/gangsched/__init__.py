@@ -82,7 +82,6 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.framework import Scheduler
     from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
@@ -141,6 +140,7 @@ if TYPE_CHECKING:
     from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey
     from gangsched.run_times import AnnotatedRunTimes, RunTimes
+    from gangsched.scheduler import Scheduler
     from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
     from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 

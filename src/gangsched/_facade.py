@@ -54,7 +54,6 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "framework": "Scheduler",
     "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
@@ -72,6 +71,7 @@ ORIGINS: Final = {
     "profile": "Profile",
     "protocols": "ClusterState StateKey",
     "run_times": "AnnotatedRunTimes RunTimes",
+    "scheduler": "Scheduler",
     "status": "PodGroupPhase PodGroupStatus pod_group_status",
     "what_if": "Insufficient SmallestChange Sufficient WhatIf",
 }

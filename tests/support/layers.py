@@ -133,8 +133,9 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
             )
         ),
         _FRAMEWORK,
+        Room((("core", "core.**"),), free=True),
     ),
-    (Room((("core", "core.**"),), free=True),),
+    (_one("scheduler"),),
     (_one("presets"),),
     (
         _one(FACADE),

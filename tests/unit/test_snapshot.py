@@ -46,10 +46,10 @@ from gangsched import (
 )
 from gangsched._core._entity import QueuedEntity
 from gangsched.cycle_state import CycleState
-from gangsched.framework import Preemption
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.snapshot.document import FORMAT, HELD
 from gangsched.framework.snapshot.forms import ROWS
+from gangsched.options import Preemption
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
