@@ -36,10 +36,11 @@ from gangsched import (
     plugins,
     presets,
 )
+from gangsched import _copying as copying
+from gangsched._lazy_dict import LazyDict
 from gangsched.errors import PluginError, ProfileError
 from gangsched.framework.nodes.node_class import Snapshot
-from gangsched.framework.what_if import copying, simulate
-from gangsched.framework.what_if.lazy_dict import LazyDict
+from gangsched.framework.what_if import simulate
 from gangsched.model import FrozenMap
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, EntityView, StateKey

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from attrs import evolve
 
+from gangsched import _plugin_calls as calls
+from gangsched import _sort_keys as sort_keys
 from gangsched._core import _quorum
 from gangsched._core._quorum import MatchPolicy
+from gangsched._plugin_calls import name_of
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.runtime import calls, sort_keys
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import Pod
 from gangsched.outcomes import (
     SKIP,
@@ -38,6 +38,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.profile import Profile
 from gangsched.protocols import EntityView, GroupView, QueueSortKey
 from gangsched.resources import NOTHING, Resources
 

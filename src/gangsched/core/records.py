@@ -31,9 +31,9 @@ from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs, NodeTable
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView
+from gangsched.cycle_state import CycleState
 from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.resources import NOTHING, Resources
 

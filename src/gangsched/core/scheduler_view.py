@@ -19,8 +19,8 @@ from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.state import State
-from gangsched.framework.config.backfill import Reservation
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.options.backfill import Reservation
 from gangsched.resources import Resources
 
 __all__ = ["SchedulerView"]

@@ -26,14 +26,14 @@ from gangsched.core.queue import Queue
 from gangsched.core.records import Gang, PodRecord, Records
 from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.events import Effect
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 
 __all__ = ["Settings", "State"]

@@ -28,8 +28,8 @@ from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched.errors import GangschedError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
-from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node
+from gangsched.scheduler import Scheduler
 
 __all__ = [
     "MOST_WAITING",

@@ -25,9 +25,9 @@ from gangsched.kubernetes._server import Page
 
 if TYPE_CHECKING:
     from gangsched.drivers._contract import DrivenScheduler
-    from gangsched.framework import Scheduler
     from gangsched.kubernetes._demand import Demand
     from gangsched.metrics import Metrics
+    from gangsched.scheduler import Scheduler
 
 __all__ = ["Measures"]
 

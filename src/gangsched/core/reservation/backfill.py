@@ -43,8 +43,8 @@ from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.events import Bind, Nominated, PodWaiting
-from gangsched.framework.config.backfill import Reservation
 from gangsched.model import PodUID
+from gangsched.options.backfill import Reservation
 
 __all__ = ["conclude", "expire", "lend", "look", "next_deadline", "next_gang", "shown"]
 

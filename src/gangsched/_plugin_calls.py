@@ -23,6 +23,7 @@ from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import GroupView
 
 __all__ = [
+    "About",
     "EXPECTED",
     "call",
     "call_for_count",
