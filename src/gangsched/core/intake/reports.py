@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
@@ -67,7 +68,7 @@ def bind_failed(state: State, event: BindFailed) -> None:
 def _tell_partly_bound(state: State, record: PodRecord, reason: str) -> None:
     """Post that a group does not run although members of it hold nodes."""
     info = record.info
-    if info is None or not info.scheduled or not attempt.lacks_members(info):
+    if info is None or not info.scheduled or not _quorum.lacks_members(info):
         return
     if not state.settings.can_evict:
         reason += "; the other members stay on their nodes, since the host evicts no pods"
