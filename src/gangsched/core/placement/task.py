@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
+from gangsched import _plugin_calls as calls
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang_tree import Slices, SubGroup, present
@@ -25,9 +26,8 @@ from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang, PodRecord, Records
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime import calls
 from gangsched.model import Pod
 
 __all__ = ["HOLDING", "Task", "holding_by_leaf"]
