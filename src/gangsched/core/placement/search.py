@@ -74,6 +74,8 @@ def _assignments(
     domains = [under]
     if tree.within is not None:
         domains = [domain for domain, _slices in task.options(tree, under)]
+        if not domains and not task.lacks(tree):
+            yield dict(given)  # its members stay away
     children = [child for child in tree.children if child.key in keys]
     for domain in domains:
         yield from _each(task, children, keys, domain, {**given, tree.key: domain})
@@ -176,7 +178,7 @@ class _Problem:
         names = {"pods": None}
         places: dict[Domain, int] = {}
         for leaf, pool in task.pools.items():
-            for pod_class, records in pool.items() if leaf in keys else ():
+            for pod_class, records in pool.items() if leaf in keys and leaf in domains else ():
                 kind = _Kind(leaf, pod_class.number)
                 self._classes[kind] = pod_class
                 self._demands.append(Demand(kind, len(records), pod_class.sample.requests))
