@@ -8,11 +8,11 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 from attrs import frozen
-from sortedcontainers import SortedKeyList
 
+from gangsched.core.by_account import ParkedGangs
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang
@@ -75,7 +75,7 @@ class Demand:
         alternatives: Minima of which those of one alternative have to be met; see the module.
         blocked_at: The step at which a gang of it failed; 0 while none is known to fail.
         gangs: How many gangs ask for it; without any it is forgotten.
-        parked: The gangs that wait, in queue order.
+        parked: The gangs that wait.
         leader: The gang that was activated for all of them.
         reads_pods: Whether pods that come or go on any node may help.
         reads_terms: Whether they may if they carry terms about other pods.
@@ -98,7 +98,7 @@ class Demand:
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
         self.blocked_at: int = 0
         self.gangs: int = 0
-        self.parked: Any = SortedKeyList(key=_sort_key)
+        self.parked: ParkedGangs = ParkedGangs()
         self.leader: Gang | None = None
         self._classes: tuple[PodClass, ...] = tuple(
             dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
@@ -121,7 +121,3 @@ class Demand:
                 if pod_class.takes(state_of[slot]):
                     return True
         return False
-
-
-def _sort_key(gang: Gang) -> tuple[Any, ...]:
-    return gang.sort_key

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
+from gangsched._packing.pack import Demand, Packed, Quota, pack
 from gangsched.core.domains import Domain
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
-from gangsched.framework.placement.packing.pack import Demand, Packed, Quota, pack
 
 __all__ = ["search"]
 
