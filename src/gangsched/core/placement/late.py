@@ -2,6 +2,10 @@
 
 Such a plugin is asked only about nodes that capacity and all static plugins accept. Without a late
 score, nodes are asked about in the order of the memo until one is accepted; with one, all of them.
+
+A plugin may name the labels that its answers depend on (``topology_keys``). If these labels tell
+kinds of nodes apart, as zones do, it is asked about one node of a kind, and the others of a refused
+kind are passed over. A host name tells no kinds apart, so nodes are then asked about one by one.
 """
 
 from __future__ import annotations
@@ -38,8 +42,7 @@ def best_slot(
     pod_class = record.pod_class
     assert pod_class is not None
     late = asked_about(pod_class, cycle, record, views)
-    slots = (slot for slot in ordered_slots(pod_class, domain) if slot not in barred)
-    accepts = (slot for slot in slots if accepted(late, record, cycle, views, slot) is None)
+    accepts = _accepted_slots(pod_class, late, record, cycle, views, domain, barred)
     if not any(each.weight for each in late):
         return next(accepts, None)
     found = list(accepts)
@@ -95,8 +98,56 @@ def look(plugin: Any, cycle: CycleState, pod: Pod, view: NodeView) -> Hashable:
     return tuple(parts)
 
 
-def ordered_slots(pod_class: PodClass, domain: Domain) -> Iterator[int]:
-    """Yield the nodes that the memo accepts within a domain, the best first, then by name."""
+def _accepted_slots(
+    pod_class: PodClass,
+    late: list[Late],
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+    domain: Domain,
+    barred: Collection[int],
+) -> Iterator[int]:
+    """Yield the nodes that are accepted and not barred, the best first."""
+    state_of = pod_class.table.state_of
+    by_kind, by_node = _by_kind(late, record, cycle, pod_class)
+    good, refused = set[int](), set[int]()
+    for slot in ordered_slots(pod_class, domain, refused):
+        if slot in barred:
+            continue
+        kind = state_of[slot].kind
+        if kind not in good:
+            if accepted(by_kind, record, cycle, views, slot) is not None:
+                refused.add(kind)
+                continue
+            good.add(kind)
+        if accepted(by_node, record, cycle, views, slot) is None:
+            yield slot
+
+
+def _by_kind(
+    late: Iterable[Late], record: PodRecord, cycle: CycleState, pod_class: PodClass
+) -> tuple[list[Late], list[Late]]:
+    """Return the filters that give one answer for all nodes of a kind, and the others."""
+    by_kind: list[Late] = []
+    by_node: list[Late] = []
+    for each in late:
+        plugin, keys = each.plugin, None
+        if each.filters and callable(getattr(plugin, "topology_keys", None)):
+            what = (Iterable, type(None))
+            keys = calls.call(plugin, "topology_keys", record.pod, what, cycle, record.pod)
+        is_told = keys is not None and pod_class.table.tells_apart(keys)
+        (by_kind if is_told else by_node).append(each)
+    return by_kind, by_node
+
+
+def ordered_slots(
+    pod_class: PodClass, domain: Domain, refused: Collection[int] = ()
+) -> Iterator[int]:
+    """Yield the nodes that the memo accepts within a domain, the best first, then by name.
+
+    Nodes of *refused* kinds are left out; the caller may add kinds to it meanwhile. The order is
+    read as it is needed, so nothing may be taken or refreshed meanwhile.
+    """
     table = pod_class.refresh().table
     if isinstance(domain, int):
         if pod_class.fits(table.state_of[domain]):
@@ -105,10 +156,18 @@ def ordered_slots(pod_class: PodClass, domain: Domain) -> Iterator[int]:
     if domain != EVERYWHERE:
         slots = [s for s in table.domains.slots(domain) if pod_class.fits(table.state_of[s])]
         names = table.names
-        yield from sorted(slots, key=lambda s: (pod_class.rank(table.state_of[s]), names[s]))
+        slots.sort(key=lambda s: (pod_class.rank(table.state_of[s]), names[s]))
+        yield from (slot for slot in slots if table.state_of[slot].kind not in refused)
         return
-    for _rank, state in list(pod_class.in_order()):
-        yield from table.slots_in(state)
+    for _rank, state in pod_class.in_order():
+        if state.kind in refused:
+            continue
+        yield table.first_in(state)
+        if state.count > 1 and state.kind not in refused:
+            for slot in table.slots_in(state)[1:]:
+                if state.kind in refused:
+                    break
+                yield slot
 
 
 def _totals(

@@ -75,6 +75,8 @@ def review(state: State, *, passing: bool = False) -> None:
         passing: Whether the host lets this instant pass, so that deadlines at it are over.
     """
     overdue, now = state.nominations.overdue, state.now
+    if not overdue and not len(state.nominations):
+        return
     if overdue:
         overdue &= state.records.pods.keys()
     for nomination in state.nominations:
