@@ -39,9 +39,8 @@ def search(task: Task, budget: int) -> bool:
         for keys in _choices(tree)
         for domains in _assignments(task, tree, keys, (), {})
     )
-    while left > 0 and not is_placed:
-        keys, domains = next(ways, (None, {}))
-        if keys is None:
+    for keys, domains in ways:
+        if left <= 0:
             break
         steps, is_placed = 0, True
         if not (asks_late and is_like):  # of like members, counting was exact
@@ -53,6 +52,7 @@ def search(task: Task, budget: int) -> bool:
             left -= steps
         if is_placed:
             task.chosen.update(domains)
+            break
     task.steps += budget - left
     return is_placed
 
