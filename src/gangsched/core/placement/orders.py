@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, final
 
 from gangsched.core.domains import Domain
@@ -32,7 +32,7 @@ _Move: TypeAlias = tuple[str, PodClass, int]
 
 
 def explore(
-    task: Task, keys: Collection[str], domains: Mapping[str, Domain], budget: int
+    task: Task, keys: frozenset[str], domains: Mapping[str, Domain], budget: int
 ) -> tuple[int, bool]:
     """Place the minima of the chosen sub groups; return the steps, and whether they are placed.
 
@@ -52,14 +52,14 @@ class _Run:
     """One search, in one choice of sub groups and domains."""
 
     def __init__(
-        self, task: Task, keys: Collection[str], domains: Mapping[str, Domain], budget: int
+        self, task: Task, keys: frozenset[str], domains: Mapping[str, Domain], budget: int
     ) -> None:
         assert task.gang.tree is not None
         self.steps = 0
         self._task = task
         self._budget = budget
         self._minima = [sub for sub in task.gang.tree.sub_groups() if sub.key in keys]
-        self._domains = {leaf: domains[leaf] for leaf in task.pools if leaf in keys}
+        self._domains = {leaf: d for leaf, d in domains.items() if leaf in task.pools}
         self._position: dict[_Move, int] = {}
         self._looks: dict[int, Hashable] = {}
         self._within = [frozenset(task.table.domains.slots(d)) for d in self._domains.values()]

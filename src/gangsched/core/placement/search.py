@@ -39,9 +39,8 @@ def search(task: Task, budget: int) -> bool:
         for keys in _choices(tree)
         for domains in _assignments(task, tree, keys, (), {})
     )
-    while left > 0 and not is_placed:
-        keys, domains = next(ways, (None, {}))
-        if keys is None:
+    for keys, domains in ways:
+        if left <= 0:
             break
         steps, is_placed = 0, True
         if not (asks_late and is_like):  # of like members, counting was exact
@@ -53,6 +52,7 @@ def search(task: Task, budget: int) -> bool:
             left -= steps
         if is_placed:
             task.chosen.update(domains)
+            break
     task.steps += budget - left
     return is_placed
 
@@ -74,6 +74,8 @@ def _assignments(
     domains = [under]
     if tree.within is not None:
         domains = [domain for domain, _slices in task.options(tree, under)]
+        if not domains and not task.lacks(tree):
+            yield dict(given)  # its members stay away
     children = [child for child in tree.children if child.key in keys]
     for domain in domains:
         yield from _each(task, children, keys, domain, {**given, tree.key: domain})
@@ -176,7 +178,7 @@ class _Problem:
         names = {"pods": None}
         places: dict[Domain, int] = {}
         for leaf, pool in task.pools.items():
-            for pod_class, records in pool.items() if leaf in keys else ():
+            for pod_class, records in pool.items() if leaf in keys and leaf in domains else ():
                 kind = _Kind(leaf, pod_class.number)
                 self._classes[kind] = pod_class
                 self._demands.append(Demand(kind, len(records), pod_class.sample.requests))

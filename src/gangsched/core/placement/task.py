@@ -132,7 +132,11 @@ class Task:
                 self.chosen[tree.key] = domain
                 return True
             self.restore(point)
-        return False
+        return not self.lacks(tree)  # members that run may be where no other one can go
+
+    def lacks(self, tree: SubGroup) -> bool:
+        """Return whether a sub group, or one below it, needs more members than those that run."""
+        return any(self._lacking.get(sub.key, 0) > 0 for sub in tree.sub_groups())
 
     def _minimum_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
         if not tree.children:
