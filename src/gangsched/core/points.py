@@ -85,6 +85,35 @@ class Points:
             return sort_keys.last(entity)
         return key
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether the order of the queue depends on what accounts use."""
+        return callable(getattr(self.profile.queue_sort, "share", None))
+
+    def account(self, pod: Pod) -> str:
+        """Return the account on which a pod runs: its namespace, or what the order says."""
+        plugin: Any = self.profile.queue_sort
+        if not callable(getattr(plugin, "account", None)):
+            return pod.namespace
+
+        def ask() -> str:
+            found: str = calls.call(plugin, "account", pod, str, pod)
+            return found
+
+        return self._defer(ask, pod.namespace)
+
+    def share(self, account: str, usage: Resources) -> float:
+        """Return the share of an account: the smallest goes first; the last if the plugin fails."""
+        plugin: Any = self.profile.queue_sort
+
+        def ask() -> float:
+            found = calls.call(plugin, "share", account, (int, float), account, usage)
+            if isinstance(found, bool) or found != found:
+                raise calls.returned(plugin, "share", account, found)
+            return float(found)
+
+        return self._defer(ask, math.inf)
+
     def pre_enqueue(self, pod: Pod, group: GroupView | None, now: float) -> Unschedulable | None:
         """Return why a pod is not admitted to the queue; None if it is."""
         try:

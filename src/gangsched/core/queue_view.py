@@ -133,7 +133,7 @@ class QueueView:
     @property
     def unschedulable(self) -> tuple[QueueEntry, ...]:
         """The gangs that wait for an event: parked ones in queue order, then those kept out."""
-        parked = sorted(self._in(QueuePlace.PARKED), key=lambda gang: gang.sort_key)
+        parked = sorted(self._in(QueuePlace.PARKED), key=self._queue.order_of)
         kept_out = [*self._in(QueuePlace.NOT_ADMITTED), *self._in(QueuePlace.NOMINATED)]
         return _entries([*parked, *kept_out])
 

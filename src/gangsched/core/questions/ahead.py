@@ -166,10 +166,11 @@ class Ahead:
         Runtime complexity: O((groups + active gangs) x log active gangs).
         """
         state = self.state
-        keys = sorted(gang.sort_key for gang in state.queue.active)
+        order_of = state.queue.order_of
+        keys = sorted(map(order_of, state.queue.active))
 
         def ahead(gang: Gang) -> int:
-            return bisect_left(keys, gang.sort_key)
+            return bisect_left(keys, order_of(gang))
 
         def reasons() -> dict[str, Why]:
             groups = state.records.registry
