@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
@@ -80,7 +81,8 @@ def _failed_alike(state: State, gang: Gang, demand: Demand) -> Gang | None:
         return None
     if not unit_is_whole(state, gang) and split(state, gang)[1]:
         return None
-    return next((each for each in demand.parked if _diagnosis(each) is not None), None)
+    parked = chain.from_iterable(demand.parked.by_account())
+    return next((each for each in parked if _diagnosis(each) is not None), None)
 
 
 def _diagnosis(gang: Gang) -> Diagnosis | None:
