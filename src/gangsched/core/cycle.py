@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
@@ -28,7 +29,7 @@ from gangsched.core.points import Waits
 from gangsched.core.preemption import make_room, nominations
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.reservation import backfill as reserving
-from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
+from gangsched.core.settle import demand_of, lacking, lacks_reason, settle_all, split, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
@@ -64,14 +65,63 @@ def run(state: State) -> bool:
             continue
         demand = gang.demand
         state.queue.pop()
-        if demand.blocked_at and not gang.began:
+        if demand.blocked_at and not gang.began and not lacks_reason(gang):
             # one like it has failed since it became active
             state.queue.put(gang, QueuePlace.PARKED, demand)
             state.reserving.note_parked(gang)
             continue
         state.records.step += 1
-        _try(state, gang)
+        _try(state, gang, _failed_alike(state, gang, demand))
         return True
+
+
+def _failed_alike(state: State, gang: Gang, demand: Demand) -> Gang | None:
+    """Return a gang that asks for the same and found no node; None if *gang* has to be tried."""
+    if not demand.blocked_at or gang.began:
+        return None
+    if not unit_is_whole(state, gang) and split(state, gang)[1]:
+        return None
+    parked = chain.from_iterable(demand.parked.by_account())
+    return next((each for each in parked if _diagnosis(each) is not None), None)
+
+
+def _diagnosis(gang: Gang) -> Diagnosis | None:
+    return None if gang.refused is None else gang.refused.diagnosis
+
+
+def _fail_alike(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    alone: Sequence[PodRecord],
+    together: Sequence[PodRecord],
+    failed: Gang,
+) -> None:
+    """Let a gang fail as one that asks for the same did.
+
+    Its pods are told, as those of each gang that failed: an autoscaler adds nodes for them.
+    """
+    found, blocked_at = _diagnosis(failed), demand.blocked_at
+    assert found is not None
+    if together:
+        record = next((r for r in together if _is_like(r, failed)), together[0])
+        _fail_whole(state, gang, demand, record, str(found), found)
+    else:
+        _fail_rest(state, gang, alone, {}, found)
+    demand.blocked_at = blocked_at  # nothing was tried
+
+
+def _is_like(record: PodRecord, failed: Gang) -> bool:
+    """Return whether a pod is of the class of the one for which a gang found no node."""
+    assert failed.refused is not None
+    other = failed.pending.get(failed.refused.uid)
+    return other is not None and other.pod_class is record.pod_class
+
+
+def _note_reason(gang: Gang) -> None:
+    """Note that the members that were not tried themselves wait for the gang."""
+    for record in gang.pending.values():
+        record.reason = record.reason or gang.reason
 
 
 def _make_others_give_way(state: State, gang: Gang) -> bool:
@@ -87,7 +137,8 @@ def _make_others_give_way(state: State, gang: Gang) -> bool:
     return bool(others)
 
 
-def _try(state: State, gang: Gang) -> None:
+def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
+    """Try a gang, or let it fail as another one did."""
     demand: Demand = gang.demand
     alone, together = split(state, gang)
     infos = gang.infos.values()
@@ -97,7 +148,9 @@ def _try(state: State, gang: Gang) -> None:
     nomination = nominations.lend(state, gang)
     lent, effects = reserving.lend(state, gang), len(state.out)
     try:
-        if not together:
+        if failed is not None:
+            _fail_alike(state, gang, demand, alone, together, failed)
+        elif not together:
             _try_whole(state, gang, demand, alone, alone=True)
         elif unit_is_whole(state, gang):
             _try_whole(state, gang, demand, together, alone=False)
@@ -118,6 +171,7 @@ def _try(state: State, gang: Gang) -> None:
     if nomination is not None:
         nominations.conclude(state, nomination)
     _note_failed(state, gang)
+    _note_reason(gang)
     make_room.conclude(state, gang)
     reserving.conclude(state, gang, lent, effects)
     state.touch(gang)

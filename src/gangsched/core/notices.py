@@ -5,7 +5,9 @@ member of a gang that failed, and not only the member that found no node.
 
 Rules:
   R1  a pod that was tried itself is told after each try, with its own reason;
-  R2  the other pending members of its gang get the reason of the gang. They are told only if it is
+  R2  a gang that is known to fail, because one that asks for the same has failed, fails once
+      without a try, so that its pods are told, too;
+  R3  the other pending members of its gang get the reason of the gang. They are told only if it is
       another than they were told last.
 """
 

@@ -9,6 +9,9 @@ when that has been placed. Nothing is woken by time, and nothing polls.
 *Steps* order failures and gains. Capacity that a gang held during its own attempt cannot help what
 has failed with that capacity already.
 
+A gang whose pods were never told why they wait is not parked: it is activated, and fails as the
+other did, once.
+
 Invariants (``check``):
   I1  a gang is in the place that it names, and nowhere else;
   I2  a demand with parked gangs is blocked, or its leader is active or tried now;

@@ -137,11 +137,6 @@ class QueueView:
         kept_out = [*self._in(QueuePlace.NOT_ADMITTED), *self._in(QueuePlace.NOMINATED)]
         return _entries([*parked, *kept_out])
 
-    @property
-    def class_count(self) -> int:
-        """The number of demands that have failed: of gangs that ask for the same, one. O(n)."""
-        return len(self._queue.blocked())
-
     def head(self) -> QueueEntry | None:
         """Return the gang that is tried next; None if none is active."""
         gang = self._queue.head()

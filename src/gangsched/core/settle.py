@@ -11,7 +11,7 @@ The first row that holds:
 - a quota is exceeded: ``NOT_ADMITTED``;
 - it awaits the end of victims: ``NOMINATED``;
 - its backoff is not over: ``BACKOFF``;
-- a gang with its demand is known to fail: ``PARKED``;
+- a gang with its demand is known to fail, and its pods were told why they wait: ``PARKED``;
 - otherwise: ``ACTIVE``.
 
 A fact never asks a policy; a settlement never reads an event.
@@ -41,6 +41,7 @@ from gangsched.outcomes import RejectGroup, Unschedulable
 __all__ = [
     "demand_of",
     "lacking",
+    "lacks_reason",
     "reject_one",
     "settle",
     "settle_all",
@@ -136,10 +137,21 @@ def settle(state: State, gang: Gang) -> None:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
         demand = demand_of(state, gang)
-        place = QueuePlace.PARKED if demand.blocked_at else QueuePlace.ACTIVE
+        waits = demand.blocked_at and not lacks_reason(gang)
+        place = QueuePlace.PARKED if waits else QueuePlace.ACTIVE
         queue.put(gang, place, demand)
         if place is QueuePlace.PARKED:
             state.reserving.note_parked(gang)
+
+
+def lacks_reason(gang: Gang) -> bool:
+    """Return whether pods have to be told why they wait, since they were not tried yet.
+
+    If the gang is known to fail, it is activated for that alone. O(pending members).
+    """
+    if gang.began:
+        return False
+    return not gang.reason or not all(record.reason for record in gang.pending.values())
 
 
 def _forget(state: State, gang: Gang) -> None:
@@ -222,7 +234,7 @@ def _not_admit(
     for each in gang.infos.values():
         each.attempt_started_at = None
     gang.began = 0
-    gang.denial = reason
+    gang.denial, gang.reason = reason, ""
     notices.not_admitted(state, gang, info, reason, told)
 
 

@@ -25,8 +25,8 @@ def read_node(state: State, name: NodeName) -> None:
     state.pods_changed = True
     for pod in state.settings.cluster.pods_on(name):
         record = state.records.pods.get(pod.uid)
-        if record is not None and record.state is _UNSCHEDULED:
-            read_pod(state, pod.uid)  # another scheduler has bound it
+        if record is None or record.state is _UNSCHEDULED:
+            read_pod(state, pod.uid)  # another scheduler has bound it, before the event about it
     slot = table.slots.get(name)
     if slot is None:
         return
