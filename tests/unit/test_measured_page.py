@@ -16,7 +16,6 @@ _PAGE = _ROOT / "docs" / "explanation" / "measured-on-kubernetes.md"
     ("figures", "mark"),
     [
         ("kubernetes.json", "figures"),
-        ("kubernetes-second-machine.json", "second machine"),
         ("kubernetes-twenty-minutes.json", "twenty minutes"),
         ("kubernetes-flood.json", "flood"),
     ],
