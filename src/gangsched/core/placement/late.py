@@ -10,20 +10,23 @@ kind are passed over. A host name tells no kinds apart, so nodes are then asked 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import Any, Final, final
+
+from attrs import frozen
 
 from gangsched import _plugin_calls as calls
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.node_table import NodeTable
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.records import PodRecord
 from gangsched.core.views import NodeView, NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.model import NodeName
+from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 
-__all__ = ["accepted", "asked_about", "best_slot", "diagnosis", "ordered_slots"]
+__all__ = ["Limit", "accepted", "asked_about", "best_slot", "diagnosis", "look", "ordered_slots"]
 
 _FILTER: Final = (Success, Skip, Unschedulable)
 
@@ -80,6 +83,19 @@ def accepted(
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
                 return answer
     return None
+
+
+def look(plugin: Any, cycle: CycleState, pod: Pod, view: NodeView) -> Hashable:
+    """Return what a plugin reads of a node without pods; None if it does not say. O(labels)."""
+    if not callable(getattr(plugin, "node_signature", None)):
+        return None
+    parts: list[Hashable] = [calls.call(plugin, "node_signature", pod, object, view)]
+    if callable(getattr(plugin, "labels_read", None)):
+        names = calls.call_for_names(plugin, "labels_read", pod, pod)
+        parts += [view.node.labels.get(name) for name in names]
+    if callable(getattr(plugin, "node_group", None)):
+        parts.append(calls.call(plugin, "node_group", pod, object, cycle, pod, view))
+    return tuple(parts)
 
 
 def _accepted_slots(
@@ -179,17 +195,51 @@ def _totals(
     return totals
 
 
-def diagnosis(record: PodRecord, cycle: CycleState, views: NodeViews) -> Diagnosis:
-    """Return why no node takes a pod, late plugins included. O(nodes) with late plugins."""
+@final
+@frozen
+class Limit:
+    """Where the running members of a gang keep another one: the domains of a level; none for none.
+
+    Attributes:
+        level: The level.
+        domains: Its domains that have a running member.
+    """
+
+    level: str
+    domains: tuple[Domain, ...]
+
+    def slots(self, table: NodeTable) -> set[int]:
+        """Return the nodes in the domains. O(nodes there)."""
+        return {slot for domain in self.domains for slot in table.domains.slots(domain)}
+
+    def reason(self, table: NodeTable) -> str:
+        """Return why nodes refuse the member that are in none of the domains."""
+        if not self.domains:
+            where = f"the {self.level} of its members, whose nodes have no such label"
+        else:
+            values = (table.names[d] if isinstance(d, int) else d[-1][1] for d in self.domains)
+            where = f"{self.level}={'|'.join(sorted(values))}"
+        return f"node(s) not within {where}"
+
+
+def diagnosis(
+    record: PodRecord, cycle: CycleState, views: NodeViews, limit: Limit | None = None
+) -> Diagnosis:
+    """Return why no node takes a pod. O(nodes) with late plugins or a limit."""
     pod_class = record.pod_class
     assert pod_class is not None
-    found = pod_class.diagnosis()
+    found, table = pod_class.diagnosis(), pod_class.table
     late = asked_about(pod_class, cycle, record, views)
-    if not late:
+    if not late and limit is None:
         return found
     counts = dict(found.reasons)
+    within = None if limit is None else limit.slots(table)
+    outside = "" if limit is None else limit.reason(table)
     for slot in ordered_slots(pod_class, EVERYWHERE):
-        refused = accepted(late, record, cycle, views, slot)
-        for reason in () if refused is None else refused.reasons:
+        reasons: tuple[str, ...] = (outside,)
+        if within is None or slot in within:
+            refused = accepted(late, record, cycle, views, slot)
+            reasons = () if refused is None else refused.reasons
+        for reason in reasons:
             counts[reason] = counts.get(reason, 0) + 1
     return Diagnosis(found.nodes, tuple(sorted(counts.items())))
