@@ -8,7 +8,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, final
 
@@ -68,6 +67,7 @@ class State:
         touched: The gangs that are to be settled before the call ends, by key.
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
         gained_at: The step at which a node may have taken more last.
+        asked: The gang of which members began to wait in the current call: permit was just asked.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         removed: Groups that lost their last pod in the current call.
@@ -94,12 +94,12 @@ class State:
         self.nominations: Nominations = Nominations()
         self.reserving: Reserving = Reserving(settings.backfill)
         self.events = 0
-        self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
         self.pods_changed = False
         self.gained_at = 0
         self.giving_way = 0
+        self.asked: Gang | None = None
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
         self.restarts: Restarts = Restarts()
@@ -108,6 +108,11 @@ class State:
 
     def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
+
+    @property
+    def now(self) -> float:
+        """The current instant."""
+        return self.records.now
 
     @property
     def mark(self) -> Mark:

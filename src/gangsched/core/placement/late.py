@@ -37,10 +37,10 @@ def best_slot(
     late = asked_about(pod_class, cycle, record, views)
     slots = (slot for slot in ordered_slots(pod_class, domain) if slot not in barred)
     accepts = (slot for slot in slots if accepted(late, record, cycle, views, slot) is None)
-    if not any(each.weight for each in late):
+    if not any(each.weight or each.prepares for each in late):
         return next(accepts, None)
     found = list(accepts)
-    if not found:
+    if not found or _prepared(late, record, cycle, views, found) is not None:
         return None
     totals = _totals(pod_class, late, record, cycle, views, found)
     names = pod_class.table.names
@@ -75,6 +75,24 @@ def accepted(
             pod = record.pod
             answer = calls.call(each.plugin, "filter", pod, _FILTER, cycle, pod, view)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
+                return answer
+    return None
+
+
+def _prepared(
+    late: Iterable[Late],
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+    slots: Iterable[int],
+) -> Unschedulable | None:
+    """Tell plugins which nodes are accepted; return why one refuses the pod on all of them."""
+    pod, nodes = record.pod, tuple([views.at(slot) for slot in sorted(slots)])
+    for each in late:
+        if each.prepares:
+            args = (cycle, pod, nodes)
+            answer = calls.call(each.plugin, "pre_score", pod, _FILTER, *args, now=views.now)
+            if isinstance(answer, Unschedulable):
                 return answer
     return None
 
@@ -128,9 +146,14 @@ def diagnosis(record: PodRecord, cycle: CycleState, views: NodeViews) -> Diagnos
     late = asked_about(pod_class, cycle, record, views)
     if not late:
         return found
-    counts = dict(found.reasons)
+    counts, left = dict(found.reasons), list[int]()
     for slot in ordered_slots(pod_class, EVERYWHERE):
         refused = accepted(late, record, cycle, views, slot)
+        if refused is None:
+            left.append(slot)
         for reason in () if refused is None else refused.reasons:
             counts[reason] = counts.get(reason, 0) + 1
+    denied = _prepared(late, record, cycle, views, left) if left else None
+    for reason in () if denied is None else denied.reasons:
+        counts[reason] = counts.get(reason, 0) + len(left)
     return Diagnosis(found.nodes, tuple(sorted(counts.items())))
