@@ -48,7 +48,6 @@ NOT_LOOKED_THROUGH: Final = frozenset(
         "test_law_10_snapshots.py",
         "test_law_10_the_same_gangs_start.py",
         "test_laws_under_faults.py",
-        "test_levels_at_every_step.py",
         "test_plugins_see_siblings.py",
         "test_preemption.py",
         "test_preemption_with_constraints.py",

@@ -109,8 +109,8 @@ def counts_are_right(world: World) -> None:
         assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"
         states: dict[str, list[MemberState | None]] = {}
         for uid in info.members:
-            pod = cluster.pod(uid)
-            role = None if pod is None else role_of(pod)
+            shown_pod = cluster.pod(uid)
+            role = None if shown_pod is None else role_of(shown_pod)
             if role is not None and not _is_being_bound(seen[uid]):
                 states.setdefault(role, []).append(info.members.state(uid))
         for role, of_role in states.items():

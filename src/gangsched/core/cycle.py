@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._plugin_calls import name_of
 from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.placement import late
+from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task, holding_by_leaf
 from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.points import Waits
@@ -29,10 +31,9 @@ from gangsched.core.reservation import backfill as reserving
 from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.explain import Diagnosis, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime.calls import name_of
+from gangsched.explain import Diagnosis, Shortage, UnschedulableMember
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["run"]
@@ -158,6 +159,7 @@ def _try_whole(
     needed = {} if alone else lacking(state, gang)
     task = Task(gang, ready, state.records, cycle_of, needed)
     found: Diagnosis | None = None
+    proof: Shortage | None = None
     state.table.begin()
     try:
         nominations.place(state, gang, task)
@@ -167,11 +169,11 @@ def _try_whole(
             is_placed = bool(ready) and place_gang(state, gang, task)
         if not is_placed:
             state.table.rewind()
-            if task.failed is None and ready:
-                task.failed = ready[0]
-                task.diagnosis = late.diagnosis(
-                    ready[0], cycle_of(ready[0]), NodeViews(state.records)
-                )
+            state.records.clear_plan()
+            if ready:
+                proof = None if alone else shortage(task)
+                task.blame(ready[0])
+        task.end()
         found = task.diagnosis
     except BaseException:
         state.table.rewind()
@@ -189,7 +191,16 @@ def _try_whole(
             _fail_whole(state, gang, demand, record, reason, None)
         else:
             member = task.failed or (ready or pods)[0]
-            _fail_whole(state, gang, demand, member, str(found), found)
+            _fail_whole(state, gang, demand, member, _why(found, proof), found, proof=proof)
+
+
+def _why(found: Diagnosis | None, proof: Shortage | None) -> str:
+    """Return why a gang is not placed: a proof, or why nodes refuse a member."""
+    if proof is not None and "=" not in proof.within:
+        return f"no node that can take it has the label {proof.within}"
+    if found is not None and found.nodes and not found.reasons and not found.refusal:
+        return str(proof or "each member fits, but no placement of all was found")
+    return str(proof or found)
 
 
 def _commit(
@@ -309,6 +320,7 @@ def _fail_whole(
     reason: str,
     diagnosis: Diagnosis | None,
     *,
+    proof: Shortage | None = None,
     verdict: Any = None,
 ) -> None:
     """End an attempt in which a gang found no nodes, or was refused by a plugin."""
@@ -317,7 +329,7 @@ def _fail_whole(
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
     record.round = gang.round
-    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
+    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis, proof)
     notices.tell(state, record, reason)
     lacks_capacity = diagnosis is not None or reason.startswith("resource gap")
     gang.is_whole = False

@@ -7,12 +7,12 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any, TypeAlias, final
+from collections.abc import Collection, Hashable, Iterable
+from typing import TypeAlias, final
 
 from attrs import frozen
-from sortedcontainers import SortedKeyList
 
+from gangsched.core.by_account import ParkedGangs
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang
@@ -42,6 +42,8 @@ class Minimum:
         """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
         for pod_class, _most in self.parts:
             pod_class.refresh()
+        if self.level is None:
+            return self._fits_in(EVERYWHERE) >= self.number
         return any(self._fits_in(domain) >= self.number for domain in self._domains())
 
     def shortfall(self, domain: Domain | None = None) -> int:
@@ -73,15 +75,16 @@ class Demand:
         alternatives: Minima of which those of one alternative have to be met; see the module.
         blocked_at: The step at which a gang of it failed; 0 while none is known to fail.
         gangs: How many gangs ask for it; without any it is forgotten.
-        parked: The gangs that wait, in queue order.
+        parked: The gangs that wait.
         leader: The gang that was activated for all of them.
         reads_pods: Whether pods that come or go on any node may help.
+        reads_terms: Whether they may if they carry terms about other pods.
         reach: Whom its gangs may preempt; None if nobody.
     """
 
     __slots__ = (
-        *("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
-        "reads_pods",
+        *("_classes", "alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
+        *("reads_pods", "reads_terms"),
     )
 
     def __init__(
@@ -95,9 +98,14 @@ class Demand:
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
         self.blocked_at: int = 0
         self.gangs: int = 0
-        self.parked: Any = SortedKeyList(key=_sort_key)
+        self.parked: ParkedGangs = ParkedGangs()
         self.leader: Gang | None = None
-        self.reads_pods: bool = any(pod_class.late for pod_class in self._classes())
+        self._classes: tuple[PodClass, ...] = tuple(
+            dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
+        )
+        late = [each.only_about_carried for c in self._classes for each in c.late]
+        self.reads_pods: bool = not all(late)
+        self.reads_terms: bool = any(late)
 
     def could_fit(self) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""
@@ -105,19 +113,11 @@ class Demand:
             all(minimum.could_be_met() for minimum in minima) for minima in self.alternatives
         )
 
-    def is_helped_by(self, slots: Iterable[int]) -> bool:
+    def is_helped_by(self, slots: Collection[int]) -> bool:
         """Return whether a pod of this demand fits on one of some nodes."""
-        classes = [pod_class.refresh() for pod_class in self._classes()]
-        return any(pod_class.within(slot) for slot in slots for pod_class in classes)
-
-    def _classes(self) -> dict[PodClass, None]:
-        return dict.fromkeys(
-            pod_class
-            for minima in self.alternatives
-            for minimum in minima
-            for pod_class, _most in minimum.parts
-        )
-
-
-def _sort_key(gang: Gang) -> tuple[Any, ...]:
-    return gang.sort_key
+        for pod_class in self._classes:
+            state_of = pod_class.table.state_of
+            for slot in slots:
+                if pod_class.takes(state_of[slot]):
+                    return True
+        return False

@@ -64,10 +64,12 @@ def not_admitted(
     else:
         notice = GroupIncomplete(info.key, present, info.min_available, absent)
         reason = incomplete(info.key)
-    pending = gang.in_order()
-    if not is_known or any(record.told != reason for record in pending):
+    # most members know it since an earlier one came, and need not be sorted
+    pending = gang.pending.values()
+    others = [r for r in pending if r.reason != reason or r.told != reason]
+    if not is_known or any(record.told != reason for record in others):
         state.out.append(notice)
-    for record in pending:
+    for record in sorted(others, key=lambda each: each.seq):
         record.reason = reason
         if record.told != reason:
             tell(state, record, reason)

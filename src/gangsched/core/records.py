@@ -31,11 +31,11 @@ from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs, NodeTable
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView
+from gangsched.cycle_state import CycleState
 from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
-from gangsched.resources import NOTHING
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
 
@@ -69,6 +69,7 @@ class PodRecord:
         uid: The pod's UID.
         pod: The pod as the cluster showed it last.
         seq: Ascending in the order of arrival.
+        account: On which account it runs.
         gang: The gang that it belongs to; a regular pod is a gang by itself.
         info: Its group; None for a regular pod.
         role: Its role in the group.
@@ -87,7 +88,17 @@ class PodRecord:
     """
 
     __slots__ = (
-        *("attempt", "bind_failures", "cycle", "gang", "info", "is_evicted", "leaf", "needs"),
+        *(
+            "account",
+            "attempt",
+            "bind_failures",
+            "cycle",
+            "gang",
+            "info",
+            "is_evicted",
+            "leaf",
+            "needs",
+        ),
         *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
         *("table", "told", "uid"),
     )
@@ -97,6 +108,7 @@ class PodRecord:
     ) -> None:
         self.uid: PodUID = pod.uid
         self.pod = pod
+        self.account = ""
         self.seq = seq
         self.gang = gang
         self.info = info
@@ -141,7 +153,8 @@ class Gang:
         members: All pods by UID.
         pending: Those that need a node.
         waiting: Those that wait on permit.
-        place: Where it is in the queue; ``sort_key``, ``handle`` and ``demand`` say where there.
+        place: Where it is in the queue; ``account``, ``sort_key``, ``handle`` and ``demand`` say
+            where there. The account is empty if the order knows none.
         queued_at: When it arrived, or failed last.
         failures: How many attempts in a row have failed.
         backoff_until: When its backoff ends.
@@ -160,18 +173,18 @@ class Gang:
     """
 
     __slots__ = (
-        *("backoff_until", "began", "demand", "denial", "failures", "giving_way", "handle"),
         *(
-            "held_at",
-            "infos",
-            "is_whole",
-            "key",
-            "leaves",
-            "members",
-            "no_plan_at",
-            "pending",
-            "place",
+            "account",
+            "backoff_until",
+            "began",
+            "demand",
+            "denial",
+            "failures",
+            "giving_way",
+            "handle",
         ),
+        *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
+        *("pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
     )
 
@@ -184,6 +197,7 @@ class Gang:
         self.pending: dict[PodUID, PodRecord] = {}
         self.waiting: dict[PodUID, PodRecord] = {}
         self.place = QueuePlace.NOWHERE
+        self.account = ""
         self.sort_key: tuple[Any, ...] = ()
         self.handle: Any = None
         self.demand: Any = None
@@ -285,6 +299,7 @@ class Records:
         registry: The pod groups.
         carried: Returns the terms that a pod carries to its node.
         quotas: Counts what members of groups hold; None for no quotas.
+        account_of: Returns the account on which a pod runs; its namespace by default.
 
     Attributes:
         counts: The pods on nodes by domain, for plugins that read them.
@@ -296,6 +311,8 @@ class Records:
             break it.
         altered: How often a node was added, changed or removed.
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
+        usage: By account, what its pods hold of each resource.
+        used: The accounts of which that has changed, if they are noted.
         now: The current instant.
         step: Counts cycles; 0 stands for before all of them.
     """
@@ -306,8 +323,10 @@ class Records:
         registry: PodGroupRegistry,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
         quotas: QuotaLedger | None = None,
+        account_of: Callable[[Pod], str] = attrgetter("namespace"),
     ) -> None:
         self._carried = carried
+        self.account_of = account_of
         self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
         self.table = table
@@ -317,6 +336,8 @@ class Records:
         self.gang_of: dict[GroupKey, Gang] = {}
         self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
+        self.notes_used = False
+        self.used: dict[str, None] = {}
         self.holds: dict[Hold, None] = {}
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
@@ -389,16 +410,17 @@ class Records:
         self.pods[record.uid] = record
         record.gang.members[record.uid] = record
         record.needs = self.table.needs(record.pod.requests)
+        record.account = self.account_of(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
         """Take over a newer version of a pod. O(resources) if it requests something else."""
-        needs = self.table.needs(pod.requests)
+        needs, account = self.table.needs(pod.requests), self.account_of(pod)
         slot = record.slot
-        if needs != record.needs and slot >= 0:
+        if (needs, account) != (record.needs, record.account) and slot >= 0:
             self._leave(record, 0)
-            record.pod, record.needs, record.slot = pod, needs, slot
+            record.pod, record.needs, record.account = pod, needs, account
             self.table.take(slot, needs)
             self._come(record)
         elif slot >= 0 and pod is not record.pod:
@@ -407,7 +429,7 @@ class Records:
             record.pod = pod
             self._rank(pod.priority, 1)
             self._count(record)
-        record.pod, record.needs = pod, needs
+        record.pod, record.needs, record.account = pod, needs, account
 
     def forget(self, record: PodRecord) -> None:
         """Forget a pod; what it holds is given back. The caller lets it leave its group."""
@@ -467,11 +489,13 @@ class Records:
 
     def _use(self, record: PodRecord, sign: int) -> None:
         self._rank(record.pod.priority, sign)
-        used = self.usage.setdefault(record.pod.namespace, {})
+        used = self.usage.setdefault(record.account, {})
         for number, amount in record.needs:
             used[number] = used.get(number, 0) + sign * amount
         if not used[0]:
-            del self.usage[record.pod.namespace]
+            del self.usage[record.account]
+        if self.notes_used:
+            self.used[record.account] = None
         if record.info is not None and self.quotas.is_used:
             requests = record.pod.requests
             before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
@@ -483,6 +507,12 @@ class Records:
             self.priorities[priority] = number
         else:
             del self.priorities[priority]
+
+    def used_by(self, account: str) -> Resources:
+        """Return what the pods of an account hold. O(resources)."""
+        used = self.usage.get(account, {})
+        names = self.table.resources
+        return Resources.from_milli({name: used[n] for name, n in names.items() if used.get(n)})
 
     # Capacity that is held ----------------------------------------------------------------------
 
@@ -535,13 +565,18 @@ class Records:
     def land(self, record: PodRecord) -> None:
         """Put a pod back that was lifted. O(resources)."""
         del self._lifted[record.uid]
-        self._count(record)
+        self._count_again(record)
         self.table.take(record.slot, record.needs)
 
     def land_all(self) -> None:
         """Show every lifted pod again; the trial gives the capacity back. O(lifted pods)."""
         while self._lifted:
-            self._count(self._lifted.popitem()[1])
+            self._count_again(self._lifted.popitem()[1])
+
+    def _count_again(self, record: PodRecord) -> None:
+        """Count a pod that was counted before. One with terms has made the counts active then."""
+        if self.counts.is_active and self.table.nodes[record.slot] is not None:
+            self.counts.put(record.pod, record.slot)
 
     # Reading ------------------------------------------------------------------------------------
 
@@ -606,7 +641,7 @@ class Records:
             _require(record.slot >= 0 if must_hold else True, f"{record} holds no node")
             if record.slot >= 0:
                 _require(self._on[record.slot][uid] is record, f"{record} is not on its node")
-                mine = usage.setdefault(record.pod.namespace, {})
+                mine = usage.setdefault(self.account_of(record.pod), {})
                 for number, amount in record.needs:
                     used[record.slot][number] += amount
                     mine[number] = mine.get(number, 0) + amount
@@ -617,9 +652,9 @@ class Records:
         for slot, state in enumerate(table.state_of):
             left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
             _require(left == state.free, f"{table.names[slot]} has {state.free} free, not {left}")
-        for namespace, found in self.usage.items():
-            mine = usage.get(namespace, {})
-            _require({n: a for n, a in found.items() if a} == mine, f"usage of {namespace}")
+        for account, found in self.usage.items():
+            mine = usage.get(account, {})
+            _require({n: a for n, a in found.items() if a} == mine, f"usage of {account}")
         holders = sum(record.slot >= 0 for record in self.pods.values())
         _require(sum(map(len, self._on.values())) == holders, f"{holders} pods hold nodes")
         members = sum(len(gang.members) for gang in self.gangs.values())

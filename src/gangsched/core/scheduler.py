@@ -39,12 +39,12 @@ from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.what_if import SmallestChange, WhatIf
 
@@ -385,7 +385,8 @@ class Scheduler(SchedulerView):
             record = state.records.pods[entry.uid]
             state.records.waiting.put(entry)
             reason = f"timed out after waiting {format_duration(now - entry.since)}s on permit"
-            record.gang.held_at = state.events
+            if record.info is not None:
+                record.gang.held_at = state.events
             record.gang.is_whole = True  # pod by pod it did not get its nodes in time
             reject_one(state, record, reason, "timeout", verdicts)
         for verdict in verdicts.values():
@@ -407,8 +408,8 @@ class Scheduler(SchedulerView):
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         settle_all(state)
-        reserving.expire(state)
-        settle_all(state)
+        if reserving.expire(state):
+            settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
         if deferred:

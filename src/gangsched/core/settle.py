@@ -34,8 +34,8 @@ from gangsched.core.preemption.reach import reach_of
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.model import GroupKey
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.outcomes import RejectGroup, Unschedulable
 
 __all__ = [
@@ -60,6 +60,9 @@ def settle_all(state: State) -> None:
             _reject_refused(state)
         if not state.touched:
             accounts.ask_waiting(state)
+            if state.records.used:
+                used, state.records.used = state.records.used, {}
+                state.queue.used(used)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():
@@ -74,7 +77,9 @@ def settle_all(state: State) -> None:
             guard = state.records.guard
             if changed and guard is not None and guard.has_refused:
                 state.queue.wake_all()
-            state.queue.wake(gains, pods_changed=changed)
+            had_terms, state.had_terms = state.had_terms, state.records.counts.has_terms
+            terms_changed = changed and (had_terms or state.had_terms)
+            state.queue.wake(gains, pods_changed=changed, terms_changed=terms_changed)
         else:
             break
     for key in state.removed:
@@ -151,16 +156,19 @@ def _forget(state: State, gang: Gang) -> None:
 
 def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
     """Return the group that is not admitted to the queue, and why; None if the gang is."""
-    records = [*gang.pending.values(), *gang.waiting.values()]
+    # any member speaks for its group, so none has to be looked for where there is only one
+    one = next(reversed((gang.waiting or gang.pending).values()))
     if not gang.infos:
-        refusal = state.points.pre_enqueue(records[0].pod, None, state.now)
+        refusal = state.points.pre_enqueue(one.pod, None, state.now)
         return None if refusal is None else (None, refusal)
-    by_group: dict[GroupKey, PodRecord] = {}  # the first member of each is asked about
-    for record in records:
-        if record.info is not None:
-            known = by_group.get(record.info.key)
-            if known is None or record.seq < known.seq:
-                by_group[record.info.key] = record
+    by_group = dict.fromkeys(gang.infos, one)
+    if len(by_group) > 1:
+        by_group = {}  # the first member of each is asked about
+        for record in (*gang.pending.values(), *gang.waiting.values()):
+            if record.info is not None:
+                known = by_group.get(record.info.key)
+                if known is None or record.seq < known.seq:
+                    by_group[record.info.key] = record
     denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
     for key, record in by_group.items():
         info = gang.infos[key]

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, TypeVar, assert_never
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
-from gangsched.core import attempt, restarts
+from gangsched._plugin_calls import name_of
+from gangsched.core import restarts
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -33,7 +35,6 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
@@ -140,10 +141,10 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             None if gang is None else gang.refused,
             _pending_plugins(state, waiting),
         )
-    members = _members(gang, info)
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = _presence(state, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
+        members = _members(gang, info)
         return NotEnoughMembers(
             info.key,
             present,
@@ -160,7 +161,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     if gang is not None and info.unscheduled:
         rest = _why_gang(state, gang, ahead)
     if info.scheduled:
-        part = _partly_running(info, members, rest)
+        part = _partly_running(gang, info, rest)
         if part is not None:
             return part
     if rest is None and not info.scheduled:
@@ -191,7 +192,7 @@ def _presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, i
 
 
 def _partly_running(
-    info: PodGroupInfo, members: Iterable[PodRecord], rest: Why | None
+    gang: Gang | None, info: PodGroupInfo, rest: Why | None
 ) -> PartlyRunning | None:
     """Return the answer about a group that runs without all of its members; None if all run.
 
@@ -199,8 +200,8 @@ def _partly_running(
     members on nodes, and the others still have to be placed.
 
     Args:
+        gang: Its gang, of which members are read only if some have scheduling gates.
         info: The group, of which some members hold nodes.
-        members: Its members.
         rest: Why its unscheduled members do not run; None if there are none. Then members with
             scheduling gates may be pending.
     """
@@ -208,9 +209,9 @@ def _partly_running(
         return None
     pending = info.unscheduled
     if rest is None and info.members.gated():
-        gated = [record for record in members if record.state is MemberState.GATED]
+        gated = [r for r in _members(gang, info) if r.state is MemberState.GATED]
         rest, pending = NotAdmitted(gated[0].reason), len(gated)
-    lacks = attempt.lacks_members(info)
+    lacks = _quorum.lacks_members(info)
     if not lacks and rest is None:
         return None
     counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
@@ -295,7 +296,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
 
 
 def _ahead(state: State, gang: Gang) -> int:
-    return sum(other.sort_key < gang.sort_key for other in state.queue.active)
+    order_of = state.queue.order_of
+    return sum(order_of(other) < order_of(gang) for other in state.queue.active)
 
 
 def _name(gang: Gang) -> str:

@@ -65,7 +65,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         _read_waiting(state, rows)
         _read_gangs(state, rows)
         state.table.gains.clear()
-        state.pods_changed = False
+        state.pods_changed, state.had_terms = False, state.records.counts.has_terms
         state.records.quotas.take_returned()
         state.gained_at = rows.gained_at
     state.out += rows.effects
@@ -422,7 +422,7 @@ def _lead(state: State, found: Iterable[tuple[Gang, GangRow]], demands: Iterable
     """Let a gang lead those that are parked behind it."""
     for gang, row in found:
         if row.leads and gang.place is QueuePlace.ACTIVE:
-            gang.demand.leader = gang
+            state.queue.lead(gang.demand, gang)
     for demand in dict.fromkeys(demands):
         if demand.parked and not demand.blocked_at and demand.leader is None:
             state.queue._lead(demand)
