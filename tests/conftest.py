@@ -1,10 +1,11 @@
-"""Profiles of hypothesis, the unit that tests run in, and where the real traces are."""
+"""Profiles of hypothesis, the unit and the core of tests, and where the real traces are."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
+from support.cores import current_core, deciding_with, half_the_examples, missing_of, runs_on
 from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
 from support.workers import control_plane_scheduling
@@ -68,12 +70,32 @@ def unit_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def core_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let schedulers be those of the core that the test runs on; see ``support.cores``."""
+    core, is_one_of_two = getattr(request, "param", (current_core(), False))
+    with ExitStack() as stack:
+        stack.enter_context(deciding_with(core))
+        if is_one_of_two:
+            stack.enter_context(half_the_examples(request.function))
+        yield
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each unit, unless it says why not."""
-    marks = {mark.name for mark in metafunc.definition.iter_markers()}
-    if runs_in_both(metafunc.function, metafunc.definition.path, marks):
+    """Run a test once for each unit and on each core, unless it says why not."""
+    marks = {mark.name: mark for mark in metafunc.definition.iter_markers()}
+    if runs_in_both(metafunc.function, metafunc.definition.path, set(marks)):
         ids = [unit.value for unit in SchedulingUnit]
         metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
+    cores = runs_on(metafunc.definition.path, marks)
+    if cores != (current_core(),):
+        lacks = missing_of(metafunc.definition.path, marks)
+        mark = pytest.mark.xfail(reason=lacks, strict=False) if lacks else ()
+        each = [
+            pytest.param((core, len(cores) > 1), id=core, marks=mark if core == "core" else ())
+            for core in cores
+        ]
+        metafunc.parametrize("core_by_default", each, indirect=True)
 
 
 @pytest.fixture(autouse=True)

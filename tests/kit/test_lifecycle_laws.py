@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import ModuleType
 
 import pytest
 from attrs import evolve, frozen
@@ -33,12 +32,6 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched._core._quotas import QuotaLedger
-from gangsched._core._restarts import Restarts
-from gangsched.framework.events import restart
-from gangsched.framework.lifecycle import group_life
-from gangsched.framework.queueing import quotas as admission
-from gangsched.framework.state.pods import Pods
 from gangsched.simulation import (
     FAIL_SECONDS,
     RUN_SECONDS,
@@ -49,7 +42,17 @@ from gangsched.simulation import (
 )
 from gangsched.simulation.faults import BindFails, FaultPlan, SchedulerRestarts
 from gangsched.testing import QuotaLaw, RestartLaw, make_node, make_pod
-from support.planted_faults import plant
+from support.faults import (
+    CountsRestartsTwice,
+    EvictsNone,
+    LosesEnds,
+    Make,
+    NoRestartBackoff,
+    NoRestartLimit,
+    SeesNoTerminatingPods,
+    SeesTerminatingPodsOnNodes,
+    faulty,
+)
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -112,7 +115,23 @@ def workload(seed: int, *, stated: float = 0.5) -> Workload:
     return Workload(tuple(arrivals))
 
 
-def run(given: Workload, plan: FaultPlan | None = None, *, is_late: bool = False) -> None:
+def unlimited(cluster: ClusterState) -> Scheduler:
+    """Return a scheduler that knows no quota."""
+    return presets.gang(cluster)
+
+
+def limited(cluster: ClusterState) -> Scheduler:
+    """Return a scheduler whose quota has half of what it should have."""
+    return presets.gang(cluster, quotas=[evolve(LIMITS[0], hard={"cpu": 2})])
+
+
+def run(
+    given: Workload,
+    plan: FaultPlan | None = None,
+    *,
+    make: Make = make,
+    is_late: bool = False,
+) -> None:
     """Run a workload under the laws; *is_late* says whether events or answers may be late."""
     restarts, quotas = RestartLaw(with_faults=is_late), QuotaLaw(LIMITS)
     laws = (restarts,) if is_late else (restarts, quotas)
@@ -133,70 +152,41 @@ def test_laws_hold(seed: int) -> None:
 
 @frozen
 class Planted:
-    """A fault, and what the law says that finds it.
+    """A faulty scheduler, and what the law says that finds it.
 
     Attributes:
-        owner: The module or class of the changed function.
-        name: The function.
-        old: The replaced source.
-        new: The source of the fault.
+        make: Makes the scheduler.
         said: What the violation says.
     """
 
-    owner: ModuleType | type
-    name: str
-    old: str
-    new: str
+    make: Make
     said: str
 
 
 FAULTS = {
     "R2 no backoff": Planted(
-        *(Restarts, "try_start", "starts_at = life.until", "starts_at = -math.inf"),
-        said="and group default/g0 backs off until",
+        faulty(NoRestartBackoff, make), "and group default/g0 backs off until"
     ),
-    "R3 counted twice": Planted(
-        *(Restarts, "observe", "life.restarts += 1", "life.restarts += 1 + (life.restarts > 0)"),
-        said="follows restart 1",
-    ),
-    "R3 no limit": Planted(
-        *(Restarts, "observe", "if life.restarts >= policy.max_restarts", "if False"),
-        said="is not between 1 and its limit of 2",
-    ),
-    "R4 nothing is evicted": Planted(
-        *(restart, "settle", "apply_verdict(state, EvictGroup(key, reason), now=now)", "pass"),
-        said="is restarted, and default/g0",
-    ),
+    "R3 counted twice": Planted(faulty(CountsRestartsTwice, make), "follows restart 1"),
+    "R3 no limit": Planted(faulty(NoRestartLimit, make), "is not between 1 and its limit of 2"),
+    "R4 nothing is evicted": Planted(faulty(EvictsNone, make), "is restarted, and default/g0"),
     "Q1 nothing is refused": Planted(
-        *(QuotaLedger, "charge", "if problem:", "if False:"),
-        said="quota team is exceeded: default/g0, default/g1 have cpu=6 of 4",
+        unlimited, "quota team is exceeded: default/g0, default/g1 have cpu=6 of 4"
     ),
-    "Q2 nothing is returned": Planted(
-        *(admission, "give_back", "ledger.release(info.key)", "pass"),
-        said="for a quota that has enough left",
+    "Q2 nothing is returned": Planted(faulty(LosesEnds, make), "for a quota that has enough left"),
+    "Q2 a limit is too low": Planted(limited, "for a quota that has enough left"),
+    "Q2 a terminating pod without a node counts as one that runs": Planted(
+        faulty(SeesTerminatingPodsOnNodes, make),
+        "group default/g1 waits at 60 for a quota that has enough left",
     ),
     "Q3 elastic members are not counted": Planted(
-        *(Pods, "hold", "after is not member.held", "False"),
-        said="quota team is exceeded by the bind of",
-    ),
-    "Q2 a terminating pod without a node counts as one that runs": Planted(
-        *(
-            admission,
-            "_on_nodes",
-            "each.pod.node_name is not None or each.node is not None",
-            "True",
-        ),
-        said="group default/g1 waits at 60 for a quota that has enough left",
-    ),
-    "Q2 no group is asked again": Planted(
-        *(restart, "settle", "quotas.that_fit(pods)", "()"),
-        said="for a quota that has enough left",
+        unlimited, "quota team is exceeded by the bind of"
     ),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_found(fault: Planted) -> None:
     nodes = [Arrival(0.0, NodeAdded(make_node(f"n{n}", cpu=4))) for n in range(3)]
     waiting = make_pod("g1-0", group="g1", cpu=1)
     stories = [
@@ -216,11 +206,10 @@ def test_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatch)
     ]
     for story in stories:
         run(story)
-    plant(monkeypatch, fault.owner, fault.name, fault.old, fault.new)
     said: list[str] = []
     for story in stories:
         try:
-            run(story)
+            run(story, make=fault.make)
         except AssertionError as violation:
             said.append(str(violation))
     assert any(fault.said in each for each in said), said
@@ -229,7 +218,7 @@ def test_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatch)
 class SlowEvictions:
     """A host whose evicted pods end when it is told so."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Make = make) -> None:
         self.cluster = InMemoryCluster()
         self.scheduler = make(self.cluster)
         self.scheduler.allow_evictions()
@@ -262,9 +251,9 @@ class SlowEvictions:
         return {pod.name for pod in self.cluster.pods() if pod.node_name is not None}
 
 
-def restart_with_old_pods() -> SlowEvictions:
+def restart_with_old_pods(make: Make = make) -> SlowEvictions:
     """Return a host with a gang that is restarted, and whose old pods are still there."""
-    host = SlowEvictions()
+    host = SlowEvictions(make)
     host.tell(NodeAdded(make_node("n", cpu=9)), 0.0)
     for arrival in gang("g0", size=3):
         assert not isinstance(arrival.event, OwnerDeleted)
@@ -286,11 +275,10 @@ def test_pods_of_a_restarted_gang_wait_for_the_old_ones_under_the_law() -> None:
     assert host.on_nodes() == {"new-0", "new-1", "new-2"}
 
 
-def test_member_that_is_bound_beside_old_pods_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, group_life, "_gone_at", "policy.longest_backoff + max(", "max(")
+def test_member_that_is_bound_beside_old_pods_is_found() -> None:
     expected = "is bound beside default/g0-1, which was there before group default/g0 was restarted"
     with pytest.raises(AssertionError, match=expected):
-        restart_with_old_pods()
+        restart_with_old_pods(faulty(SeesNoTerminatingPods, make))
 
 
 def test_law_of_restarts_that_watches_no_run_says_so() -> None:

@@ -12,13 +12,14 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import AnnotatedRunTimes, Backfill, GroupKey, PodUID, presets
+from gangsched import AnnotatedRunTimes, Backfill, GroupKey, presets
 from gangsched.simulation import RUN_SECONDS, FaultPlan, Simulator, Workload
 from gangsched.strategies import faults
 from support.checked_scheduler import checked_by, run_to_end, watched
 from support.checked_scheduler import workloads as any_workloads
 from support.examples import one_in
 from support.reservation_oracle import EXACT, ReservationOracle, judged, workloads
+from support.shown import shown
 
 pytestmark = pytest.mark.once("room is reserved with the unit group only")
 
@@ -106,6 +107,6 @@ def test_laws_hold_with_any_faults_and_backfill(
     simulator = run_to_end(
         Simulator(workload, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
-    state = checked_by(simulator)._state
-    assert set(state.pods.members) <= {PodUID(pod.uid) for pod in simulator.cluster.pods()}
-    assert state.reservations.backfill.reservation is None, "law 5: room is kept for ever"
+    scheduler = checked_by(simulator)
+    assert shown(scheduler).pods.keys() <= {pod.uid for pod in simulator.cluster.pods()}
+    assert scheduler.reservation is None, "law 5: room is kept for ever"

@@ -47,6 +47,7 @@ from support.constrained_worlds import (
     few_constraints,
     why,
 )
+from support.shown import shown
 
 pytestmark = pytest.mark.once("capacity is reserved with the unit group only")
 
@@ -173,11 +174,11 @@ class _Run:
 
     def is_plan_valid_with(self, pod: Pod, node: Node, at: float) -> bool:
         """Return whether the members fit on their planned nodes in some order, beside a pod."""
-        made = self.host.scheduler._state.reservations.backfill.reservation
-        assert made is not None
+        planned = shown(self.host.scheduler).planned
+        assert planned
         nodes = {each.name: each for each in self.scene.world.nodes}
         by_uid = {each.uid: each for each in self.scene.world.pending}
-        plan = [(by_uid[uid], nodes[name]) for uid, name in made.planned]
+        plan = [(by_uid[uid], nodes[name]) for uid, name in planned]
         begun = [*self.placed(at), (pod, node)]
         return any(self._is_valid(begun, order) for order in permutations(plan))
 

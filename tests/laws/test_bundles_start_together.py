@@ -46,6 +46,7 @@ from support.histories import (
 )
 from support.history_steps import HistoryStep
 from support.levels import every_entity_is_in_place
+from support.shown import nothing_is_assumed
 
 mixed = histories(st.one_of(bundle_deeds, pod_deeds, pod_deeds, steps, steps, decisions))
 gangs = policies.filter(lambda policy: policy.gangs)
@@ -157,6 +158,7 @@ def test_bundle_is_released_in_one_call_with_one_release_per_group() -> None:
     assert [(e.group, e.attempt, e.scheduled) for e in starts] == [(g, 1, 2) for g in AB]
 
 
+@pytest.mark.core_lacks("has other words, and a notice for each group")
 def test_bundle_that_does_not_fit_has_one_reason_and_one_backoff() -> None:
     driver = Driver()
     driver.tell(node("n", 3), *specs(*AB))
@@ -168,7 +170,7 @@ def test_bundle_that_does_not_fit_has_one_reason_and_one_backoff() -> None:
     (fall,) = (e for e in effects if isinstance(e, GroupRejected))
     assert fall.group == "one/a"
     assert "of pod group two/b fit" in reason
-    assert driver.scheduler._state.nodes.assumed == {}
+    assert nothing_is_assumed(driver.scheduler)
 
 
 def test_late_members_join_alone() -> None:

@@ -30,6 +30,8 @@ from support.history_steps import (
 )
 from support.transitions import Moves, recorded
 
+pytestmark = pytest.mark.of_framework("records each move of the members and of the old queue")
+
 NODE = PutNode(0, cpu=2)
 PAIR = PutPods(group=0, count=2, minimum=2)
 TRIO = PutPods(group=0, count=3, minimum=3)

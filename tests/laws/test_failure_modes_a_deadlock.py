@@ -14,6 +14,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies
+from support.shown import nothing_is_assumed
 
 gangs = policies.filter(lambda policy: policy.gangs)
 
@@ -189,6 +190,6 @@ def test_no_attempt_holds_nodes_longer_than_its_timeout_in_any_order_of_arrival(
     driver.advance(max(driver.now, 10.0 + pause * size))
     driver.settle()
     assert len(driver.scheduler.waiting) == 0
-    assert driver.scheduler._state.nodes.assumed == {}
+    assert nothing_is_assumed(driver.scheduler)
     effects = [effect for told in driver.log for effect in told.effects]
     assert [e for e in effects if isinstance(e, PodUnschedulable)]

@@ -21,9 +21,9 @@ from gangsched import (
     PodUnschedulable,
 )
 from gangsched import WhenBlocked as When
-from gangsched._core._queue import SchedulingQueue
 from gangsched.testing import make_pod
 from support.brute_force import could_start, entities
+from support.calls import calls_for
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies
@@ -53,6 +53,7 @@ def falls(driver: Driver) -> int:
     return sum(isinstance(effect, GroupRejected) for effect in effects)
 
 
+@pytest.mark.core_lacks("the next attempt is about the whole gang")
 @pytest.mark.parametrize("when_blocked", list(When))
 def test_three_that_can_never_fit_together_are_tried_once_in_an_hour(when_blocked: When) -> None:
     """F6, SP#429: 6, 2, 2 and 2 GPUs, three members of 4; a pod behind them is not delayed."""
@@ -68,6 +69,7 @@ def test_three_that_can_never_fit_together_are_tried_once_in_an_hour(when_blocke
     assert [pod.name for pod in driver.cluster.pods() if pod.node_name] == ["plain"]
 
 
+@pytest.mark.core_lacks("a lack of capacity begins no backoff")
 @pytest.mark.parametrize("when_blocked", list(When))
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_group_whose_members_are_recreated_each_second_backs_off(
@@ -91,25 +93,11 @@ def test_group_whose_members_are_recreated_each_second_backs_off(
 
 
 def operations(size: int, what: Callable[[Driver, list[Pod]], object]) -> int:
-    """Return how often the queue is moved while something happens to a gang of *size*."""
-    count = 0
+    """Return how many calls are made while something happens to a gang of *size*."""
     driver = driven(Policy(), size)
-    driver.watched = driver.checked = False
+    driver.watched = driver.checked = driver.logged = False
     pods = [member(f"g-{n}", size, gpu=1) for n in range(size)]
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("activate", "park", "gate", "remove", "advance"):
-            original = getattr(SchedulingQueue, name)
-
-            def counted(
-                *args: object, _call: Callable[..., object] = original, **kw: object
-            ) -> object:
-                nonlocal count
-                count += 1
-                return _call(*args, **kw)
-
-            patch.setattr(SchedulingQueue, name, counted)
-        what(driver, pods)
-    return count
+    return calls_for(lambda: what(driver, pods))
 
 
 def start(driver: Driver, pods: list[Pod]) -> None:
@@ -129,15 +117,16 @@ def fall(driver: Driver, pods: list[Pod]) -> None:
 
 
 @pytest.mark.parametrize("story", [start, fall])
-def test_gang_of_n_costs_n_moves_of_the_queue_not_n_squared(
+def test_gang_of_n_costs_n_calls_not_n_squared(
     story: Callable[[Driver, list[Pod]], None],
 ) -> None:
-    """F7, SP#682, KK#141577: a few for each member, however many siblings it has."""
+    """F7, SP#682, KK#141577: as many for each member, however many siblings it has."""
+    operations(20, story)  # what is made once is made
     small, large = operations(20, story), operations(200, story)
-    assert large <= 10 * small
-    assert large <= 8 * 200
+    assert large <= 15 * small
 
 
+@pytest.mark.core_lacks("a gang is ranked once a member")
 @pytest.mark.pod_by_pod("one turn a member")
 def test_gang_is_ranked_a_few_times_an_attempt_not_once_a_member() -> None:
     """F7: an attempt leaves the queue as it is until it ends."""

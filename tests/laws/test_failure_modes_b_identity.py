@@ -38,11 +38,13 @@ from gangsched.drivers import blocking
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.history_steps import HistoryStep
 from support.patience import HANG
+from support.shown import shown
 from support.units import coscheduling, current
 from support.world import World
 
@@ -93,15 +95,14 @@ def test_every_reserve_is_unreserved_or_bound_exactly_once(
         ledgers.append(Ledger())
         gang = Coscheduling(order=policy.order, when_blocked=policy.when_blocked)
         profile = Profile(gang, NodeResources(), DefaultBinder(), ledgers[-1])
-        return Scheduler(cluster, profile, unit=policy.unit or current())
+        return make_scheduler(cluster, profile, unit=policy.unit or current())
 
     driver = Driver(make, watched=False)
     world = World(driver)
     for step in steps:
         world.do(step)
         # capacity is taken by waiting and binding pods; a restart begins a new ledger
-        assumed = driver.scheduler._state.nodes.assumed
-        assert ledgers[-1].taken == {uid: name for uid, (name, _pod) in assumed.items()}
+        assert ledgers[-1].taken == shown(driver.scheduler).assumed
     world.clear()
     assert ledgers[-1].taken == {}
 

@@ -23,6 +23,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_time, report, walk
+from support.shown import nothing_is_assumed, shown
 
 ANEW = Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP)
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
@@ -125,7 +126,7 @@ def test_evicted_pod_stays_evicted_whatever_is_reported_meanwhile() -> None:
         assert info.scheduled == 0
     assert evicted(driver) == [sibling.uid]
     driver.end(0)
-    assert driver.scheduler._state.pods.evicted == set()
+    assert not shown(driver.scheduler).evicted
 
 
 def recreated(pod: Pod, fresh: Pod) -> Move:
@@ -158,8 +159,8 @@ def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
 
     def whole(here: Driver) -> None:
         assert len(bound(here)) == 2
-        assert here.scheduler._state.nodes.assumed == {}
-        assert here.scheduler._state.pods.evicted == set()
+        assert nothing_is_assumed(here.scheduler)
+        assert not shown(here.scheduler).evicted
 
     assert walk(driver, moves, at_rest=whole) > 25
 

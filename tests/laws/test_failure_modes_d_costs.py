@@ -40,6 +40,7 @@ from gangsched.plugins import (
 from gangsched.protocols import EntityView, QueueSortKey
 from gangsched.testing import make_pod
 from support.calls import calls_for, lines_for
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, histories, policies
@@ -94,6 +95,7 @@ def test_permit_costs_the_same_beside_a_thousand_pods_as_beside_ten() -> None:
     assert many[1] <= few[1] + 3 * 3 * 1010
 
 
+@pytest.mark.core_lacks("a cycle of one member costs more in a large gang")
 def test_cycle_of_a_member_costs_the_same_in_gangs_of_4_and_400() -> None:
     """F32, F33: neither the siblings that wait nor those to come are walked."""
     small, large = busy(0, 0, 200), busy(0, 0, 200)
@@ -235,7 +237,7 @@ def test_neither_ranking_nor_comparing_reads_the_cluster(
         guarded = Guarded(cluster)
         sorts.append(Sorting(Coscheduling(order=policy.order), guarded))
         profile = Profile(sorts[-1], *PLACEMENT)
-        return Scheduler(guarded, profile, unit=policy.unit or current())
+        return make_scheduler(guarded, profile, unit=policy.unit or current())
 
     world = Policy().world()
     world.driver = Driver(make)
@@ -251,7 +253,7 @@ def test_ranking_again_reads_nothing_and_changes_nothing(order: Order, seqs: lis
     cluster = InMemoryCluster()
     guarded = Guarded(cluster)
     policy = Coscheduling(order=order)
-    scheduler = Scheduler(guarded, Profile(policy, NodeResources(), DefaultBinder()))
+    scheduler = make_scheduler(guarded, Profile(policy, NodeResources(), DefaultBinder()))
     for n in seqs:
         group, minimum = n % 3, (1, 2, 9)[n % 3]
         pod = make_pod(f"p{n}", group=f"g{group}", min_available=minimum, created_at=float(n))

@@ -26,6 +26,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, report, walk
+from support.shown import nothing_is_assumed
 from support.units import coscheduling
 
 POLICIES = [
@@ -104,7 +105,7 @@ def test_restart_in_any_state_loses_no_pod_and_starts_none_twice(policy: Policy)
 
     def whole(here: Driver) -> None:
         assert all(pod.node_name == "n" for pod in here.cluster.pods())
-        assert here.scheduler._state.nodes.assumed == {}
+        assert nothing_is_assumed(here.scheduler)
 
     assert walk(driver, moves, at_rest=whole) > 30
 

@@ -42,6 +42,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.histories import Policy, policies
@@ -100,6 +101,7 @@ def test_two_groups_of_one_name_in_two_namespaces_have_nothing_in_common(
         assert all(uid.startswith(f"{name}-") for uid in release.members)
 
 
+@pytest.mark.core_lacks("a group without members is not posted as removed at once")
 @pytest.mark.parametrize("missing", range(1, 5))
 def test_incomplete_group_goes_through_every_call_without_error(missing: int) -> None:
     """F53, SP#264: with a node and without, as time passes, through a restart and a listing."""
@@ -183,7 +185,7 @@ def test_member_refused_before_filter_leaves_no_member_waiting(
 
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
-        return Scheduler(cluster, Profile(policy, Shy(), NodeResources(), DefaultBinder()))
+        return make_scheduler(cluster, Profile(policy, Shy(), NodeResources(), DefaultBinder()))
 
     driver = Driver(make)
     driver.tell(node(3))
@@ -219,7 +221,7 @@ def test_message_about_a_time_is_made_of_the_time_that_was_used(
             permit_timeout=10.0 if timeout is None else timeout,
             when_blocked=WhenBlocked.UNTIL_TIMEOUT,
         )
-        return Scheduler(cluster, Profile(policy, NodeResources(), DefaultBinder()))
+        return make_scheduler(cluster, Profile(policy, NodeResources(), DefaultBinder()))
 
     driver = Driver(make, permit_timeout=10.0 if timeout is None else timeout)
     spec = PodGroup(name="g", min_available=size, schedule_timeout=seconds if own else None)
@@ -241,6 +243,7 @@ def test_message_about_a_time_is_made_of_the_time_that_was_used(
     assert driver.scheduler.next_deadline() == fall.retry_after == seconds + 1.0
 
 
+@pytest.mark.core_lacks("other attempts are counted")
 def test_start_says_how_many_hold_nodes_and_how_long_it_waited() -> None:
     """F61: counted and measured, not copied from the specification."""
     driver = Driver(Policy().make)

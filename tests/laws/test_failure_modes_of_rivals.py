@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -30,6 +28,7 @@ from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_time, report, walk
+from support.shown import binds, nothing_is_assumed, shown
 from support.units import coscheduling, current
 
 
@@ -48,12 +47,6 @@ def bound(driver: Driver) -> set[str]:
     return {pod.name for pod in driver.cluster.pods() if pod.node_name}
 
 
-def free(driver: Driver) -> Mapping[str, tuple[dict[str, int], int]]:
-    """Return what is free on each node, and how many pods hold it."""
-    infos = driver.scheduler._state.nodes.infos
-    return {name: (dict(info.free), info.pod_count) for name, info in infos.items()}
-
-
 @pytest.mark.parametrize("seconds", [0, 5, 4000])
 def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
     """YuniKorn's timer of placeholders: without placeholders it never began.
@@ -68,7 +61,7 @@ def test_attempt_without_assumed_member_needs_no_timer(seconds: float) -> None:
     driver.drain()
     effects = [effect for told in driver.log for effect in told.effects]
     assert [e for e in effects if isinstance(e, GroupRejected)]
-    assert driver.scheduler._state.pods.registry.get(group.key) is not None
+    assert driver.scheduler.registry.get(group.key) is not None
     assert driver.scheduler.next_deadline() is None
     driver.tell(node(4, "m"))
     driver.settle()
@@ -112,7 +105,7 @@ def test_two_failures_in_the_middle_of_each_others_recovery_end_in_a_whole_gang(
 
     def whole(here: Driver) -> None:
         assert bound(here) == {"g-2", "g-new0", "g-new1"}
-        assert here.scheduler._state.nodes.assumed == {}
+        assert nothing_is_assumed(here.scheduler)
 
     assert walk(driver, moves, at_rest=whole) > 30
 
@@ -176,13 +169,16 @@ def test_try_that_fails_leaves_every_node_as_it_was(
     """KAI 0.17's leak of a rolled-back try; and whatever is free is free for the next."""
     driver = Driver(Policy(when_blocked=when_blocked).make)
     driver.tell(*(node(cpu, f"n{index}") for index, cpu in enumerate(nodes)))
-    before = free(driver)
     for number, (size, cpu) in enumerate(gangs):
         driver.add(*(member(f"g{number}", str(n), size + 1, cpu=cpu) for n in range(size)))
         driver.add(member(f"g{number}", "never", size + 1, cpu=99))
     driver.settle()
     driver.advance(driver.now + 60)
-    assert free(driver) == before
+    assert nothing_is_assumed(driver.scheduler)
+    largest = sorted(nodes, reverse=True)
+    driver.add(*(make_pod(f"fills-{n}", cpu=cpu, priority=9) for n, cpu in enumerate(largest)))
+    driver.settle()
+    assert bound(driver) == {f"fills-{n}" for n in range(len(nodes))}
 
 
 def test_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
@@ -200,6 +196,7 @@ def test_first_call_takes_in_all_that_is_there_before_it_decides() -> None:
     first = scheduler.schedule_one(now=0.0)
     assert first is not None
     held = {SchedulingUnit.POD: 1, SchedulingUnit.GROUP: 0}[current()]
-    assert scheduler._state.nodes.infos[NodeName("n")].pod_count == 1 + held
+    assert len(shown(scheduler).assumed) == held
+    assert not binds(scheduler, make_pod("large", cpu=2, priority=9)), "what runs is counted"
     scheduler.schedule_one(now=0.0)
     assert len(scheduler.waiting) <= 1, "one fits beside what runs"

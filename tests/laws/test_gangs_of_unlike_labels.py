@@ -112,6 +112,7 @@ def _can_start(world: World) -> bool:
     return go([], list(world.pending))
 
 
+@pytest.mark.core_lacks("not all orders of unlike members that read each other are tried")
 @given(_gangs(), st.sampled_from(PlacementStrategy))
 def test_gang_starts_wherever_its_members_fit_in_some_order(
     world: World, placement: PlacementStrategy

@@ -25,7 +25,6 @@ from gangsched import (
     PodUID,
     Profile,
     Release,
-    Scheduler,
     SchedulingUnit,
     Success,
     Unschedulable,
@@ -35,6 +34,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, steady_policies
@@ -190,6 +190,7 @@ def test_specification_without_a_role_minimum_releases_waiting_members() -> None
     assert len(running(world)) >= 3
 
 
+@pytest.mark.core_lacks("the tree counts all members that hold nodes")
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 @pytest.mark.pod_by_pod("members hold nodes while others are tried")
 @pytest.mark.parametrize("match", [MatchPolicy.WAITING_AND_RUNNING, MatchPolicy.ONLY_WAITING])
@@ -224,6 +225,7 @@ def test_workers_that_run_without_a_server_do_not_start_a_group_after_a_restart(
     assert len(running(world)) == 7
 
 
+@pytest.mark.core_lacks("it is tried after other events, too")
 def test_group_that_failed_for_a_role_is_tried_again_after_a_relevant_event_only() -> None:
     """The server alone would fit, and there is capacity for as many members as are needed."""
     world = begun(Policy(when_blocked=WhenBlocked.AT_ONCE), cpu=5)
@@ -240,7 +242,7 @@ def test_server_that_was_refused_once_is_still_a_server(point: str) -> None:
     """Capacity of a failed or interrupted cycle goes to that member before an elastic one."""
     faulty = OnceOdd(point)
     profile = Profile(Coscheduling(), NodeResources(), faulty, DefaultBinder())
-    driver = Driver(lambda cluster: Scheduler(cluster, profile))
+    driver = Driver(lambda cluster: make_scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 5})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 4})))
     driver.add(*(make_pod(f"w-{n}", group="g", role="worker", cpu=1) for n in range(6)))
@@ -311,7 +313,7 @@ class TurnsDown:
 def test_member_refused_at_pre_bind_must_not_be_needed(names: tuple[str, ...], bound: int) -> None:
     """Two workers are elastic, and the server is missing."""
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown(*names), DefaultBinder())
-    driver = Driver(lambda cluster: Scheduler(cluster, profile), fate=Fate.PENDING)
+    driver = Driver(lambda cluster: make_scheduler(cluster, profile), fate=Fate.PENDING)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 6})))
     driver.add(make_pod("ps-0", group="g", role="ps", cpu=1))
@@ -326,7 +328,7 @@ def test_member_refused_at_pre_bind_must_not_be_needed(names: tuple[str, ...], b
 @pytest.mark.once("its scheduler decides pod by pod")
 def test_refused_late_member_is_not_released_and_backs_off_longer_each_time() -> None:
     profile = Profile(Coscheduling(), NodeResources(), TurnsDown("w-9"), DefaultBinder())
-    driver = Driver(lambda cluster: Scheduler(cluster, profile))
+    driver = Driver(lambda cluster: make_scheduler(cluster, profile))
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
     driver.tell(PodGroupAdded(PodGroup(name="g", roles={"ps": 1})))
     driver.add(make_pod("ps-0", group="g", role="ps", cpu=1))

@@ -27,6 +27,7 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.histories import Policy
+from support.shown import memory, nothing_is_assumed
 
 
 def holding(size: int, held: int) -> tuple[Driver, list[Pod]]:
@@ -41,10 +42,8 @@ def holding(size: int, held: int) -> tuple[Driver, list[Pod]]:
 
 
 def nothing_is_held(driver: Driver) -> None:
-    state = driver.scheduler._state
     assert list(driver.scheduler.waiting) == []
-    assert state.nodes.assumed == {}
-    assert (state.attempts.waiting_since, state.attempts.giving_way) == ({}, {})
+    assert nothing_is_assumed(driver.scheduler)
     assert all(info.waiting == info.assumed == 0 for info in driver.scheduler.registry)
 
 
@@ -175,14 +174,8 @@ def test_late_reports_of_an_old_attempt_change_nothing() -> None:
     scheduler.handle(BindFailed(pod.uid, 1, "no answer"), now=0.0)
     scheduler.advance(now=1.0)
     assert scheduler.schedule_one(now=1.0) is not None
-    before = (
-        repr(scheduler._state.pods.members[pod.uid].state),
-        dict(scheduler._state.nodes.assumed),
-    )
+    before = memory(scheduler)
     assert scheduler.handle(BindFailed(pod.uid, 1, "no answer"), now=1.0) == ()
-    assert before == (
-        repr(scheduler._state.pods.members[pod.uid].state),
-        dict(scheduler._state.nodes.assumed),
-    )
+    assert memory(scheduler) == before
     scheduler.handle(cluster.apply(Bound(pod.uid, NodeName("n"), 2)), now=1.0)
-    assert scheduler._state.nodes.assumed == {}
+    assert nothing_is_assumed(scheduler)

@@ -8,32 +8,12 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
-from gangsched import Event, Scheduler
+from gangsched import Event
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies
 from support.history_steps import Decide, HistoryStep, Pass, PutNode, PutPods
-
-
-def memory(scheduler: Scheduler) -> dict[str, object]:
-    """Return what a scheduler remembers, as plain values."""
-    state, queue = scheduler._state, scheduler.queue
-    return {
-        "members": {
-            uid: (member.state, member.node, member.attempt, member.group and member.group.key)
-            for uid, member in state.pods.members.items()
-        },
-        "active": [(e.seq, e.sort_key, [p.uid for p in e.pending]) for e in queue.active],
-        "backoff": [(e.seq, e.sort_key, e.backoff_until) for e in queue.backoff],
-        "unschedulable": [(e.seq, e.sort_key) for e in queue.unschedulable],
-        "waiting": list(scheduler.waiting),
-        "groups": [
-            (i.key, i.uid, i.spec, i.min_available, i.attempts, i.failures, i.was_scheduled, i.all)
-            for i in scheduler.registry
-        ],
-        "free": {name: (dict(i.free), i.pod_count) for name, i in state.nodes.infos.items()},
-        "next": scheduler.next_deadline(),
-    }
+from support.shown import memory
 
 
 def up_to_date(policy: Policy, steps: list[HistoryStep]) -> tuple[Driver, list[Event]]:

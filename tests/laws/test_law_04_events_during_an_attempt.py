@@ -173,6 +173,7 @@ def test_groups_with_equal_requests_in_another_order_are_not_interchangeable() -
     assert running(world) == 2
 
 
+@pytest.mark.core_lacks("pod by pod, attempts are counted otherwise")
 @pytest.mark.pod_by_pod("members hold nodes and wait")
 def test_time_of_an_attempt_begins_with_its_first_member_that_holds_a_node() -> None:
     """An attempt that was broken off for lack of members does not count against the next."""

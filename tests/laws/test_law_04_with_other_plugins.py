@@ -24,6 +24,7 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import ClusterState, CycleView, NodeView
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.units import current
 
@@ -56,7 +57,7 @@ def driven(when_blocked: WhenBlocked, plugin: object, *, cpu: int) -> Driver:
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
         profile = Profile(policy, NodeResources(), DefaultBinder(), plugin)
-        return Scheduler(cluster, profile, unit=current())
+        return make_scheduler(cluster, profile, unit=current())
 
     driver = Driver(make)
     driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": cpu})))

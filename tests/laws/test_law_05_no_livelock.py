@@ -21,6 +21,7 @@ from gangsched import (
     Pod,
     PodDeleted,
     Scheduler,
+    WhenBlocked,
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
@@ -155,3 +156,16 @@ def test_scheduler_with_nothing_to_do_has_no_deadline() -> None:
     driver.settle()
     assert driver.scheduler.next_deadline() is None
     assert not [e for t in driver.log for e in t.effects if isinstance(e, Bind)]
+
+
+@pytest.mark.pod_by_pod("the permit timeout")
+@pytest.mark.parametrize("gangs", [2, 4])
+def test_gangs_that_never_fit_do_not_hold_a_node_in_turn_for_ever(gangs: int) -> None:
+    """The end of each wait frees the node for another gang, which holds it until its deadline."""
+    driver = Driver(Policy(when_blocked=WhenBlocked.UNTIL_TIMEOUT).make)
+    driver.tell(NodeAdded(node(1_000)))
+    for number in range(gangs):
+        large = make_pod(f"g{number}-0", group=f"g{number}", min_available=2, cpu=501 + number)
+        driver.add(large, make_pod(f"g{number}-1", group=f"g{number}", min_available=2, cpu=501))
+    driver.settle()
+    assert list(driver.scheduler.waiting) == []

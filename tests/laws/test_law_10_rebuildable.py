@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import Bind, Node, NodeAdded, NodeName
+from gangsched import Bind, Node, NodeAdded, NodeName, Quota
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, histories, policies, steady_policies
 from support.history_steps import HistoryStep, Restart
+from support.units import coscheduling
 
 
 @one_in(4)
@@ -69,3 +73,16 @@ def test_scheduler_that_starts_late_takes_in_what_is_there() -> None:
     driver.add(*(make_pod(f"g-{n}", group="g", min_available=2, cpu=1) for n in range(2)))
     driver.drain()
     assert {pod.node_name for pod in driver.cluster.pods()} == {"a", "b"}
+
+
+@pytest.mark.parametrize("limits", [[], [Quota(name="q", namespaces=["default"], hard={"cpu": 1})]])
+def test_listing_repeats_no_reason_why_a_gang_is_not_admitted(limits: list[Quota]) -> None:
+    """A gang that is incomplete, and one that a quota keeps waiting."""
+    driver = Driver(partial(coscheduling, quotas=limits))
+    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
+    driver.add(make_pod("lonely", group="incomplete", min_available=2, cpu=1))
+    driver.add(*(make_pod(f"g-{n}", group="g", min_available=2, cpu=1) for n in range(2)))
+    driver.settle()
+    driver.log.clear()
+    driver.rebuild()
+    assert [effect for told in driver.log for effect in told.effects] == []

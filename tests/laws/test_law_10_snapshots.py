@@ -24,6 +24,7 @@ from gangsched import (
 )
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.driver import Driver, Fate
 from support.examples import one_in
 from support.histories import Policy, all_policies, histories
@@ -91,7 +92,7 @@ def test_restored_scheduler_decides_alike_when_plugins_have_no_signature(
 ) -> None:
     def make(cluster: ClusterState) -> Scheduler:
         profile = Profile(*presets.coscheduling_profile().plugins, plugin())
-        return Scheduler(cluster, profile, unit=current())
+        return make_scheduler(cluster, profile, unit=current())
 
     plain = World(Driver(make)).live(*steps).finish().driver.log
     passing = World(Driver(Passing.maker(make))).live(*steps).finish().driver.log

@@ -15,6 +15,7 @@ from support.account import claim_of
 from support.brute_force import are_alike, could_start, entities
 from support.checked_scheduler import checked_by, run_to_end, watched, workloads
 from support.examples import one_in
+from support.shown import shown
 from support.units import coscheduling
 
 _SEEDS = st.integers(0, 3)
@@ -29,11 +30,11 @@ def no_startable_pod_is_parked(simulator: Simulator) -> None:
 
 
 def nobody_is_remembered_who_is_gone(simulator: Simulator) -> None:
-    state = checked_by(simulator)._state
+    scheduler = checked_by(simulator)
     pods = {pod.uid for pod in simulator.cluster.pods()}
-    assert set(state.pods.members) <= pods, "law 7: pods that are gone"
-    nodes = {node.name for node in simulator.cluster.nodes()}
-    assert set(state.nodes.infos) <= nodes, "law 7: nodes that are gone"
+    assert shown(scheduler).pods.keys() <= pods, "law 7: pods that are gone"
+    count = sum(1 for _node in simulator.cluster.nodes())
+    assert f" nodes={count} " in repr(scheduler), "law 7: nodes that are gone"
 
 
 @one_in(2)
@@ -59,7 +60,7 @@ def test_laws_hold_with_any_faults_and_preemption(
         Simulator(ranked, make, bind_seconds=bind_seconds, seed=seed, faults=plan)
     )
     nobody_is_remembered_who_is_gone(simulator)
-    assert not checked_by(simulator)._state.reservations.nominations
+    assert not shown(checked_by(simulator)).nominations
 
 
 def _ranked(workload: Workload) -> Workload:

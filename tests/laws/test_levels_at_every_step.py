@@ -20,6 +20,7 @@ from support.history_steps import (
     Report,
 )
 from support.levels import every_entity_is_in_place
+from support.shown import shown
 
 
 @one_in(4)
@@ -45,6 +46,6 @@ def test_evicted_binding_pod_is_counted_until_its_report(
     world.live(PutNode(0, cpu=2), PutGroup(0, 1, roles=(("ps", 1),)))
     world.live(PutPods(0, 1, role="ps"), PutPods(0, 1, role="worker"))
     world.live(Decide(fate=Fate.PENDING), Report(0, Fate.FAILED))
-    assert len(world.driver.scheduler._state.pods.evicted) == 1
+    assert len(shown(world.driver.scheduler).evicted) == 1
     assert world.driver.dying == [], "it is evicted when its bind has ended"
     every_entity_is_in_place(world.live(step))

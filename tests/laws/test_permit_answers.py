@@ -46,6 +46,7 @@ from gangsched.events import ObjectChanged, PodDeleted
 from gangsched.explain import OnPermit
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.gangs import members, node
 
@@ -75,7 +76,7 @@ class Host(Driver):
         def make(cluster: ClusterState) -> Scheduler:
             policy = Coscheduling(permit_timeout=50.0)
             profile = Profile(policy, *plugins, NodeResources(), DefaultBinder())
-            return Scheduler(cluster, profile, unit=unit)
+            return make_scheduler(cluster, profile, unit=unit)
 
         super().__init__(make, permit_timeout=50.0)
         self.tell(node("n", cpu))

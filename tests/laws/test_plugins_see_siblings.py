@@ -31,7 +31,6 @@ from gangsched import (
     PodUID,
     Preemption,
     Profile,
-    Scheduler,
     SchedulingUnit,
     Topology,
     presets,
@@ -39,6 +38,7 @@ from gangsched import (
 from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
 from gangsched.options import PlacementStrategy
 from gangsched.testing import make_node, make_pod
+from support.cores import make_scheduler
 from support.siblings import (
     ZONE,
     Beside,
@@ -68,7 +68,7 @@ class Host:
         self.rule = rule
         self.cluster = InMemoryCluster()
         profile = Profile(*presets.coscheduling_profile().plugins, rule)
-        self.scheduler = Scheduler(self.cluster, profile, unit=unit, **options)
+        self.scheduler = make_scheduler(self.cluster, profile, unit=unit, **options)
         self.evicted: list[str] = []
         self.now = 0.0
 

@@ -41,6 +41,7 @@ from support.final_checks import no_startable_pod_is_parked
 from support.gangs import members, node, where
 from support.histories import Policy
 from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
+from support.shown import shown
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -358,8 +359,7 @@ def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
 
 def lapse_of(driver: Driver) -> str:
     (lapsed,) = told(driver, NominationLapsed)
-    assert not driver.scheduler._state.reservations.nominations
-    assert not len(driver.scheduler._state.nodes.ledger)
+    assert not shown(driver.scheduler).nominations
     return lapsed.reason
 
 

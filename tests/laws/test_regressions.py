@@ -24,6 +24,7 @@ from gangsched import (
     Scheduler,
 )
 from gangsched.testing import make_pod
+from support.shown import binds as would_bind
 from support.units import coscheduling
 
 
@@ -159,7 +160,8 @@ def test_pod_shown_as_bound_before_its_event_counts_once() -> None:
     for fact in facts:
         scheduler.handle(fact, now=0.0)
         scheduler._check()
-        assert scheduler._state.nodes.infos[NodeName("n")].free == {"nvidia.com/gpu": 1000}
+        assert would_bind(scheduler, make_pod("one", gpu=1))
+        assert not would_bind(scheduler, make_pod("two", gpu=2))
     third = make_pod("third", gpu=1)
     tell(cluster, scheduler, 0.0, PodAdded(third))
     assert [bind.uid for bind in decide(cluster, scheduler, 0.0)] == [third.uid]

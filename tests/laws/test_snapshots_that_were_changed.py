@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import InvalidValueError, PluginError
+from support.cores import current_core
 from support.examples import one_in
 from support.mutations import generic, mutations, paths
 from support.snapshot_cases import CASES, Case, continued, copied
@@ -42,8 +43,12 @@ REMEMBERED = (
 _EVERY = 97
 
 
-@cache
 def case_of(name: str) -> tuple[Case, list[str]]:
+    return _case_of(name, current_core())
+
+
+@cache
+def _case_of(name: str, _core: str) -> tuple[Case, list[str]]:
     case = CASES[name]()
     own = copied(case.cluster)
     scheduler = case.make(own)
@@ -81,6 +86,7 @@ def test_changed_snapshot_is_refused_or_restored_to_a_working_scheduler(
             assert log == plain, (path, kind)
 
 
+@pytest.mark.of_framework("names fields of format 2")
 def test_cases_have_nearly_all_fields_of_the_format() -> None:
     found = {generic(path) for make in CASES.values() for path in paths(make().data)}
     assert len(found) > 150
@@ -88,6 +94,7 @@ def test_cases_have_nearly_all_fields_of_the_format() -> None:
         assert any(path.startswith(name) for path in found), name
 
 
+@pytest.mark.of_framework("swaps rows of format 2")
 @pytest.mark.parametrize("name", CASES)
 def test_swapped_items_of_a_queue_are_put_in_order(name: str) -> None:
     case, plain = case_of(name)

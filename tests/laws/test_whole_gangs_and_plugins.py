@@ -28,6 +28,7 @@ from gangsched import (
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
 from support.faulty_gang import Host, host, nothing_is_kept
+from support.shown import shown
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -52,7 +53,7 @@ def test_permit_plugin_that_returns_wait_makes_all_members_wait() -> None:
         (f"default/w-{n}", NOW + 5.0) for n in range(3)
     ]
     assert waiting[1].next_deadline() == NOW + 5.0
-    assert len(waiting[1]._state.nodes.assumed) == 3
+    assert len(shown(waiting[1]).assumed) == 3
 
 
 def test_members_that_wait_for_a_plugin_are_rejected_together_at_their_deadline() -> None:

@@ -27,6 +27,7 @@ from gangsched.plugins import (
     NodeUnschedulable,
     TaintToleration,
 )
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.gangs import GPU, gang_driver, node, place, specify, unschedulable, where
@@ -112,7 +113,7 @@ def test_result_is_the_same_when_a_plugin_has_no_signature(
     def make(cluster: ClusterState) -> Scheduler:
         filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
         profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
-        return Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+        return make_scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
 
     driver = gang_driver(*small.nodes, make=make)
     placed = place(driver, *small.pods)

@@ -15,7 +15,6 @@ from gangsched import (
     Pod,
     PodAdded,
     Profile,
-    Scheduler,
     SchedulingUnit,
     Success,
     Unschedulable,
@@ -24,6 +23,7 @@ from gangsched.plugins import DefaultBinder
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
+from support.cores import make_scheduler
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -47,12 +47,11 @@ def placed(*cpus: int) -> dict[str, str]:
     """Return the node of each member of a gang that needs all its members."""
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), Spare(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+    scheduler = make_scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 4})), now=NOW)
     for number, cpu in enumerate(cpus):
         pod = make_pod(f"w-{number}", group="w", min_available=len(cpus), cpu=cpu)
         tell(cluster, scheduler, PodAdded(pod), now=NOW)
-    assert len(scheduler._state.pod_classes.by_signature) == 1
     effects = scheduler.schedule_one(now=NOW) or ()
     scheduler._check()
     return {effect.uid: effect.node for effect in effects if isinstance(effect, Bind)}

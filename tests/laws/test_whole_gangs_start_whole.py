@@ -20,6 +20,7 @@ from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
 from support.history_steps import Decide, HistoryStep, PutNode, PutPods
+from support.shown import nothing_is_assumed, shown
 from support.world import World
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
@@ -27,16 +28,14 @@ wholes = policies.filter(lambda p: p.gangs).map(lambda p: evolve(p, unit=Schedul
 
 
 def nothing_is_held_that_is_not_let_go(world: World) -> None:
-    state = world.driver.scheduler._state
     assert list(world.driver.scheduler.waiting) == []
-    assert (state.attempts.waiting_since, state.attempts.giving_way) == ({}, {})
     let_go = {
         effect.uid
         for told in world.driver.log
         for effect in told.effects
         if isinstance(effect, Bind)
     }
-    assert state.nodes.assumed.keys() <= let_go
+    assert shown(world.driver.scheduler).assumed.keys() <= let_go
 
 
 @one_in(4)
@@ -78,7 +77,7 @@ def test_gang_of_equal_members_starts_exactly_where_its_minimum_fits(
     placed = place(driver, *members("g", minimum + spare, minimum, cpu=1))
     room = sum(rooms)
     assert len(placed) == (min(room, minimum + spare) if room >= minimum else 0)
-    assert driver.scheduler._state.nodes.assumed == {}
+    assert nothing_is_assumed(driver.scheduler)
 
 
 @one_in(2)

@@ -23,7 +23,6 @@ from gangsched import (
     PodRejected,
     PodUnschedulable,
     Profile,
-    Scheduler,
     Toleration,
     Topology,
     Wait,
@@ -32,6 +31,7 @@ from gangsched import (
 )
 from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
+from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.faulty_plugin import FaultyPlugin
@@ -401,7 +401,7 @@ def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
-        make=lambda cluster: Scheduler(
+        make=lambda cluster: make_scheduler(
             cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )

@@ -27,6 +27,7 @@ from gangsched import (
 from gangsched.framework.backfill import start_estimate
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
+from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
 from support.immediate_host import ImmediateHost
 
@@ -90,7 +91,7 @@ class FaultyHost(Host):
 
     def make(self) -> Scheduler:
         profile = Profile(Coscheduling(), NodeResources(), self.faulty, DefaultBinder())
-        return Scheduler(
+        return make_scheduler(
             self.cluster,
             profile,
             unit=SchedulingUnit.GROUP,

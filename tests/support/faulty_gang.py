@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from gangsched import (
@@ -19,21 +20,14 @@ from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
+from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
-from support.fingerprint import Fingerprint, fingerprint, without
+from support.shown import memory as remembered
+from support.shown import nothing_is_assumed
 
 __all__ = ["Host", "host", "memory", "nothing_is_kept", "only"]
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
-UNREMEMBERED = (
-    r"\]\._state\.attempts\.step$",
-    r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.judgements\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.(_by_room|answers)",
-    r"\]\.group_wide|\]\.per_member",
-)
-"""Counters that only ascend, and cached answers."""
-
 Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
@@ -43,7 +37,7 @@ def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str 
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
     profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+    scheduler = make_scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     for number in range(size):
@@ -52,15 +46,13 @@ def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str 
     return cluster, scheduler, faulty
 
 
-def memory(host: Host, *but: str) -> Fingerprint:
-    return without(fingerprint(*host[:2]), *UNREMEMBERED, *but)
+def memory(host: Host) -> dict[str, Hashable]:
+    """Return what the scheduler of a host remembers."""
+    return remembered(host[1])
 
 
 def nothing_is_kept(scheduler: Scheduler) -> None:
-    state = scheduler._state
-    assert state.nodes.assumed == {}
-    assert (list(scheduler.waiting), state.attempts.waiting_since) == ([], {})
-    assert all(info.pod_count == 0 for info in state.nodes.infos.values())
+    assert nothing_is_assumed(scheduler)
     scheduler._check()
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 
 from gangsched import Bind, Nominated, Scheduler
 from support.brute_force import are_alike, could_start, entities
 from support.histories import Policy
 from support.history_steps import HistoryStep
-from support.remembered import remembered
+from support.shown import left_over, shown
 from support.world import World
 
 __all__ = [
@@ -18,8 +18,6 @@ __all__ = [
     "no_startable_pod_is_parked",
     "repeated_history_gives_the_same_effects",
 ]
-
-COUNTERS = {"nodes", "step", "numbers", "attempt_floor", "exhausted_searches", "search_steps"}
 
 
 def repeated_history_gives_the_same_effects(
@@ -76,12 +74,13 @@ def restart_moves_no_pod(world: World) -> None:
 
 def no_state_is_left(scheduler: Scheduler) -> None:
     """Check law 7: without pods and groups, every container is empty."""
-    state = scheduler._state
-    for name, value in remembered(state):
-        if name not in COUNTERS:
-            assert isinstance(value, (int, Sized))
-            left = value if isinstance(value, int) else len(value)
-            assert left == 0, f"law 7: {name}"
-    assert state.nodes.assumed == {}, "law 7: assumed"
-    assert state.queue._queues == {}, "law 7: lines"
+    listed = (scheduler.pending(), scheduler.binding(), scheduler.running(), scheduler.groups())
+    assert listed == ((), (), (), ()), "law 7: a list is not empty"
+    kept = (len(scheduler.queue), len(scheduler.waiting), len(scheduler.registry))
+    assert kept == (0, 0, 0), "law 7: the queue, the waiting map or the registry is not empty"
+    seen = shown(scheduler)
+    assert (seen.pods, seen.evicted, seen.nominations) == ({}, frozenset(), ()), "law 7: remembered"
+    assert scheduler.reservation is None, "law 7: a reservation is left"
     assert scheduler.next_deadline() is None, "law 7: a deadline is left"
+    left = left_over(scheduler)
+    assert not left, f"law 7: {left} can still be reached"

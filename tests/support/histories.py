@@ -94,11 +94,17 @@ class Policy:
             unit=self.unit,
             backoff=self.backoff,
             preemption=self.preemption,
-            backfill=self.backfill if (self.unit or current()) is SchedulingUnit.GROUP else None,
+            backfill=self.backfill if self.reserves else None,
             strict_priorities=self.strict_priorities,
             can_evict=self.when_bind_fails is WhenBindFails.RELEASE_AFTER_RETRIES or None,
             bind_retries=self.bind_retries,
         )
+
+    @property
+    def reserves(self) -> bool:
+        """Whether capacity is reserved, which only whole gangs get."""
+        is_whole = self.gangs and (self.unit or current()) is SchedulingUnit.GROUP
+        return is_whole and self.backfill is not None
 
     def world(self) -> World:
         """Return an empty world with a scheduler of this policy."""

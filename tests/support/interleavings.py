@@ -16,8 +16,8 @@ from attrs import frozen
 
 from gangsched import PodUID
 from support.driver import Driver, Fate
-from support.entities import ready_uids
-from support.restored import host_goes_on
+from support.restored import restored
+from support.shown import situation
 
 __all__ = ["Move", "decide", "pass_early", "pass_time", "report", "walk"]
 
@@ -140,24 +140,20 @@ def _ways(driver: Driver, moves: list[Move], left: tuple[int | None, ...]) -> It
 
 def _copy(driver: Driver) -> Driver:
     # values need no copy, and one object is known by its identity alone
-    other = copy.deepcopy(driver, {id(value): value for value in _values(driver)})
-    host_goes_on(other.scheduler)  # the copied driver has the binds under way
+    memo: dict[int, object] = {id(value): value for value in _values(driver)}
+    memo[id(driver.scheduler)] = None
+    other = copy.deepcopy(driver, memo)
+    # the copied driver has the binds under way
+    other.scheduler = restored(driver.make(other.cluster), driver.scheduler.snapshot())
     return other
 
 
 def _values(driver: Driver) -> Iterator[object]:
-    state, account = driver.scheduler._state, driver.oracle.account
-    yield from (
-        driver.make,
-        state.settings.profile,
-        state.settings.backoff,
-        state.settings.membership,
-    )
+    account = driver.oracle.account
+    yield driver.make
     yield from (*driver.cluster.pods(), *driver.cluster.nodes(), *driver.cluster.pod_groups())
-    yield from (member.pod for member in state.pods.members.values())
     yield from (record.pod for record in account.pods.values())
     yield from (node for nodes in account.nodes.values() for node in nodes)
-    yield from state.pod_classes.by_signature
 
 
 def _less(times: int | None) -> int | None:
@@ -166,33 +162,9 @@ def _less(times: int | None) -> int | None:
 
 def _fingerprint(driver: Driver) -> Hashable:
     """Return all that the future depends on."""
-    scheduler, cluster = driver.scheduler, driver.cluster
-    state, queue = scheduler._state, scheduler.queue
-    members = tuple(
-        (uid, member.state, member.node, member.attempt, member.entity.seq)
-        for uid, member in state.pods.members.items()
-    )
-    entities = tuple(
-        (
-            *(entity.seq, entity.place, entity.sort_key, entity.failures, entity.backoff_until),
-            *(tuple(pod.uid for pod in entity.pending), ready_uids(entity)),
-            (entity.failed_step >= 0, entity.event_step >= 0, entity.tried_step >= 0),
-        )
-        for entity in (*queue.active, *queue.backoff, *queue.unschedulable)
-    )
-    groups = tuple(
-        (
-            *(info.key, info.uid, info.spec, info.was_scheduled, info.failures),
-            *(info.attempt_started_at, info.last_failure_at),
-        )
-        for info in scheduler.registry
-    )
+    cluster = driver.cluster
     return (
-        *(driver.now, members, entities, groups, tuple(scheduler.waiting)),
-        *(
-            tuple(state.attempts.giving_way),
-            tuple(line.equivalence_class for line in queue.blocked_queues()),
-        ),
+        *(driver.now, situation(driver.scheduler)),
         *(tuple(cluster.nodes()), tuple(cluster.pods()), tuple(driver.under_way)),
         *(tuple(driver.landing), tuple(driver.dying)),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gangsched import MemberState, Scheduler
-from gangsched.framework.state.pods import Member
-from support.account import claim_of
+from gangsched import MemberState, PodUID, Scheduler
+from support.account import claim_of, role_of
 from support.placement_oracle import may_be_placed
+from support.shown import PodShown, shown
 from support.world import World
 
 __all__ = [
@@ -55,12 +55,13 @@ def everybody_pending_is_queued(world: World) -> None:
     queued = {
         p.uid for e in (*queue.active, *queue.backoff, *queue.unschedulable) for p in e.pending
     }
-    under_way, refused = set(), set()
-    for uid, member in scheduler._state.pods.members.items():
-        if member.node is not None:
-            under_way.add(uid)
-        if member.state is MemberState.REFUSED:
-            refused.add(uid)
+    under_way = shown(scheduler).assumed.keys()
+    refused = {
+        uid
+        for info in scheduler.registry
+        for uid in info.members
+        if info.members.state(uid) is MemberState.REFUSED
+    }
     wanting = {pod.uid for pod in cluster.pods() if may_be_placed(pod)}
     staying = wanting.difference(world.driver.dying)
     excused = (under_way | refused) & staying
@@ -74,17 +75,12 @@ def it_wakes_in_time(scheduler: Scheduler) -> None:
     A nomination does not end while the bind of a victim is under way: it is evicted after that.
     """
     due = scheduler.next_deadline()
-    state = scheduler._state
+    seen = shown(scheduler)
     ends = [pod.deadline for pod in scheduler.waiting]
     ends += [entity.backoff_until for entity in scheduler.queue.backoff]
-    put_off = {uid for uid in state.pods.evicted if _is_being_bound(state.pods.members[uid])}
-    ends += [
-        n.deadline
-        for n in state.reservations.nominations.values()
-        if n.awaited and put_off.isdisjoint(n.awaited)
-    ]
-    promise = state.reservations.backfill.reservation
-    ends += [] if promise is None else [promise.deadline]
+    put_off = {uid for uid in seen.evicted if _is_being_bound(seen.pods[uid])}
+    ends += [n.deadline for n in seen.nominations if n.awaited and put_off.isdisjoint(n.awaited)]
+    ends += [] if seen.reserved_until is None else [seen.reserved_until]
     assert due == min(ends, default=None), "law 6: it would oversleep, or wake for nothing"
 
 
@@ -92,14 +88,15 @@ def counts_are_right(world: World) -> None:
     """Law 8: each member is counted once, in the state that the cluster shows it in."""
     scheduler, cluster = world.driver.scheduler, world.driver.cluster
     pods = world.driver.oracle.account.pods
+    seen, group_of = shown(scheduler).pods, _groups(scheduler)
     bound: Counter[str] = Counter()
     members: Counter[str] = Counter()
     for pod in cluster.pods():
         claim = claim_of(pod)
-        member = scheduler._state.pods.members.get(pod.uid)
+        member = seen.get(pod.uid)
         if member is not None and _is_being_bound(member) and not pod.node_name:
             # a released member stays released until its bind is reported, whatever changes
-            members.update([] if member.group is None else [member.group.key])
+            members.update([group_of[pod.uid]] if pod.uid in group_of else [])
         elif claim is not None:
             members[claim[0]] += 1
             going = pod.is_finished or pod.deleted_at is not None or pods[pod.uid].evicted
@@ -110,14 +107,23 @@ def counts_are_right(world: World) -> None:
         assert info.assigned == bound[info.key], f"law 8: {info.key} miscounts who runs"
         assert info.waiting == len(scheduler.waiting.of(info.key)), f"law 8: {info.key} waits"
         assert info.all == info.unscheduled + info.assumed + info.assigned, f"law 8: {info.key}"
-        of_group = [m for m in scheduler._state.pods.members.values() if m.group is info]
-        for role in {m.role for m in of_group if m.role is not None}:
-            states = [m.state for m in of_group if m.role == role]
+        states: dict[str, list[MemberState | None]] = {}
+        for uid in info.members:
+            shown_pod = cluster.pod(uid)
+            role = None if shown_pod is None else role_of(shown_pod)
+            if role is not None and not _is_being_bound(seen[uid]):
+                states.setdefault(role, []).append(info.members.state(uid))
+        for role, of_role in states.items():
             counts = info.role(role)
-            assert counts.waiting == states.count(MemberState.WAITING), f"law 8: {info.key} {role}"
-            assert counts.unscheduled == states.count(MemberState.UNSCHEDULED), f"law 8: {role}"
+            assert counts.waiting == of_role.count(MemberState.WAITING), f"law 8: {info.key} {role}"
+            assert counts.unscheduled == of_role.count(MemberState.UNSCHEDULED), f"law 8: {role}"
 
 
-def _is_being_bound(member: Member) -> bool:
+def _groups(scheduler: Scheduler) -> dict[PodUID, str]:
+    """Return the group of each member that a scheduler knows."""
+    return {uid: info.key for info in scheduler.registry for uid in info.members}
+
+
+def _is_being_bound(member: PodShown) -> bool:
     """Return whether a member was released, perhaps evicted since, and its bind is not reported."""
-    return member.node is not None and member.state is not MemberState.WAITING
+    return member.assumed is not None and member.state is not MemberState.WAITING

@@ -31,6 +31,7 @@ from support.driver import Driver, Told
 from support.estimates import LONGEST
 from support.histories import Policy
 from support.placement_oracle import may_be_placed
+from support.shown import shown
 from support.world import World
 
 __all__ = ["Aftermath", "Backlog", "faults_stop", "gives_way"]
@@ -257,7 +258,7 @@ class Aftermath:
 
     def _kept(self) -> float:
         """Return the longest time of a reservation: by guessed run times, then by draining."""
-        if self.driver.scheduler._state.reservations.backfill.policy is None:
+        if not self.policy.reserves:
             return 0.0
         assert self.policy.backfill is not None
         guessed = 0.0 if self.policy.backfill.run_times is None else LONGEST
@@ -293,13 +294,13 @@ class Aftermath:
         It gets nodes and pods in the same order as this scheduler, because the order decides
         which unlike member is tried first, and which of equally good nodes is taken.
         """
-        state, cluster = self.driver.scheduler._state, self.driver.cluster
+        seen, cluster = shown(self.driver.scheduler), self.driver.cluster
         fresh = Driver(self.policy.make, watched=False, checked=False)
-        for info in sorted(state.nodes.infos.values(), key=lambda info: info.index):
-            fresh.tell(NodeAdded(info.node))
+        for node in sorted(cluster.nodes(), key=lambda node: seen.node_numbers.get(node.name, 0)):
+            fresh.tell(NodeAdded(node))
         for group in cluster.pod_groups():
             fresh.tell(PodGroupAdded(group))
-        for uid in sorted(state.pods.members, key=lambda uid: state.pods.members[uid].seq):
+        for uid in sorted(seen.pods, key=lambda uid: seen.pods[uid].number):
             pod = cluster.pod(uid)
             assert pod is not None
             if _runs(pod):

@@ -19,7 +19,6 @@ from gangsched import (
     PodAdded,
     Preemption,
     Profile,
-    Scheduler,
     SchedulingUnit,
     StateKey,
     Success,
@@ -27,6 +26,7 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
+from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
 from support.immediate_host import ImmediateHost
 
@@ -52,7 +52,7 @@ class Host(ImmediateHost):
         super().__init__()
         plugins = () if faulty is None else (faulty,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
-        self.scheduler = Scheduler(
+        self.scheduler = make_scheduler(
             self.cluster, profile, unit=unit, preemption=preemption or Preemption()
         )
         for number, cpu in enumerate(nodes):

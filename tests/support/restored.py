@@ -16,7 +16,7 @@ from attrs import define
 
 from gangsched import ClusterState, Effect, Event, Scheduler
 
-__all__ = ["Passing", "Twins", "elsewhere", "host_goes_on", "posted", "restored", "state_of"]
+__all__ = ["Passing", "Twins", "host_goes_on", "posted", "restored", "state_of"]
 
 T = TypeVar("T")
 Make = Callable[[ClusterState], Scheduler]
@@ -25,20 +25,6 @@ Make = Callable[[ClusterState], Scheduler]
 def posted(data: object) -> Any:
     """Return a snapshot as a database returns it that does not keep the order of fields."""
     return json.loads(json.dumps(data, sort_keys=True, allow_nan=False))
-
-
-def elsewhere(scheduler: Scheduler) -> Scheduler:
-    """Return a new scheduler, restored from a snapshot of a scheduler."""
-    state = scheduler._state
-    other = Scheduler(
-        state.settings.cluster,
-        state.settings.profile,
-        unit=state.settings.unit,
-        preemption=state.settings.preemption,
-        backfill=state.reservations.backfill.policy,
-    )
-    other.restore(posted(scheduler.snapshot()))
-    return other
 
 
 def restored(fresh: Scheduler, data: object) -> Scheduler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -52,8 +52,8 @@ def busy() -> Case:
 
 def nominating() -> Case:
     """Return a nomination whose victim is not gone yet."""
-    scheduler = nominating_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
+    cluster = InMemoryCluster()
+    scheduler = nominating_scheduler(cluster)
     return Case(
         posted(scheduler.snapshot()),
         cluster,
@@ -63,8 +63,8 @@ def nominating() -> Case:
 
 def reserving() -> Case:
     """Return a reservation, with a gang that failed although it was exempt."""
-    scheduler = reserving_scheduler()
-    cluster = cast("InMemoryCluster", scheduler._state.settings.cluster)
+    cluster = InMemoryCluster()
+    scheduler = reserving_scheduler(cluster)
     policy = Backfill(AnnotatedRunTimes("seconds"))
     return Case(
         posted(scheduler.snapshot()), cluster, lambda own: presets.gang(own, backfill=policy)
@@ -135,7 +135,7 @@ def _reported(cluster: InMemoryCluster, bind: Bind) -> Event:
 
 def continued(case: Case, cluster: InMemoryCluster, scheduler: Scheduler) -> list[str]:
     """Return what a scheduler answers after it was restored; checked after every step."""
-    now = max(scheduler._now, case.data.get("now", 0.0))
+    now = max(scheduler.snapshot().get("now", 0.0), case.data.get("now", 0.0))
     log = [*run(cluster, scheduler, now=now, most=12)]
     scheduler._check()
     for n, wait in enumerate((5.0, 100.0)):

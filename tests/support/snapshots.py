@@ -26,6 +26,8 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import tell
+from support.cores import make_scheduler
+from support.shown import shown
 
 __all__ = ["Fitting", "another", "nominating_scheduler", "reserving_scheduler"]
 
@@ -34,12 +36,12 @@ def another(
     cluster: InMemoryCluster, *plugins: object, unit: SchedulingUnit = SchedulingUnit.POD
 ) -> Scheduler:
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    return Scheduler(cluster, profile, unit=unit, strict_priorities=True)
+    return make_scheduler(cluster, profile, unit=unit, strict_priorities=True)
 
 
-def nominating_scheduler() -> Scheduler:
-    """Return a scheduler with a nomination whose victim is not gone yet."""
-    cluster = InMemoryCluster()
+def nominating_scheduler(cluster: InMemoryCluster | None = None) -> Scheduler:
+    """Return a scheduler with a nomination whose victim is not gone yet, over a cluster."""
+    cluster = cluster or InMemoryCluster()
     scheduler = presets.coscheduling(cluster, preemption=Preemption())
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})), now=0)
     low = evolve(make_pod("low", cpu=1, priority=0), node_name=NodeName("n"))
@@ -47,14 +49,13 @@ def nominating_scheduler() -> Scheduler:
     tell(cluster, scheduler, PodAdded(make_pod("high", cpu=1, priority=9)), now=0)
     while scheduler.schedule_one(now=1) is not None:
         pass
-    assert scheduler._state.reservations.nominations
+    assert shown(scheduler).nominations
     return scheduler
 
 
-def reserving_scheduler() -> Scheduler:
-    """Return a scheduler with a reservation, after all decisions."""
-    cluster = InMemoryCluster()
-    run_times = AnnotatedRunTimes("seconds")
+def reserving_scheduler(cluster: InMemoryCluster | None = None) -> Scheduler:
+    """Return a scheduler with a reservation, after all decisions, over a cluster."""
+    cluster, run_times = cluster or InMemoryCluster(), AnnotatedRunTimes("seconds")
     scheduler = presets.gang(cluster, backfill=Backfill(run_times))
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})), now=0)
     old = evolve(make_pod("old", cpu=1), node_name=NodeName("n"), annotations={"seconds": "50"})

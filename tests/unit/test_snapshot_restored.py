@@ -13,6 +13,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupUpdated,
     Resources,
+    Scheduler,
 )
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.state.role_count import RoleCount
@@ -23,8 +24,23 @@ from support.bundles import AB, pods, specs
 from support.busy import tell
 from support.driver import Driver
 from support.preemption_host import blocked, reason_of
-from support.restored import elsewhere
+from support.restored import posted
 from support.snapshots import Fitting, another
+
+
+def elsewhere(scheduler: Scheduler) -> Scheduler:
+    """Return a new scheduler, restored from a snapshot of a scheduler."""
+    state = scheduler._state
+    other = Scheduler(
+        state.settings.cluster,
+        state.settings.profile,
+        unit=state.settings.unit,
+        preemption=state.settings.preemption,
+        backfill=state.reservations.backfill.policy,
+    )
+    other.restore(posted(scheduler.snapshot()))
+    return other
+
 
 # Reserved capacity ------------------------------------------------------------------------------
 

@@ -105,6 +105,7 @@ def wait(state: State, record: PodRecord, waits: Waits, timeout: float) -> None:
     remaining = 0 if info is None else max(state.points.members_needed(info) or 0, 0)
     notice = PodWaiting(record.uid, node, entry.deadline, remaining, record.attempt, plugins)
     state.out.append(notice)
+    state.asked = record.gang
 
 
 def give_back(
@@ -202,6 +203,8 @@ def release(
             notices.tell(state, record, refused[record.seq])
     gang.failures, gang.backoff_until = 0, -math.inf
     gang.reason, gang.refused, gang.giving_way = "", None, ""
+    if refused:  # by a plugin, so no node would help those that are left
+        fail(state, gang, next(iter(refused.values())), backs_off=True)
     if not gang.waiting:
         gang.began, gang.is_whole = 0, False
 

@@ -356,6 +356,7 @@ def _refuse_all(
     for record in reversed(members):
         found = attempt.give_back(state, record, _UNSCHEDULED, "refused")
         verdict = verdict or found
+        record.reason = ""  # it had a node: it is told why its gang failed
     if alone:
         notices.tell(state, refused, reason)
         attempt.fail(state, gang, reason, backs_off=True)
@@ -511,6 +512,8 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
         names = () if entry is None else entry.pending_plugins
         own = tuple(plugin for plugin in each if name_of(plugin) in names)
         answer = points.permit(sibling, state.now, own) if own else ()
+        if isinstance(answer, Unschedulable):
+            state.refused[sibling.uid] = answer.reason
         if answer:
             kept.append(sibling)
     together = [*[sibling for sibling in siblings if sibling not in kept], record]

@@ -60,7 +60,8 @@ class Evaluator:
         self._recent: OrderedDict[PodClass, None] = OrderedDict()
         self._made = 0
         self._cycle = CycleState(None, {})
-        plugins = {id(p): p for p in (*profile.filter, *profile.score)}.values()
+        asked = (*profile.filter, *profile.score, *profile.pre_score)
+        plugins = {id(p): p for p in asked}.values()
         self._capacity: list[tuple[Any, int]] = [
             (p, self._weight(p)) for p in plugins if _has(p, "fitted")
         ]
@@ -107,15 +108,17 @@ class Evaluator:
             reads_pods = _has(plugin, "reads_pods") and bool(
                 calls.call(plugin, "reads_pods", pod, bool, pod)
             )
-            if _is_signed(plugin) and not reads_pods and not _has(plugin, "normalize_score"):
+            prepares = _has(plugin, "pre_score")
+            needs_all = prepares or _has(plugin, "normalize_score")
+            if _is_signed(plugin) and not reads_pods and not needs_all:
                 if filtering:
                     filters.append(plugin)
                 if weight:
                     scores.append((plugin, weight))
                 if _has(plugin, "pods_affected"):
                     late.append(Late(plugin, filtering, weight, only_about_carried=True))
-            elif filtering or weight:
-                late.append(Late(plugin, filtering, weight))
+            elif filtering or weight or prepares:
+                late.append(Late(plugin, filtering, weight, prepares=prepares))
         return Asked(tuple(filters), tuple(scores), tuple(late))
 
     def carried(self, pod: Pod) -> tuple[CarriedTerm, ...]:

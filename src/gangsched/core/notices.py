@@ -18,7 +18,7 @@ from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
-from gangsched.events import GroupIncomplete, PodNotAdmitted, PodUnschedulable
+from gangsched.events import Effect, GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
 
 __all__ = ["incomplete", "not_admitted", "presence", "tell", "tell_gang"]
@@ -41,28 +41,36 @@ def tell_gang(state: State, gang: Gang, reason: str) -> None:
 
 
 def not_admitted(
-    state: State, gang: Gang, info: PodGroupInfo | None, denial: str, told: str = ""
+    state: State, gang: Gang, info: PodGroupInfo | None, denial: str, told: str, *, is_known: bool
 ) -> None:
     """Post why a gang is not admitted to the queue, and tell its pending members.
 
-    *told* is what these are told if the gang is complete and waits for something else.
+    Args:
+        state: The state.
+        gang: The gang.
+        info: The group of it that is not admitted; None for a regular pod.
+        denial: Why it is not.
+        told: What its members are told if the gang is complete and waits for something else.
+        is_known: Whether this was posted before; then it is posted for a new member only.
     """
     if info is None:
-        state.out.append(PodNotAdmitted(gang.pod.uid, denial))
+        if not is_known:
+            state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
     present, absent = presence(info)
+    notice: Effect = PodNotAdmitted(gang.pod.uid, denial)
     if told:
-        state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         reason = told
     elif len(gang.infos) > 1 and present >= (info.min_available or 0) and not absent:
-        state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         reason = f"pod group {info.key} waits for another group of its bundle"
     else:
-        state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
+        notice = GroupIncomplete(info.key, present, info.min_available, absent)
         reason = incomplete(info.key)
     # most members know it since an earlier one came, and need not be sorted
     pending = gang.pending.values()
     others = [r for r in pending if r.reason != reason or r.told != reason]
+    if not is_known or any(record.told != reason for record in others):
+        state.out.append(notice)
     for record in sorted(others, key=lambda each: each.seq):
         record.reason = reason
         if record.told != reason:

@@ -50,12 +50,14 @@ class Late(NamedTuple):
         weight: The weight of its score; 0 if it does not score.
         only_about_carried: Whether it has to be asked only if a pod on a node carries a term about
             the pod; see ``gangsched.protocols.PodsAffected``.
+        prepares: Whether it is told of all nodes that are accepted, before they are scored.
     """
 
     plugin: Any
     filters: bool
     weight: int
     only_about_carried: bool = False
+    prepares: bool = False
 
 
 class Asked(NamedTuple):

@@ -162,6 +162,9 @@ class Gang:
         began: The step at which its attempt began; 0 without one.
         is_whole: Whether the next attempt is about all members even if the unit is a pod.
         giving_way: Why it cannot be completed, while its members wait for another's cycle.
+        held_at: How many events there were when the permit timeout ended its hold last; -1 before.
+            Until the next event it takes no node again to wait on, or gangs would hold nodes in
+            turn for ever.
         no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
             made again before an event.
         refused: The member that found no node in the last attempt.
@@ -180,7 +183,8 @@ class Gang:
             "giving_way",
             "handle",
         ),
-        *("infos", "is_whole", "key", "leaves", "members", "no_plan_at", "pending", "place"),
+        *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
+        *("pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
     )
 
@@ -204,6 +208,7 @@ class Gang:
         self.began = 0
         self.is_whole = False
         self.giving_way = ""
+        self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
         self.reason = self.denial = ""
@@ -268,8 +273,7 @@ class Gang:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
 
 
-def _seq(record: PodRecord) -> int:
-    return record.seq
+_seq: Final = attrgetter("seq")
 
 
 class Guard(Protocol):
@@ -309,6 +313,7 @@ class Records:
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
         usage: By account, what its pods hold of each resource.
         used: The accounts of which that has changed, if they are noted.
+        now: The current instant.
         step: Counts cycles; 0 stands for before all of them.
     """
 
@@ -340,6 +345,7 @@ class Records:
         self.guard: Guard | None = None
         self.notes_departed = False
         self.departed: list[PodUID] = []
+        self.now = -math.inf
         self.step = 1
         self.attempt_floor: int = 0
         self._numbers = 0

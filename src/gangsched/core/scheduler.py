@@ -374,7 +374,7 @@ class Scheduler(SchedulerView):
         state = self._state
         if now < state.now:
             raise InvalidValueError("now", now, f"at least {state.now!r}, the instant before")
-        earlier, state.now = state.now, now
+        earlier, state.records.now, state.asked = state.now, now, None
         if not self._listed:
             self._listed = True
             intake.listing(state)
@@ -385,6 +385,8 @@ class Scheduler(SchedulerView):
             record = state.records.pods[entry.uid]
             state.records.waiting.put(entry)
             reason = f"timed out after waiting {format_duration(now - entry.since)}s on permit"
+            if record.info is not None:
+                record.gang.held_at = state.events
             record.gang.is_whole = True  # pod by pod it did not get its nodes in time
             reject_one(state, record, reason, "timeout", verdicts)
         for verdict in verdicts.values():

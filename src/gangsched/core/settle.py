@@ -102,6 +102,7 @@ def settle(state: State, gang: Gang) -> None:
     if not gang.members:
         _forget(state, gang)
         return
+    before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
     if not gang.pending and not gang.waiting:
         gang.denial = ""
         queue.put(gang, QueuePlace.NOWHERE)
@@ -114,7 +115,7 @@ def settle(state: State, gang: Gang) -> None:
             attempt.reject(state, gang, refusal.reason)
             return  # it was noted again
         told = "" if info is None else restarts.denial(state, info)
-        _not_admit(state, gang, info, refusal.reason, told)
+        _not_admit(state, gang, info, refusal.reason, told, before=before)
         return
     gang.denial = ""
     if gang.waiting:
@@ -122,14 +123,16 @@ def settle(state: State, gang: Gang) -> None:
         if strayed:
             attempt.reject(state, gang, strayed)
             return
-        attempt.recheck(state, gang)
+        if gang is not state.asked:
+            attempt.recheck(state, gang)
     exceeded = accounts.denial(state, gang)
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
     elif exceeded is not None:
         info, reason = exceeded
         nominations.refused(state, gang, reason)
-        _not_admit(state, gang, info, reason, f"pod group {info.key} waits for its quota")
+        told = f"pod group {info.key} waits for its quota"
+        _not_admit(state, gang, info, reason, told, before=before)
     elif awaited := nominations.awaits(state, gang):
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
@@ -172,8 +175,12 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
         return None if refusal is None else (None, refusal)
     by_group = dict.fromkeys(gang.infos, one)
     if len(by_group) > 1:
-        records = [*gang.pending.values(), *gang.waiting.values()]
-        by_group = {r.info.key: r for r in records if r.info is not None}
+        by_group = {}  # the first member of each is asked about
+        for record in (*gang.pending.values(), *gang.waiting.values()):
+            if record.info is not None:
+                known = by_group.get(record.info.key)
+                if known is None or record.seq < known.seq:
+                    by_group[record.info.key] = record
     denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
     for key, record in by_group.items():
         info = gang.infos[key]
@@ -224,9 +231,9 @@ def _disagreement(state: State, gang: Gang) -> str:
 
 
 def _not_admit(
-    state: State, gang: Gang, info: PodGroupInfo | None, reason: str, told: str = ""
+    state: State, gang: Gang, info: PodGroupInfo | None, reason: str, told: str, *, before: str
 ) -> None:
-    """Keep a gang out of the queue until an event about it, and post why."""
+    """Keep a gang out of the queue until an event about it; post why, unless it was *before*."""
     state.queue.put(gang, QueuePlace.NOT_ADMITTED)
     if gang.waiting:
         gang.denial = reason  # its attempt goes on
@@ -235,7 +242,7 @@ def _not_admit(
         each.attempt_started_at = None
     gang.began = 0
     gang.denial, gang.reason = reason, ""
-    notices.not_admitted(state, gang, info, reason, told)
+    notices.not_admitted(state, gang, info, reason, told, is_known=reason == before)
 
 
 def _strayed(state: State, gang: Gang) -> str:
@@ -431,6 +438,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
     if (
         state.settings.unit is SchedulingUnit.GROUP
         or gang.is_whole
+        or gang.held_at == state.events
         or gang.key.startswith("bundle:")
     ):
         return True

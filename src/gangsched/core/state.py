@@ -69,6 +69,7 @@ class State:
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
         had_terms: Whether a pod on a node carried terms about other pods then.
         gained_at: The step at which a node may have taken more last.
+        asked: The gang of which members began to wait in the current call: permit was just asked.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
         removed: Groups that lost their last pod in the current call.
@@ -98,13 +99,13 @@ class State:
         self.nominations: Nominations = Nominations()
         self.reserving: Reserving = Reserving(settings.backfill)
         self.events = 0
-        self.now: float = -math.inf
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
         self.pods_changed = False
         self.had_terms = False
         self.gained_at = 0
         self.giving_way = 0
+        self.asked: Gang | None = None
         self.refused: dict[PodUID, str] = {}
         self.removed: dict[GroupKey, None] = {}
         self.restarts: Restarts = Restarts()
@@ -119,6 +120,11 @@ class State:
         if gang.waiting:
             return -math.inf
         return self.points.share(gang.account, self.records.used_by(gang.account))
+
+    @property
+    def now(self) -> float:
+        """The current instant."""
+        return self.records.now
 
     @property
     def mark(self) -> Mark:

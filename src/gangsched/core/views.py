@@ -23,6 +23,11 @@ class ShowsPods(Protocol):
         ...
 
     @property
+    def now(self) -> float:
+        """The current instant."""
+        ...
+
+    @property
     def guard(self) -> Any:
         """What keeps the plan of a reservation valid; None without one."""
         ...
@@ -160,6 +165,11 @@ class NodeViews(Mapping[NodeName, NodeView]):
     def guard(self) -> Any:
         """What keeps the plan of a reservation valid; see ``records.Guard``."""
         return self._records.guard
+
+    @property
+    def now(self) -> float:
+        """The current instant."""
+        return self._records.now
 
     def at(self, slot: int) -> NodeView:
         """Return the node of a slot."""

@@ -43,10 +43,10 @@ def best_slot(
     assert pod_class is not None
     late = asked_about(pod_class, cycle, record, views)
     accepts = _accepted_slots(pod_class, late, record, cycle, views, domain, barred)
-    if not any(each.weight for each in late):
+    if not any(each.weight or each.prepares for each in late):
         return next(accepts, None)
     found = list(accepts)
-    if not found:
+    if not found or _prepared(late, record, cycle, views, found) is not None:
         return None
     totals = _totals(pod_class, late, record, cycle, views, found)
     names = pod_class.table.names
@@ -81,6 +81,24 @@ def accepted(
             pod = record.pod
             answer = calls.call(each.plugin, "filter", pod, _FILTER, cycle, pod, view)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
+                return answer
+    return None
+
+
+def _prepared(
+    late: Iterable[Late],
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+    slots: Iterable[int],
+) -> Unschedulable | None:
+    """Tell plugins which nodes are accepted; return why one refuses the pod on all of them."""
+    pod, nodes = record.pod, tuple([views.at(slot) for slot in sorted(slots)])
+    for each in late:
+        if each.prepares:
+            args = (cycle, pod, nodes)
+            answer = calls.call(each.plugin, "pre_score", pod, _FILTER, *args, now=views.now)
+            if isinstance(answer, Unschedulable):
                 return answer
     return None
 
@@ -232,7 +250,7 @@ def diagnosis(
     late = asked_about(pod_class, cycle, record, views)
     if not late and limit is None:
         return found
-    counts = dict(found.reasons)
+    counts, left = dict(found.reasons), list[int]()
     within = None if limit is None else limit.slots(table)
     outside = "" if limit is None else limit.reason(table)
     for slot in ordered_slots(pod_class, EVERYWHERE):
@@ -240,6 +258,11 @@ def diagnosis(
         if within is None or slot in within:
             refused = accepted(late, record, cycle, views, slot)
             reasons = () if refused is None else refused.reasons
+            if refused is None:
+                left.append(slot)
         for reason in reasons:
             counts[reason] = counts.get(reason, 0) + 1
+    denied = _prepared(late, record, cycle, views, left) if left else None
+    for reason in () if denied is None else denied.reasons:
+        counts[reason] = counts.get(reason, 0) + len(left)
     return Diagnosis(found.nodes, tuple(sorted(counts.items())))

@@ -261,6 +261,7 @@ SNAPSHOT: Final = Record(
     nominations=many(_NOMINATION.form),
     overdue=_STRS,
     no_plans=_STRS,
+    held=_STRS,
     backfill=optional(_BACKFILL.form),
     effects=many(EFFECT),
     errors=many(_ERROR.form),

@@ -86,7 +86,7 @@ def _read_counters(state: State, rows: SnapshotRow) -> None:
     ):
         most = max(given, default=0)
         require(last >= most, name, last, f"an int >= {most}, the largest number in use")
-    state.now = rows.now
+    state.records.now = rows.now
     records._numbers, records.step = rows.arrivals, rows.step
     records.attempt_floor = rows.attempt_floor
 
@@ -315,10 +315,24 @@ def _read_waiting(state: State, rows: SnapshotRow) -> None:
         require(record.state is MemberState.WAITING, f"{path}.uid", row.uid, "a pod that waits")
         unique(records.waiting, row.uid, f"{path}.uid")
         require(row.since <= state.now, f"{path}.since", row.since, "an instant until now")
+        expected = "an instant >= since"
+        require(row.deadline >= row.since, f"{path}.deadline", row.deadline, expected)
+        number = record.attempt if record.info is None else record.info.attempts
+        require(row.attempt <= number, f"{path}.attempt", row.attempt, f"an int <= {number}")
+        _check_pending(state, row, path)
         records.waiting.put(_wait(record, row))
     for record in records.pods.values():
         is_waiting = record.state is MemberState.WAITING
         require(is_waiting == (record.uid in records.waiting), "waiting", record.uid, "a deadline")
+
+
+def _check_pending(state: State, row: WaitRow, path: str) -> None:
+    """Require pending plugins of the profile, each once."""
+    names = state.settings.profile.permit_names
+    for n, name in enumerate(row.plugins):
+        expected = f"the name of a permit plugin; these are: {', '.join(names) or 'none'}"
+        require(name in names, f"{path}.plugins[{n}]", name, expected)
+    each_once(row.plugins, f"{path}.plugins")
 
 
 def _wait(record: PodRecord, row: WaitRow) -> WaitingPod:
@@ -347,6 +361,9 @@ def _read_gangs(state: State, rows: SnapshotRow) -> None:
     state.records._numbers = max([rows.arrivals, *(gang.seq for gang in gangs.values())])
     state.giving_way = sum(bool(gang.giving_way) for gang, _row in found)
     # a nominated gang, and one that the plan of a reservation concerns, has a demand of its own
+    for key in each_once(rows.held, "held"):
+        if key in gangs:
+            gangs[key].held_at = state.events
     read_nominations(state, rows.nominations, rows.overdue, rows.no_plans)
     read_backfill(state, rows.backfill)
     demands = _demands(state, found)

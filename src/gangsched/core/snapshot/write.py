@@ -75,6 +75,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         ),
         nominations=written_nominations(state),
         overdue=tuple(sorted(state.nominations.overdue)),
+        held=tuple(g.key for g in records.gangs.values() if g.held_at == state.events),
         no_plans=tuple(g.key for g in records.gangs.values() if g.no_plan_at == state.mark),
         backfill=written_backfill(state),
         effects=tuple(state.out),
