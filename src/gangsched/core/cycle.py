@@ -20,6 +20,8 @@ from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.placement import late
+from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
+from gangsched.core.placement.proof import proof as find_proof
 from gangsched.core.placement.task import Task, holding_by_leaf
 from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.points import Waits
@@ -126,14 +128,9 @@ def _note_failed(state: State, gang: Gang) -> None:
     """Note for backfill whether an attempt failed, and whether for lack of capacity."""
     demand: Demand | None = gang.demand
     if demand is not None and demand.blocked_at == state.records.step:
-        lacks_capacity = True
+        state.reserving.note_failed(gang, demand, state.records.step)
     elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.now:
-        lacks_capacity = False
-    else:
-        return
-    key = gang.key if demand is None else demand.key
-    step = state.records.step
-    state.reserving.note_failed(gang, key, step, lacks_capacity=lacks_capacity)
+        state.reserving.note_failed(gang, None, state.records.step)
 
 
 # All pending members ----------------------------------------------------------------------------
@@ -158,6 +155,7 @@ def _try_whole(
     needed = {} if alone else lacking(state, gang)
     task = Task(gang, ready, state.records, cycle_of, needed)
     found: Diagnosis | None = None
+    proof: Proof | None = None
     state.table.begin()
     try:
         nominations.place(state, gang, task)
@@ -167,11 +165,11 @@ def _try_whole(
             is_placed = bool(ready) and place_gang(state, gang, task)
         if not is_placed:
             state.table.rewind()
-            if task.failed is None and ready:
-                task.failed = ready[0]
-                task.diagnosis = late.diagnosis(
-                    ready[0], cycle_of(ready[0]), NodeViews(state.records)
-                )
+            nowhere = None if alone else member_that_fits_nowhere(task)
+            if nowhere is not None or (task.failed is None and ready):
+                task.failed = failed = nowhere or ready[0]
+                task.diagnosis = late.diagnosis(failed, cycle_of(failed), NodeViews(state.records))
+            proof = None if alone else find_proof(task, state.settings.search_budget)
         found = task.diagnosis
     except BaseException:
         state.table.rewind()
@@ -189,7 +187,10 @@ def _try_whole(
             _fail_whole(state, gang, demand, record, reason, None)
         else:
             member = task.failed or (ready or pods)[0]
-            _fail_whole(state, gang, demand, member, str(found), found)
+            reason = str(found)
+            if proof is not None and found is not None and member.pod_class is not None:
+                reason = sentence(proof, member.pod_class, found)
+            _fail_whole(state, gang, demand, member, reason, found, proof=proof)
 
 
 def _commit(
@@ -292,6 +293,7 @@ def _refuse_all(
         found = attempt.give_back(state, record, _UNSCHEDULED, "refused")
         verdict = verdict or found
     if alone:
+        gang.refused = UnschedulableMember(refused.uid, refused.pod.key, reason, None)
         notices.tell(state, refused, reason)
         attempt.fail(state, gang, reason, backs_off=True)
         return
@@ -308,15 +310,17 @@ def _fail_whole(
     reason: str,
     diagnosis: Diagnosis | None,
     *,
+    proof: Proof | None = None,
     verdict: Any = None,
 ) -> None:
     """End an attempt in which a gang found no nodes, or was refused by a plugin."""
     cycle = record.cycle or state.cycle(record)
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    gang.count_untried(frozenset(gang.pending.values()))
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
     record.round = gang.round
-    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
+    gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis, proof)
     notices.tell(state, record, reason)
     lacks_capacity = diagnosis is not None or reason.startswith("resource gap")
     gang.is_whole = False
@@ -361,6 +365,7 @@ def _fail_rest(
         state.queue.block(own)
     elif refused and not left:
         record, reason = next(iter(refused.items()))
+        gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, None)
         attempt.fail(state, gang, reason, backs_off=True)
 
 
@@ -477,6 +482,7 @@ def _fail_one(
     """End the cycle of a member that found no node; the others may still be tried."""
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    gang.count_untried({record})
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)

@@ -89,6 +89,7 @@ class State:
         self.records: Records = Records(
             self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
         )
+        self.records.notes_ended = bool(settings.profile.end_listeners)
         self.points: Points = Points(settings.profile)
         self.queue: Queue = Queue(self.records, self._sort_key)
         self.nominations: Nominations = Nominations()

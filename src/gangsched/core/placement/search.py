@@ -11,14 +11,21 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
-from gangsched.core.domains import Domain
+from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
-from gangsched.framework.placement.packing.pack import Demand, Packed, Quota, pack
+from gangsched.framework.placement.packing.pack import (
+    BudgetExhausted,
+    Demand,
+    Impossible,
+    Packed,
+    Quota,
+    pack,
+)
 
-__all__ = ["search"]
+__all__ = ["explain", "search"]
 
 
 def search(task: Task, budget: int) -> bool:
@@ -41,6 +48,17 @@ def search(task: Task, budget: int) -> bool:
             if is_placed:
                 return True
     return False
+
+
+def explain(task: Task, budget: int) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
+    """Return why the minima of a tree without domains and choices are not met; nothing is placed.
+
+    The quota of an answer is named by the key of its sub group.
+    """
+    tree = task.gang.tree
+    assert tree is not None
+    keys = frozenset(each.key for each in tree.sub_groups())
+    return _Problem(task, keys, dict.fromkeys(keys, EVERYWHERE)).answer(budget, explains=True)
 
 
 def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:
@@ -96,7 +114,7 @@ class _Kind(NamedTuple):
 
 @final
 class _Model:
-    """The nodes as the packing search sees them."""
+    """The nodes as the packing search sees them; *unlimited* is a resource that is never short."""
 
     def __init__(
         self,
@@ -104,11 +122,14 @@ class _Model:
         classes: Mapping[_Kind, PodClass],
         names: list[str],
         where: Mapping[_Kind, int],
+        unlimited: str = "",
     ) -> None:
+        self._task = task
+        self._unlimited = unlimited
         self._classes = classes
         self._names = names
         self._where = where
-        numbers = [task.table.resources[name] for name in names]
+        numbers = [-1 if n == unlimited else task.table.resources[n] for n in names]
         self._compared = {
             kind: [dict(pod_class.compared).get(number, 0) for number in numbers]
             for kind, pod_class in classes.items()
@@ -119,7 +140,7 @@ class _Model:
     @property
     def binding(self) -> list[str]:
         """The resources that may be short."""
-        return [name for name in self._names if name != "pods"]
+        return [name for name in self._names if name not in ("pods", self._unlimited)]
 
     def after(self, node: _Node, kind: _Kind) -> _Node | None:
         """Return the node with one more member; None if it does not take one."""
@@ -145,8 +166,8 @@ class _Model:
         return dict(zip(self._names, node.free, strict=True))
 
     def without(self, resource: str) -> Any:
-        """Not called: no reasons are asked for."""
-        raise AssertionError(resource)
+        """Return the nodes with a resource that is never short."""
+        return _Model(self._task, self._classes, self._names, self._where, resource)
 
 
 @final
@@ -188,11 +209,16 @@ class _Problem:
                 node = _Node(state.kind, frozenset(inside.get(slot, ())), free)
                 self._nodes.setdefault(node, []).append(slot)
 
-    def solve(self, budget: int) -> tuple[int, bool]:
-        """Search; return the steps that it took, and whether the members are placed now."""
+    def answer(self, budget: int, *, explains: bool = False) -> Any:
+        """Search; nothing is placed."""
         model: Any = _Model(self._task, self._classes, self._names, self._where)
         nodes = [(node, len(slots)) for node, slots in self._nodes.items()]
-        answer: Any = pack(self._demands, self._quotas, nodes, model, budget=budget, explains=False)
+        quotas = self._quotas
+        return pack(self._demands, quotas, nodes, model, budget=budget, explains=explains)
+
+    def solve(self, budget: int) -> tuple[int, bool]:
+        """Search; return the steps that it took, and whether the members are placed now."""
+        answer = self.answer(budget)
         if type(answer) is Packed:
             self._carry_over(answer)
             return answer.steps, True

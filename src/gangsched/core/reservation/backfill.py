@@ -163,7 +163,7 @@ def next_gang(state: State) -> Gang | None:
 
 
 def _may_fit(state: State, gang: Gang) -> bool:
-    if gang.place is not QueuePlace.PARKED or gang.demand.key in state.reserving.failed:
+    if gang.place is not QueuePlace.PARKED or gang.demand in state.reserving.failed:
         return False
     return bool(gang.demand.could_fit() or state.queue.preempts(gang.demand, None))
 
