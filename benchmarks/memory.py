@@ -23,11 +23,11 @@ from typing import Any, Final
 
 from gangsched.configuration import make_scheduler, read_settings
 from gangsched.events import Bind, Bound, Effect, Event
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._decode import NodeDecoder, PodDecoder
 from gangsched.kubernetes._known import Identity
 from gangsched.kubernetes._reflector import Delta
+from gangsched.scheduler import Scheduler
 
 _NAME: Final = "pod-group.scheduling.sigs.k8s.io/name"
 _MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"

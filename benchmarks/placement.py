@@ -47,8 +47,10 @@ from gangsched import (
     heap_implementation,
     presets,
 )
-from gangsched.framework import CycleState, Profile, SchedulingUnit
+from gangsched.cycle_state import CycleState
+from gangsched.options import SchedulingUnit
 from gangsched.outcomes import Unschedulable
+from gangsched.profile import Profile
 from gangsched.testing import make_pod
 
 HOSTNAME: Final = "kubernetes.io/hostname"

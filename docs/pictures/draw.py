@@ -22,7 +22,7 @@ PAGE: Final = DOCS / "explanation" / "with-and-without.md"
 SHAPE: Final = "4x4"
 UNTIL: Final = 240.0
 PACKAGES: Final = (
-    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("nodes", "state", "runtime", "queueing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 """The packages of the framework, lowest first. A test holds it to the architecture test's."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangsched import Coscheduling
-from gangsched.framework import POINTS
+from gangsched.profile import POINTS
 from pictures.svg import FAINT, INK, Picture
 
 __all__ = ["TEXTS", "extension_points"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
     from gangsched._core._waiting import WaitingMap, WaitingPod
     from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
+    from gangsched.cycle_state import CycleState
     from gangsched.errors import (
         ClusterStateError,
         DecisionLogError,
@@ -81,16 +82,6 @@ if TYPE_CHECKING:
         VolumeChoice,
     )
     from gangsched.explain import Why
-    from gangsched.framework import (
-        Backfill,
-        CycleState,
-        PlacementStrategy,
-        Preemption,
-        Profile,
-        Reservation,
-        Scheduler,
-        SchedulingUnit,
-    )
     from gangsched.gangs import Gang, Role, gang
     from gangsched.membership import Membership, membership, ungrouped
     from gangsched.memory import InMemoryCluster
@@ -127,6 +118,13 @@ if TYPE_CHECKING:
         WhenUnsatisfiable,
         group_key,
     )
+    from gangsched.options import (
+        Backfill,
+        PlacementStrategy,
+        Preemption,
+        Reservation,
+        SchedulingUnit,
+    )
     from gangsched.outcomes import (
         EvictGroup,
         HoldGroup,
@@ -139,8 +137,10 @@ if TYPE_CHECKING:
         Wait,
     )
     from gangsched.overlay import OverlayCluster
+    from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey
     from gangsched.run_times import AnnotatedRunTimes, RunTimes
+    from gangsched.scheduler import Scheduler
     from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
     from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 

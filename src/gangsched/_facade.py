@@ -38,6 +38,7 @@ ORIGINS: Final = {
     "_core._registry": "PodGroupInfo PodGroupRegistry",
     "_core._waiting": "WaitingMap WaitingPod",
     "coscheduling": "Coscheduling WhenBindFails WhenBlocked",
+    "cycle_state": "CycleState",
     "errors": (
         "ClusterStateError DecisionLogError GangRejectedError GangschedError HostClosedError "
         "InternalError InvalidPodGroupError InvalidValueError ManifestError PluginError "
@@ -53,10 +54,6 @@ ORIGINS: Final = {
         "PriorityOverruled Release RestartLimitReached VictimSearchExhausted VolumeChoice"
     ),
     "explain": "Why",
-    "framework": (
-        "Backfill CycleState PlacementStrategy Preemption Profile Reservation Scheduler "
-        "SchedulingUnit"
-    ),
     "gangs": "Gang Role gang",
     "membership": "Membership membership ungrouped",
     "memory": "InMemoryCluster",
@@ -68,10 +65,13 @@ ORIGINS: Final = {
         "RestartPolicy Taint TaintEffect Toleration Topology TopologySpreadConstraint "
         "VolumeClaim WeightedPodAffinityTerm WhenUnsatisfiable group_key"
     ),
+    "options": "Backfill PlacementStrategy Preemption Reservation SchedulingUnit",
     "outcomes": "EvictGroup HoldGroup Outcome RejectGroup Skip Success Unschedulable Verdict Wait",
     "overlay": "OverlayCluster",
+    "profile": "Profile",
     "protocols": "ClusterState StateKey",
     "run_times": "AnnotatedRunTimes RunTimes",
+    "scheduler": "Scheduler",
     "status": "PodGroupPhase PodGroupStatus pod_group_status",
     "what_if": "Insufficient SmallestChange Sufficient WhatIf",
 }

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Final, TypeVar, final
 
-from gangsched._core._entity import QueuedEntity
+from gangsched._core import _quorum
 from gangsched._core._quotas import EXCEEDED
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import (
@@ -37,10 +37,9 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
-from gangsched.framework import Scheduler
-from gangsched.framework.lifecycle.group_attempt import lacks_members
 from gangsched.model import GroupKey, PodUID
 from gangsched.replay import RecordedScheduler
+from gangsched.scheduler import Scheduler
 
 __all__ = ["MeasuredScheduler", "Metrics"]
 
@@ -415,7 +414,7 @@ def _result(effects: tuple[Effect, ...]) -> str:
     return "unschedulable" if kinds & {PodUnschedulable, GroupRejected} else "scheduled"
 
 
-def _pods(entities: Iterable[QueuedEntity]) -> int:
+def _pods(entities: Iterable[Sized]) -> int:
     return sum(len(entity) for entity in entities)
 
 
@@ -423,7 +422,7 @@ def _state(info: PodGroupInfo) -> str:
     """Return the state label of a group with members."""
     if info.waiting:
         return "waiting"
-    if info.scheduled and lacks_members(info):
+    if info.scheduled and _quorum.lacks_members(info):
         return "partly_running"  # released by this scheduler, or found so at its start
     if info.was_scheduled:
         return "started"

@@ -20,15 +20,8 @@ from gangsched._core._quorum import MatchPolicy
 from gangsched._core._quotas import Quota
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import ProfileError
-from gangsched.framework import (
-    Backfill,
-    PlacementStrategy,
-    Preemption,
-    Profile,
-    Scheduler,
-    SchedulingUnit,
-)
 from gangsched.membership import ungrouped
+from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
     CountingTaintToleration,
@@ -54,7 +47,9 @@ from gangsched.plugins import (
     VolumeRestrictions,
     VolumeZone,
 )
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
+from gangsched.scheduler import Scheduler
 
 __all__ = [
     "KUBE_WEIGHTS",

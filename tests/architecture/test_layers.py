@@ -53,6 +53,17 @@ def test_page_on_the_architecture_names_every_layer() -> None:
     assert there - {FACADE} - named == set()
 
 
+def test_one_module_chooses_the_core() -> None:
+    """Neither core knows the other, and nothing else knows which of them runs."""
+    importers = {
+        module
+        for module, source in MODULES.items()
+        if not module.startswith(("gangsched.framework", "gangsched.core"))
+        and re.search(r"^ *(from|import) gangsched\.(framework|core)\b", source, re.MULTILINE)
+    }
+    assert importers == {"gangsched.scheduler"}
+
+
 PLANTED: list[tuple[str, str, str, str]] = [
     ("upwards", "gangsched.errors", "from gangsched.model import Pod", "gangsched.model, upwards"),
     (

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gangsched import Coscheduling
-from gangsched.framework import POINTS
+from gangsched.profile import POINTS
 from pictures import extension_points, permit_barrier, queue_order
 from pictures.queue_order import ARRIVALS, LATE, sorted_queue
 

@@ -33,7 +33,7 @@ from gangsched import (
     WhenBindFails,
     presets,
 )
-from gangsched.framework import SchedulingUnit
+from gangsched.options import SchedulingUnit
 from gangsched.testing import make_node, make_pod
 
 UNITS: Final = pytest.mark.parametrize("unit", list(SchedulingUnit))

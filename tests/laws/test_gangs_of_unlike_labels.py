@@ -27,7 +27,7 @@ from gangsched import (
 )
 from gangsched.events import Bind
 from gangsched.explain import SearchBudgetExhausted
-from gangsched.framework import PlacementStrategy
+from gangsched.options import PlacementStrategy
 from support.constrained_worlds import HOST, ZONE, World, why
 from support.immediate_host import ImmediateHost
 

@@ -37,7 +37,7 @@ from gangsched import (
     presets,
 )
 from gangsched.explain import SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework import PlacementStrategy
+from gangsched.options import PlacementStrategy
 from gangsched.testing import make_node, make_pod
 from support.siblings import (
     ZONE,

@@ -70,7 +70,7 @@ _PROTOCOLS: Final = Room(
 )
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
 FRAMEWORK_PACKAGES: Final = (
-    *("config", "nodes", "state", "runtime", "queueing", "placement.packing", "placement"),
+    *("nodes", "state", "runtime", "queueing", "placement"),
     *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
 )
 _FRAMEWORK: Final = Room(
@@ -117,6 +117,13 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
     ),
     (_CORE, _one("overlay")),
     (
+        *(Room((("options.*",), ("options",))), _one("cycle_state")),
+        *(_one("_plugin_calls"), _one("_sort_keys"), _one("_lazy_dict")),
+        Room((("_packing.*",), ("_packing",)), free=True),
+        Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),
+    ),
+    (_one("_copying"),),
+    (
         _one("coscheduling"),
         Room(
             (
@@ -126,8 +133,9 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
             )
         ),
         _FRAMEWORK,
+        Room((("core", "core.**"),), free=True),
     ),
-    (Room((("core", "core.**"),), free=True),),
+    (_one("scheduler"),),
     (_one("presets"),),
     (
         _one(FACADE),
@@ -165,7 +173,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("_core", "core", "framework", "simulation"),
+    "sortedcontainers": ("_copying", "_core", "core", "framework", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),

@@ -16,7 +16,7 @@ from typing import TypeAlias, final
 
 from attrs import evolve, frozen
 
-from gangsched.framework.placement.packing.pack import (
+from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
     Impossible,

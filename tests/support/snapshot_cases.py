@@ -25,7 +25,7 @@ from gangsched import (
     Topology,
     presets,
 )
-from gangsched.framework import Preemption
+from gangsched.options import Preemption
 from gangsched.testing import make_node, make_pod
 from support.bundles import AB, pods, specs
 from support.busy import busy_scheduler, tell

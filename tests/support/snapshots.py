@@ -21,7 +21,7 @@ from gangsched import (
     Success,
     presets,
 )
-from gangsched.framework import Preemption
+from gangsched.options import Preemption
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod

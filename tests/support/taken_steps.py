@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gangsched.framework.placement.packing.budget import Budget
+from gangsched._packing.budget import Budget
 
 __all__ = ["taken_steps"]
 

@@ -29,8 +29,8 @@ from gangsched import (
     Wait,
 )
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
-from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder
+from gangsched.profile import POINTS
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell
 from support.faulty_plugin import FaultyPlugin, bind_of_another, problem_with

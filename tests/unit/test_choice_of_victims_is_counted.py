@@ -29,8 +29,8 @@ from gangsched import (
     VictimSearchExhausted,
     presets,
 )
+from gangsched._packing.budget import FREE, STEP
 from gangsched.framework.nodes.nodes_view import NodesView
-from gangsched.framework.placement.packing.budget import FREE, STEP
 from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.spared_units import SparedUnits
 from gangsched.framework.preemption.victim_budget import TAKE, VictimBudget

@@ -21,7 +21,7 @@ from gangsched import (
 )
 from gangsched.cluster_objects import PersistentVolumeClaim, StorageClass
 from gangsched.events import Bind
-from gangsched.framework import PlacementStrategy
+from gangsched.options import PlacementStrategy
 from support.immediate_host import ImmediateHost
 
 pytestmark = pytest.mark.once("siblings are placed together with the unit group only")

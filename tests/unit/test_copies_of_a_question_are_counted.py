@@ -5,7 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from gangsched import InMemoryCluster, NodeAdded, PodAdded, Preemption, presets
-from gangsched.framework.what_if import copying, simulate
+from gangsched import _copying as copying
+from gangsched.framework.what_if import simulate
 from gangsched.testing import make_node, make_pod
 
 

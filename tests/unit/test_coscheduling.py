@@ -13,7 +13,6 @@ from gangsched._core._ordering import Order, sort_key
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import Coscheduling, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.profile import POINTS
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import (
     SKIP,
@@ -26,6 +25,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.profile import POINTS
 from support.views import KEY, FakeEntity, FakeGroup, cycle
 
 POD = Pod(name="p", namespace="ns")

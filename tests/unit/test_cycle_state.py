@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.model import Node, NodeName
 from gangsched.protocols import StateKey
 from support.views import FakeGroup, cycle, node_view

@@ -38,7 +38,6 @@ from gangsched.cluster_objects import (
     StatefulSet,
     services_of,
 )
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.runtime import pod_readers
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
@@ -48,6 +47,7 @@ from gangsched.plugins import (
     ScoringPodTopologySpread,
 )
 from gangsched.plugins._default_selector import default_selector
+from gangsched.profile import Profile
 from gangsched.replay.recorded_reads import RecordedClusterState
 
 T = TypeVar("T")

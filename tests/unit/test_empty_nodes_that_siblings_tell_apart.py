@@ -19,7 +19,7 @@ from gangsched import (
     PodAffinityTerm,
     presets,
 )
-from gangsched.framework import PlacementStrategy
+from gangsched.options import PlacementStrategy
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
 from support.immediate_host import ImmediateHost

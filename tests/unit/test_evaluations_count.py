@@ -23,8 +23,8 @@ from gangsched import (
     group_key,
     presets,
 )
+from gangsched._packing.budget import READ, STEP, Work
 from gangsched.framework.placement import gang_layout
-from gangsched.framework.placement.packing.budget import READ, STEP, Work
 from gangsched.outcomes import SUCCESS
 from gangsched.testing import make_pod
 

@@ -13,8 +13,8 @@ from gangsched import (
     SchedulingUnit,
 )
 from gangsched.coscheduling import Coscheduling
-from gangsched.framework import Profile
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.profile import Profile
 from gangsched.testing import make_pod
 
 

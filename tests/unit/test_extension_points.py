@@ -38,8 +38,8 @@ from gangsched import (
 )
 from gangsched.coscheduling import Coscheduling
 from gangsched.explain import NoNodeFits
-from gangsched.framework import POINTS
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.profile import POINTS
 from gangsched.protocols import EntityView, GroupView, NodeView
 from gangsched.testing import make_pod
 from support.faulty_plugin import problem_with

@@ -23,10 +23,11 @@ from gangsched import (
     Wait,
     presets,
 )
+from gangsched import _plugin_calls as calls
+from gangsched._plugin_calls import call_for_kinds, call_for_names
 from gangsched.errors import PluginError
-from gangsched.framework.runtime import calls, extension_points, group_rules
+from gangsched.framework.runtime import extension_points, group_rules
 from gangsched.framework.runtime import signatures as signing
-from gangsched.framework.runtime.calls import call_for_kinds, call_for_names
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.outcomes import SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort

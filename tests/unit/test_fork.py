@@ -36,10 +36,11 @@ from gangsched import (
     plugins,
     presets,
 )
+from gangsched import _copying as copying
+from gangsched._lazy_dict import LazyDict
 from gangsched.errors import PluginError, ProfileError
 from gangsched.framework.nodes.node_class import Snapshot
-from gangsched.framework.what_if import copying, simulate
-from gangsched.framework.what_if.lazy_dict import LazyDict
+from gangsched.framework.what_if import simulate
 from gangsched.model import FrozenMap
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, EntityView, StateKey
@@ -419,8 +420,13 @@ class Learned:
 
 
 class ForkableTimes(Learned):
+    def __init__(self, answer: float | None = None) -> None:
+        super().__init__(answer)
+        self.forks: list[Learned] = []
+
     def fork(self) -> Any:
-        return Learned(self.answer)
+        self.forks.append(Learned(self.answer))
+        return self.forks[-1]
 
 
 class ForkedToNothing(Learned):
@@ -450,30 +456,21 @@ def reserving(run_times: Any) -> Scheduler:
 def test_what_if_calls_the_fork_of_run_times_with_state() -> None:
     run_times = ForkableTimes(NOW + 50.0)
     scheduler = reserving(run_times)
-    ahead = simulate.look(scheduler, scheduler._state, NOW)
-    ahead.run(NOW)
-    policy, promise = (
-        ahead.state.reservations.backfill.policy,
-        ahead.state.reservations.backfill.reservation,
-    )
-    assert policy is not None
-    assert promise is not None
-    assert promise.starts_at == NOW + 50.0
-    assert isinstance(policy.run_times, Learned)
-    assert policy.run_times.asked != []
+    scheduler.what_if(now=NOW)
+    (fork,) = run_times.forks
+    assert fork.asked != []
     assert run_times.asked == []
-    assert scheduler._state.reservations.backfill.policy == Backfill(run_times)
 
 
 def test_what_if_refuses_run_times_with_state_and_no_fork() -> None:
     run_times = Learned()
     scheduler = reserving(run_times)
-    before = fingerprint(scheduler)
+    before = scheduler.snapshot()
     for ask in questions(scheduler):
         with pytest.raises(ProfileError) as caught:
             ask()
         assert caught.value.problem.startswith("plugin 'run_times' has state and no fork method;")
-    assert fingerprint(scheduler) == before
+    assert scheduler.snapshot() == before
     assert run_times.asked == []
 
 

@@ -10,9 +10,9 @@ import attrs
 import pytest
 from sortedcontainers import SortedDict, SortedList
 
+from gangsched import _copying as copying
 from gangsched._core._backoff import Backoff
-from gangsched.framework.what_if import copying
-from gangsched.framework.what_if.lazy_dict import LazyDict
+from gangsched._lazy_dict import LazyDict
 
 
 def test_fork_preserves_aliasing() -> None:

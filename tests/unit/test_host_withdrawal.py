@@ -12,8 +12,8 @@ import pytest
 
 from gangsched import GangRejectedError, Node, NodeAdded, NodeName, Pod, Preemption, gang, presets
 from gangsched.drivers.host import AsyncHost, Host, Job
-from gangsched.framework import Scheduler
 from gangsched.protocols import ClusterState
+from gangsched.scheduler import Scheduler
 from support.patience import HANG
 
 

@@ -44,11 +44,11 @@ from gangsched import (
     Wait,
     presets,
 )
+from gangsched import _plugin_calls as calls
 from gangsched.errors import PluginError
-from gangsched.framework import POINTS
-from gangsched.framework.runtime import calls
 from gangsched.outcomes import SKIP, SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.profile import POINTS
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.busy import NOW, busy_scheduler, tell

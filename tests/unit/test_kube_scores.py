@@ -29,7 +29,6 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Profile, Scheduler
 from gangsched.membership import ungrouped
 from gangsched.plugins import (
     CountingTaintToleration,
@@ -43,6 +42,8 @@ from gangsched.plugins import (
     ScoringPodTopologySpread,
     ScoringStrategy,
 )
+from gangsched.profile import Profile
+from gangsched.scheduler import Scheduler
 from gangsched.testing import cycle, node_view
 
 ZONE = "zone"

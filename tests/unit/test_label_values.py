@@ -30,13 +30,13 @@ from gangsched import (
     presets,
 )
 from gangsched.errors import InternalError
-from gangsched.framework import PlacementStrategy
 from gangsched.framework.nodes.label_values import LabelValues
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import topology
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.runtime import filter_and_score
 from gangsched.model import Node
+from gangsched.options import PlacementStrategy
 from gangsched.testing import make_pod
 from support.calls import lines_for
 

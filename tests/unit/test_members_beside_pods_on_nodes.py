@@ -20,7 +20,7 @@ from gangsched import (
     SchedulingUnit,
     presets,
 )
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.placement import choose_node
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.scheduler_state import State

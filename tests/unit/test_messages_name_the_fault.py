@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gangsched import InvalidValueError, NodeName, PodUID
+from gangsched import _copying as copying
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, ManifestError, ProfileError, UnknownPodError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.what_if import copying
 from gangsched.model import Node
 from gangsched.plugins import NodeResourcesFit
 from gangsched.plugins.node_resources import ScoringStrategy

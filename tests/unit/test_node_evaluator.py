@@ -28,8 +28,6 @@ from gangsched import (
 )
 from gangsched.coscheduling import Coscheduling
 from gangsched.errors import PluginError, ProfileError
-from gangsched.framework import Profile
-from gangsched.framework.config.signing import evaluates_nodes
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.plugins import (
     DefaultBinder,
@@ -41,6 +39,8 @@ from gangsched.plugins import (
     Strategy,
     TaintToleration,
 )
+from gangsched.profile import Profile
+from gangsched.profile.signing import evaluates_nodes
 from gangsched.protocols import CycleView, NodeEvaluator, NodeView
 from gangsched.testing import check_plugin, make_pod
 from support.busy import NOW, tell

@@ -6,12 +6,12 @@ import pytest
 from attrs import evolve
 
 from gangsched import GroupKey, NodeName, Pod, PodUID
+from gangsched.cycle_state import CycleState
 from gangsched.errors import ProfileError
-from gangsched.framework.config import signing
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import notices
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.queueing import bundles, requeue
+from gangsched.profile import signing
 from support.busy import NOW, busy_scheduler
 from support.fingerprint import fingerprint
 

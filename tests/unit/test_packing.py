@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
-from gangsched.errors import InvalidValueError
-from gangsched.framework.placement.packing.bounds import ceiling
-from gangsched.framework.placement.packing.pack import (
+from gangsched._packing.bounds import ceiling
+from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
     Impossible,
@@ -18,8 +17,9 @@ from gangsched.framework.placement.packing.pack import (
     Quota,
     pack,
 )
-from gangsched.framework.placement.packing.passes import passes
-from gangsched.framework.placement.packing.problem import Need, Problem, States
+from gangsched._packing.passes import passes
+from gangsched._packing.problem import Need, Problem, States
+from gangsched.errors import InvalidValueError
 from gangsched.resources import Resources
 from support.packing import ODD_NODES, ODD_SIZES, Answer, Box, Case, Oracle, Shelf, box, solve
 

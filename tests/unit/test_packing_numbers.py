@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gangsched.framework.placement.packing.bounds import ceiling
-from gangsched.framework.placement.packing.exact_search import Search
-from gangsched.framework.placement.packing.pack import Demand
-from gangsched.framework.placement.packing.passes import Pass, passes
-from gangsched.framework.placement.packing.problem import NOWHERE, Budget, Need, Problem, States
+from gangsched._packing.bounds import ceiling
+from gangsched._packing.exact_search import Search
+from gangsched._packing.pack import Demand
+from gangsched._packing.passes import Pass, passes
+from gangsched._packing.problem import NOWHERE, Budget, Need, Problem, States
 from support.packing import ODD_NODES, ODD_SIZES, Box, Shelf, box
 
 

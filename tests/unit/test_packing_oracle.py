@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from gangsched.framework.placement.packing import pack
+from gangsched._packing import pack
 from support.packing import Answer, Oracle, random_case, solve
 
 TESTS = Path(__file__).parents[1]

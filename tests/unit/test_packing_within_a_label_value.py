@@ -21,8 +21,8 @@ from gangsched import (
     Topology,
     presets,
 )
-from gangsched.framework import PlacementStrategy
 from gangsched.framework.placement.plan import Domain
+from gangsched.options import PlacementStrategy
 from gangsched.testing import make_node, make_pod
 
 

@@ -6,7 +6,7 @@ from gangsched import Backoff
 from gangsched._core._ordering import Order
 from gangsched._core._quorum import MatchPolicy
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
-from gangsched.framework import SchedulingUnit
+from gangsched.options import SchedulingUnit
 from support.driver import Fate
 from support.histories import Policy
 from support.history_steps import Decide, PutGroup, PutNode, PutPods

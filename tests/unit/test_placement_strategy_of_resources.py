@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gangsched import PlacementStrategy
-from gangsched.framework.config.scheduling_unit import strategy_for
+from gangsched.options.scheduling_unit import strategy_for
 
 
 @pytest.mark.parametrize(

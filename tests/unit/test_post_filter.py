@@ -21,7 +21,7 @@ from gangsched import (
     Unschedulable,
 )
 from gangsched.coscheduling import Coscheduling
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.runtime import extension_points
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.testing import make_node, make_pod

@@ -9,8 +9,8 @@ import pytest
 
 from gangsched.coscheduling import Coscheduling
 from gangsched.errors import ProfileError
-from gangsched.framework.config.profile import POINTS, Profile
 from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, QOSSort, TaintToleration
+from gangsched.profile import POINTS, Profile
 
 SEVERAL = [point for point in POINTS if point not in ("queue_sort", "unreserve")]
 

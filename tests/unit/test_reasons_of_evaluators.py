@@ -7,8 +7,8 @@ import pytest
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, PodAdded, Scheduler, Taint
 from gangsched.coscheduling import Coscheduling
 from gangsched.explain import NoNodeFits
-from gangsched.framework import Profile
 from gangsched.plugins import DefaultBinder, NodeResources, TaintToleration
+from gangsched.profile import Profile
 from gangsched.testing import make_pod
 
 

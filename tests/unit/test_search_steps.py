@@ -24,8 +24,8 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched.framework.placement.packing.budget import FREE, STEP, Budget, BudgetSpent, Work
-from gangsched.framework.placement.packing.pack import BudgetExhausted, Demand, Quota, pack
+from gangsched._packing.budget import FREE, STEP, Budget, BudgetSpent, Work
+from gangsched._packing.pack import BudgetExhausted, Demand, Quota, pack
 from gangsched.framework.runtime import filter_and_score
 from gangsched.model import Node
 from gangsched.testing import make_pod

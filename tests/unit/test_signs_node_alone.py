@@ -11,7 +11,6 @@ from attrs import field, frozen
 import gangsched.plugins
 from gangsched import ClusterState, Coscheduling, Pod, Profile, Scheduler, SchedulingUnit
 from gangsched.errors import PluginError, ProfileError
-from gangsched.framework.config.signing import signers_of_capacity
 from gangsched.outcomes import SUCCESS, Outcome
 from gangsched.plugins import (
     DefaultBinder,
@@ -20,6 +19,7 @@ from gangsched.plugins import (
     PrioritySort,
     TaintToleration,
 )
+from gangsched.profile.signing import signers_of_capacity
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import check_plugin, make_pod
 from support.driver import Driver

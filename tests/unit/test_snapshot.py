@@ -45,11 +45,11 @@ from gangsched import (
     presets,
 )
 from gangsched._core._entity import QueuedEntity
-from gangsched.framework import Preemption
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.queueing.equivalence import EquivalenceClass
 from gangsched.framework.snapshot.document import FORMAT, HELD
 from gangsched.framework.snapshot.forms import ROWS
+from gangsched.options import Preemption
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import NOW, busy_scheduler, tell

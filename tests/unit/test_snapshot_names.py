@@ -17,7 +17,7 @@ from gangsched import (
     Scheduler,
     presets,
 )
-from gangsched.framework import Preemption
+from gangsched.options import Preemption
 from support.busy import busy_scheduler
 from support.fingerprint import fingerprint
 from support.restored import posted

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gangsched.framework.runtime import sort_keys
+from gangsched import _sort_keys as sort_keys
 
 MADE: list[Any] = [(1, 2), (-math.inf, 0), ("a",), (0.5, "a", (1, "b")), (math.inf, 3)]
 

@@ -20,7 +20,7 @@ from gangsched import (
     gang,
     presets,
 )
-from gangsched.framework.placement.packing import pack
+from gangsched._packing import pack
 from gangsched.model import Node, Pod
 from support.packing import random_case
 

@@ -25,7 +25,7 @@ from gangsched import (
     SchedulingUnit,
     presets,
 )
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.nodes.ranking import Ranking
 from gangsched.framework.runtime import filter_and_score

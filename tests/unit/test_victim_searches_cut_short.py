@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, PodAdded, Preemption, presets
-from gangsched.framework.placement.packing.budget import Work
+from gangsched._packing.budget import Work
 from gangsched.framework.preemption import eviction_units, victim_search
 from gangsched.framework.preemption.preemptor import GangPreemptor
 from gangsched.framework.preemption.victim_budget import VictimBudget

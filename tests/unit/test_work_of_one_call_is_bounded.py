@@ -25,9 +25,9 @@ from gangsched import (
     presets,
 )
 from gangsched._core._entity import QueuedEntity
+from gangsched._packing.budget import Work
 from gangsched.framework.backfill.room import Room
 from gangsched.framework.nodes.nodes_view import NodesView
-from gangsched.framework.placement.packing.budget import Work
 from gangsched.framework.placement.plan import Domain
 from gangsched.framework.preemption import choices, eviction_units
 from gangsched.framework.preemption.eviction_units import EvictionUnit

@@ -117,11 +117,6 @@ class SchedulingQueue:
         queued = [entity for queue in self._queues.values() for entity in queue.queued]
         return (*self._gated.values(), *queued)
 
-    @property
-    def class_count(self) -> int:
-        """The number of equivalence classes that have failed and are kept. O(1)."""
-        return len(self._queues)
-
     def is_gated(self, entity: QueuedEntity) -> bool:
         """Return whether an entity waits until ``activate`` is called for it. O(1)."""
         return entity.seq in self._gated

@@ -47,6 +47,7 @@ __all__ = [
     "counted",
     "decide",
     "lacking_roles",
+    "lacks_members",
     "members_needed",
     "roles_needed",
     "shares",
@@ -135,6 +136,12 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
         return missing
     lacking = sum(max(share.least - share.scheduled, 0) for share in shares(group, policy))
     return max(missing, lacking)
+
+
+def lacks_members(group: GroupView) -> bool:
+    """Return whether fewer members than the minimum hold a node; succeeded ones count. O(roles)."""
+    needed = members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
+    return needed is not None and needed > 0
 
 
 def brings_nearer(group: GroupView, role: str | None) -> bool:

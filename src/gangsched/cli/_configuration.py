@@ -14,8 +14,8 @@ from gangsched.configuration import Settings, read_settings
 from gangsched.errors import InvalidValueError, ProfileError
 
 if TYPE_CHECKING:
-    from gangsched.framework import Scheduler
     from gangsched.protocols import ClusterState
+    from gangsched.scheduler import Scheduler
 
 __all__ = [
     "check_transport",

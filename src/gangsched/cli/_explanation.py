@@ -20,8 +20,8 @@ from gangsched.explain import (
     Running,
     Why,
 )
-from gangsched.framework import Reservation
 from gangsched.model import GroupKey, Node
+from gangsched.options import Reservation
 from gangsched.simulation import LogEntry
 from gangsched.what_if import SmallestChange, Sufficient, WhatIf
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from gangsched.cli._files import BadInputError
 
 if TYPE_CHECKING:
-    from gangsched.framework import Scheduler
     from gangsched.protocols import ClusterState
+    from gangsched.scheduler import Scheduler
 
 __all__ = ["factories", "imported", "maker"]
 
@@ -51,7 +51,7 @@ def imported(where: str, text: str) -> Any:
 
 def maker(where: str, text: str) -> Callable[[ClusterState], Scheduler]:
     """Return what makes the scheduler that ``module:function`` names."""
-    from gangsched.framework import Scheduler
+    from gangsched.scheduler import Scheduler
 
     function = imported(where, text)
 

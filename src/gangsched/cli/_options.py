@@ -21,10 +21,11 @@ from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
 from gangsched.cli._imports import maker
 from gangsched.coscheduling import WhenBlocked
-from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler
+from gangsched.options import Backfill, PlacementStrategy, Preemption
 from gangsched.protocols import ClusterState
 from gangsched.replay import Recipe
 from gangsched.run_times import AnnotatedRunTimes
+from gangsched.scheduler import Scheduler
 from gangsched.simulation import RUN_SECONDS, TIME_LIMIT, shortest_first
 
 __all__ = [

@@ -42,24 +42,19 @@ from gangsched.configuration.settings import ProfileSettings, Settings
 from gangsched.configuration.spread import read_default_constraints
 from gangsched.coscheduling import Coscheduling, WhenBindFails
 from gangsched.errors import InvalidValueError
-from gangsched.framework import (
-    Backfill,
-    PlacementStrategy,
-    Preemption,
-    Profile,
-    Scheduler,
-    SchedulingUnit,
-)
 from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Pod, TopologySpreadConstraint
+from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
 from gangsched.plugins import (
     SYSTEM_DEFAULT_CONSTRAINTS,
     NodeResources,
     ScoringPodTopologySpread,
 )
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.run_times import RunTimes
+from gangsched.scheduler import Scheduler
 
 __all__ = [
     "check_settings",

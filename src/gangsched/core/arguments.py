@@ -10,12 +10,12 @@ from gangsched._core._backoff import Backoff
 from gangsched._core._quotas import Quota, as_quotas
 from gangsched.core.state import Settings
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
 from gangsched.model import Pod
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 

@@ -17,12 +17,13 @@ from attrs import evolve
 
 from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
-from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
+from gangsched._plugin_calls import name_of
 from gangsched.core import notices
 from gangsched.core.points import Waits
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.events import (
     Bind,
@@ -34,8 +35,6 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = [
@@ -48,7 +47,6 @@ __all__ = [
     "fail",
     "give_back",
     "is_quorum_without",
-    "lacks_members",
     "note_progress",
     "prepare",
     "recheck",
@@ -393,15 +391,10 @@ def note_progress(state: State, gang: Gang) -> None:
             info.was_scheduled = info.is_binding = False
         elif not info.was_scheduled and _has_started(gang, info):
             info.was_scheduled = True
-        if info.is_binding and not info.assumed and info.assigned and not lacks_members(info):
+        is_bound = info.is_binding and not info.assumed and info.assigned
+        if is_bound and not _quorum.lacks_members(info):
             info.is_binding = False
             state.out.append(GroupBound(info.key, info.attempts, info.assigned))
-
-
-def lacks_members(info: PodGroupInfo) -> bool:
-    """Return whether fewer members than the minimum hold a node; succeeded ones count."""
-    needed = _quorum.members_needed(info, MatchPolicy.WAITING_AND_RUNNING)
-    return needed is not None and needed > 0
 
 
 def _has_started(gang: Gang, info: PodGroupInfo) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._plugin_calls import name_of
 from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
@@ -31,10 +32,9 @@ from gangsched.core.reservation import backfill as reserving
 from gangsched.core.settle import demand_of, lacking, settle_all, split, unit_is_whole
 from gangsched.core.state import State
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["run"]

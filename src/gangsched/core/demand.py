@@ -8,11 +8,11 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 from attrs import frozen
-from sortedcontainers import SortedKeyList
 
+from gangsched.core.by_account import ParkedGangs
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang
@@ -73,7 +73,7 @@ class Demand:
         alternatives: Minima of which those of one alternative have to be met; see the module.
         blocked_at: The step at which a gang of it failed; 0 while none is known to fail.
         gangs: How many gangs ask for it; without any it is forgotten.
-        parked: The gangs that wait, in queue order.
+        parked: The gangs that wait.
         leader: The gang that was activated for all of them.
         reads_pods: Whether pods that come or go on any node may help.
         reach: Whom its gangs may preempt; None if nobody.
@@ -95,7 +95,7 @@ class Demand:
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
         self.blocked_at: int = 0
         self.gangs: int = 0
-        self.parked: Any = SortedKeyList(key=_sort_key)
+        self.parked: ParkedGangs = ParkedGangs()
         self.leader: Gang | None = None
         self.reads_pods: bool = any(pod_class.late for pod_class in self._classes())
 
@@ -117,7 +117,3 @@ class Demand:
             for minimum in minima
             for pod_class, _most in minimum.parts
         )
-
-
-def _sort_key(gang: Gang) -> tuple[Any, ...]:
-    return gang.sort_key

@@ -16,17 +16,17 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
+from gangsched import _plugin_calls as calls
 from gangsched.constraints.matchers import CarriedTerm
 from gangsched.core.domains import Chain
 from gangsched.core.node_table import NodeState, NodeTable
 from gangsched.core.pod_class import Asked, Late, PodClass
 from gangsched.core.views import StateView, StaticView
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy
-from gangsched.framework.runtime import calls
+from gangsched.cycle_state import CycleState
 from gangsched.model import Node, Pod
+from gangsched.options.scheduling_unit import PlacementStrategy
 from gangsched.outcomes import Skip, Success, Unschedulable
+from gangsched.profile import Profile
 
 __all__ = ["Evaluator"]
 

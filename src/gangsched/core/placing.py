@@ -19,7 +19,7 @@ from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.resources import NOTHING, Resources
 
 __all__ = [

@@ -25,8 +25,8 @@ from sortedcontainers import SortedKeyList
 
 from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
 from gangsched.core.node_table import DEFAULTED, GONE, PODS, Needs, NodeState, NodeTable
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import Node, Pod
 from gangsched.outcomes import Unschedulable
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 from attrs import evolve
 
+from gangsched import _plugin_calls as calls
+from gangsched import _sort_keys as sort_keys
 from gangsched._core import _quorum
 from gangsched._core._quorum import MatchPolicy
+from gangsched._plugin_calls import name_of
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.runtime import calls, sort_keys
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import Pod
 from gangsched.outcomes import (
     SKIP,
@@ -38,6 +38,7 @@ from gangsched.outcomes import (
     Verdict,
     Wait,
 )
+from gangsched.profile import Profile
 from gangsched.protocols import EntityView, GroupView, QueueSortKey
 from gangsched.resources import NOTHING, Resources
 
@@ -83,6 +84,35 @@ class Points:
             self.deferred.append(error)
             return sort_keys.last(entity)
         return key
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether the order of the queue depends on what accounts use."""
+        return callable(getattr(self.profile.queue_sort, "share", None))
+
+    def account(self, pod: Pod) -> str:
+        """Return the account on which a pod runs: its namespace, or what the order says."""
+        plugin: Any = self.profile.queue_sort
+        if not callable(getattr(plugin, "account", None)):
+            return pod.namespace
+
+        def ask() -> str:
+            found: str = calls.call(plugin, "account", pod, str, pod)
+            return found
+
+        return self._defer(ask, pod.namespace)
+
+    def share(self, account: str, usage: Resources) -> float:
+        """Return the share of an account: the smallest goes first; the last if the plugin fails."""
+        plugin: Any = self.profile.queue_sort
+
+        def ask() -> float:
+            found = calls.call(plugin, "share", account, (int, float), account, usage)
+            if isinstance(found, bool) or found != found:
+                raise calls.returned(plugin, "share", account, found)
+            return float(found)
+
+        return self._defer(ask, math.inf)
 
     def pre_enqueue(self, pod: Pod, group: GroupView | None, now: float) -> Unschedulable | None:
         """Return why a pod is not admitted to the queue; None if it is."""

@@ -21,7 +21,7 @@ import heapq
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, final
 
-from gangsched._core._heap import PriorityHeap
+from gangsched.core.by_account import ActiveGangs, Shares, turn_of
 from gangsched.core.demand import Demand, Minimum, Reach
 from gangsched.core.records import Gang, QueuePlace, Records
 from gangsched.errors import InternalError
@@ -41,29 +41,41 @@ class Queue:
     Args:
         records: Has the current step.
         sort: Returns the sort key of a gang.
+        share: Returns the share of the account of a gang; None if the order knows no accounts.
 
     Attributes:
         preempts: Returns whether gangs of a demand may preempt, because some nodes may take more.
     """
 
-    def __init__(self, records: Records, sort: Callable[[Gang], tuple[Any, ...]]) -> None:
+    def __init__(
+        self,
+        records: Records,
+        sort: Callable[[Gang], tuple[Any, ...]],
+        share: Shares | None = None,
+    ) -> None:
         self._records = records
         self._sort = sort
+        self._has_shares = share is not None
+        self._share: Shares = share or _equal
         self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
-        self._active: PriorityHeap[Gang] = PriorityHeap()
+        self._active: ActiveGangs = ActiveGangs(self._share)
         self._backoff: list[tuple[float, int, Gang]] = []
         self._demands: dict[Hashable, Demand] = {}
         self._blocked: dict[Demand, None] = {}
+        self._led: dict[Demand, None] = {}
 
     # Places -------------------------------------------------------------------------------------
 
     def put(self, gang: Gang, place: QueuePlace, demand: Demand | None = None) -> None:
         """Put a gang in a place, with what it asks for. O(log gangs)."""
         before = gang.demand
-        key = gang.sort_key
+        key, account = gang.sort_key, gang.account
         if place is _ACTIVE or place is _PARKED:
             key = self.key_of(gang)
-            if gang.place is place and before is demand and key == gang.sort_key:
+            if self._has_shares:
+                account = self._records.account_of(gang.pod)
+            is_same = key == gang.sort_key and account == gang.account
+            if gang.place is place and before is demand and is_same:
                 return
         self._take_out(gang)
         if before is not demand:
@@ -72,9 +84,9 @@ class Queue:
                 self._demands[demand.key] = demand
             if before is not None:
                 self._drop(before)
-        gang.place, gang.demand, gang.sort_key = place, demand, key
+        gang.place, gang.demand, gang.sort_key, gang.account = place, demand, key, account
         if place is _ACTIVE:
-            gang.handle = self._active.push(key, gang)
+            self._active.add(gang)
         elif place is _BACKOFF:
             heapq.heappush(self._backoff, (gang.backoff_until, gang.seq, gang))
         elif place is _PARKED:
@@ -88,14 +100,19 @@ class Queue:
         """Return the key by which a gang is sorted now."""
         return (*self._sort(gang), gang.seq)
 
+    def order_of(self, gang: Gang) -> tuple[Any, ...]:
+        """Return what gangs are ordered by: the share of the account, then the sort key."""
+        return turn_of(gang, self._share)
+
     def head(self) -> Gang | None:
         """Return the first active gang; None if none is active. Amortised O(log gangs)."""
-        return self._active.peek() if len(self._active) else None
+        return self._active.first()
 
     def pop(self) -> Gang:
         """Take the first active gang out to be tried; put it in a place when that is done."""
-        gang = self._active.pop()
-        gang.place, gang.handle = _NOWHERE, None
+        gang = self._active.first()
+        assert gang is not None
+        self._take_out(gang)
         return gang
 
     def rekey(self, gangs: Iterable[Gang]) -> None:
@@ -106,11 +123,27 @@ class Queue:
 
     def _take_out(self, gang: Gang) -> None:
         if gang.place is _ACTIVE:
-            self._active.remove(gang.handle)
-            gang.handle = None
+            self._active.remove(gang)
         elif gang.place is _PARKED:
             gang.demand.parked.remove(gang)
         gang.place = _NOWHERE  # an entry in the heap of backoffs is void then
+
+    def used(self, accounts: Iterable[str]) -> None:
+        """Note that the usage of accounts has changed: their gangs may have other turns.
+
+        O(log accounts) for each of them, and O(accounts) for each demand that has a leader.
+        """
+        for account in accounts:
+            self._active.used(account)
+        for demand in list(self._led):
+            leader = demand.leader
+            if leader is None or leader.place is not _ACTIVE or not demand.parked:
+                continue
+            first = demand.parked.first(self._share)
+            if self.order_of(first) < self.order_of(leader):
+                demand.leader = None
+                self.put(leader, _PARKED, demand)
+                self._lead(demand)
 
     # Backoff ------------------------------------------------------------------------------------
 
@@ -177,7 +210,7 @@ class Queue:
         demand.blocked_at = 0
         del self._blocked[demand]
         self.put(gang, _ACTIVE, demand)
-        demand.leader = gang
+        self.lead(demand, gang)
 
     def blocked(self) -> list[Demand]:
         """Return the blocked demands, the one that was blocked first first. O(demands)."""
@@ -188,15 +221,22 @@ class Queue:
         for demand in list(self._blocked):
             self.unblock(demand)
 
+    def lead(self, demand: Demand, gang: Gang) -> None:
+        """Let an active gang be tried for all that are parked."""
+        demand.leader = gang
+        if self._has_shares:
+            self._led[demand] = None
+
     def _lead(self, demand: Demand) -> None:
         """Activate the first parked gang of a demand, if it could fit or preempt."""
         demand.leader = None
+        self._led.pop(demand, None)
         if not demand.parked or demand.blocked_at:
             return
         if demand.could_fit() or self.preempts(demand, None):
-            gang: Gang = demand.parked[0]
+            gang = demand.parked.first(self._share)
             self.put(gang, _ACTIVE, demand)
-            demand.leader = gang
+            self.lead(demand, gang)
         else:
             self.block(demand)
 
@@ -207,6 +247,7 @@ class Queue:
             if self._demands.get(demand.key) is demand:
                 del self._demands[demand.key]
             self._blocked.pop(demand, None)
+            self._led.pop(demand, None)
 
     # Reading ------------------------------------------------------------------------------------
 
@@ -217,6 +258,7 @@ class Queue:
 
     def check(self, gangs: Iterable[Gang]) -> None:
         """Check the invariants. O(n log n)."""
+        self._active.check()
         active = set(map(id, self._active))
         parked, asking = 0, set[int]()
         for gang in gangs:
@@ -240,3 +282,7 @@ class Queue:
             raise InternalError("a demand is known that no gang asks for")
         if set(self._blocked) != {d for d in self._demands.values() if d.blocked_at}:
             raise InternalError("blocked demands are not those that are blocked")
+
+
+def _equal(_gang: Gang) -> float:
+    return 0.0

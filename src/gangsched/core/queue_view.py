@@ -53,6 +53,11 @@ class QueueEntry:
         return tuple([record.pod for record in self._gang.in_order()])
 
     @property
+    def priority(self) -> int:
+        """The priority of the pod or the group."""
+        return self._gang.priority
+
+    @property
     def place(self) -> QueuePlace:
         """Where it is in the queue."""
         return self._gang.place
@@ -133,9 +138,14 @@ class QueueView:
     @property
     def unschedulable(self) -> tuple[QueueEntry, ...]:
         """The gangs that wait for an event: parked ones in queue order, then those kept out."""
-        parked = sorted(self._in(QueuePlace.PARKED), key=lambda gang: gang.sort_key)
+        parked = sorted(self._in(QueuePlace.PARKED), key=self._queue.order_of)
         kept_out = [*self._in(QueuePlace.NOT_ADMITTED), *self._in(QueuePlace.NOMINATED)]
         return _entries([*parked, *kept_out])
+
+    @property
+    def class_count(self) -> int:
+        """The number of demands that have failed: of gangs that ask for the same, one. O(n)."""
+        return len(self._queue.blocked())
 
     def head(self) -> QueueEntry | None:
         """Return the gang that is tried next; None if none is active."""

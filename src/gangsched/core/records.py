@@ -17,6 +17,7 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final, Protocol, final
 
 from gangsched._core._counters import MemberState
@@ -30,11 +31,11 @@ from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs, NodeTable
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView
+from gangsched.cycle_state import CycleState
 from gangsched.errors import InternalError
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
-from gangsched.resources import NOTHING
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["OVER", "Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
 
@@ -72,6 +73,7 @@ class PodRecord:
         uid: The pod's UID.
         pod: The pod as the cluster showed it last.
         seq: Ascending in the order of arrival.
+        account: On which account it runs.
         gang: The gang that it belongs to; a regular pod is a gang by itself.
         info: Its group; None for a regular pod.
         role: Its role in the group.
@@ -90,7 +92,17 @@ class PodRecord:
     """
 
     __slots__ = (
-        *("attempt", "bind_failures", "cycle", "gang", "info", "is_evicted", "leaf", "needs"),
+        *(
+            "account",
+            "attempt",
+            "bind_failures",
+            "cycle",
+            "gang",
+            "info",
+            "is_evicted",
+            "leaf",
+            "needs",
+        ),
         *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
         *("table", "told", "uid"),
     )
@@ -100,6 +112,7 @@ class PodRecord:
     ) -> None:
         self.uid: PodUID = pod.uid
         self.pod = pod
+        self.account = ""
         self.seq = seq
         self.gang = gang
         self.info = info
@@ -144,7 +157,8 @@ class Gang:
         members: All pods by UID.
         pending: Those that need a node.
         waiting: Those that wait on permit.
-        place: Where it is in the queue; ``sort_key``, ``handle`` and ``demand`` say where there.
+        place: Where it is in the queue; ``account``, ``sort_key``, ``handle`` and ``demand`` say
+            where there. The account is empty if the order knows none.
         queued_at: When it arrived, or failed last.
         failures: How many attempts in a row have failed.
         backoff_until: When its backoff ends.
@@ -160,7 +174,16 @@ class Gang:
     """
 
     __slots__ = (
-        *("backoff_until", "began", "demand", "denial", "failures", "giving_way", "handle"),
+        *(
+            "account",
+            "backoff_until",
+            "began",
+            "demand",
+            "denial",
+            "failures",
+            "giving_way",
+            "handle",
+        ),
         *("infos", "is_whole", "key", "leaves", "members", "no_plan_at", "pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
     )
@@ -174,6 +197,7 @@ class Gang:
         self.pending: dict[PodUID, PodRecord] = {}
         self.waiting: dict[PodUID, PodRecord] = {}
         self.place = QueuePlace.NOWHERE
+        self.account = ""
         self.sort_key: tuple[Any, ...] = ()
         self.handle: Any = None
         self.demand: Any = None
@@ -298,6 +322,7 @@ class Records:
         registry: The pod groups.
         carried: Returns the terms that a pod carries to its node.
         quotas: Counts what members of groups hold; None for no quotas.
+        account_of: Returns the account on which a pod runs; its namespace by default.
 
     Attributes:
         counts: The pods on nodes by domain, for plugins that read them.
@@ -310,6 +335,8 @@ class Records:
         altered: How often a node was added, changed or removed.
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
         ended: The pods that ended after they were bound, if they are noted.
+        usage: By account, what its pods hold of each resource.
+        used: The accounts of which that has changed, if they are noted.
         step: Counts cycles; 0 stands for before all of them.
     """
 
@@ -319,8 +346,10 @@ class Records:
         registry: PodGroupRegistry,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
         quotas: QuotaLedger | None = None,
+        account_of: Callable[[Pod], str] = attrgetter("namespace"),
     ) -> None:
         self._carried = carried
+        self.account_of = account_of
         self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
         self.table = table
@@ -330,6 +359,8 @@ class Records:
         self.gang_of: dict[GroupKey, Gang] = {}
         self.waiting: WaitingMap = WaitingMap()
         self.usage: dict[str, dict[int, int]] = {}
+        self.notes_used = False
+        self.used: dict[str, None] = {}
         self.holds: dict[Hold, None] = {}
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
@@ -406,16 +437,17 @@ class Records:
         self.pods[record.uid] = record
         record.gang.members[record.uid] = record
         record.needs = self.table.needs(record.pod.requests)
+        record.account = self.account_of(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
         """Take over a newer version of a pod. O(resources) if it requests something else."""
-        needs = self.table.needs(pod.requests)
+        needs, account = self.table.needs(pod.requests), self.account_of(pod)
         slot = record.slot
-        if needs != record.needs and slot >= 0:
+        if (needs, account) != (record.needs, record.account) and slot >= 0:
             self._leave(record, 0)
-            record.pod, record.needs, record.slot = pod, needs, slot
+            record.pod, record.needs, record.account = pod, needs, account
             self.table.take(slot, needs)
             self._come(record)
         elif slot >= 0 and pod is not record.pod:
@@ -424,7 +456,7 @@ class Records:
             record.pod = pod
             self._rank(pod.priority, 1)
             self._count(record)
-        record.pod, record.needs = pod, needs
+        record.pod, record.needs, record.account = pod, needs, account
 
     def forget(self, record: PodRecord) -> None:
         """Forget a pod; what it holds is given back. The caller lets it leave its group."""
@@ -484,11 +516,13 @@ class Records:
 
     def _use(self, record: PodRecord, sign: int) -> None:
         self._rank(record.pod.priority, sign)
-        used = self.usage.setdefault(record.pod.namespace, {})
+        used = self.usage.setdefault(record.account, {})
         for number, amount in record.needs:
             used[number] = used.get(number, 0) + sign * amount
         if not used[0]:
-            del self.usage[record.pod.namespace]
+            del self.usage[record.account]
+        if self.notes_used:
+            self.used[record.account] = None
         if record.info is not None and self.quotas.is_used:
             requests = record.pod.requests
             before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
@@ -500,6 +534,12 @@ class Records:
             self.priorities[priority] = number
         else:
             del self.priorities[priority]
+
+    def used_by(self, account: str) -> Resources:
+        """Return what the pods of an account hold. O(resources)."""
+        used = self.usage.get(account, {})
+        names = self.table.resources
+        return Resources.from_milli({name: used[n] for name, n in names.items() if used.get(n)})
 
     # Capacity that is held ----------------------------------------------------------------------
 
@@ -623,7 +663,7 @@ class Records:
             _require(record.slot >= 0 if must_hold else True, f"{record} holds no node")
             if record.slot >= 0:
                 _require(self._on[record.slot][uid] is record, f"{record} is not on its node")
-                mine = usage.setdefault(record.pod.namespace, {})
+                mine = usage.setdefault(self.account_of(record.pod), {})
                 for number, amount in record.needs:
                     used[record.slot][number] += amount
                     mine[number] = mine.get(number, 0) + amount
@@ -634,9 +674,9 @@ class Records:
         for slot, state in enumerate(table.state_of):
             left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
             _require(left == state.free, f"{table.names[slot]} has {state.free} free, not {left}")
-        for namespace, found in self.usage.items():
-            mine = usage.get(namespace, {})
-            _require({n: a for n, a in found.items() if a} == mine, f"usage of {namespace}")
+        for account, found in self.usage.items():
+            mine = usage.get(account, {})
+            _require({n: a for n, a in found.items() if a} == mine, f"usage of {account}")
         holders = sum(record.slot >= 0 for record in self.pods.values())
         _require(sum(map(len, self._on.values())) == holders, f"{holders} pods hold nodes")
         members = sum(len(gang.members) for gang in self.gangs.values())

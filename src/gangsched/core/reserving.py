@@ -20,8 +20,8 @@ from gangsched.core.demand import Demand
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import PODS, Needs
 from gangsched.core.records import Gang, Guard, PodRecord, Records
-from gangsched.framework.config.backfill import Backfill
 from gangsched.model import PodUID
+from gangsched.options.backfill import Backfill
 
 __all__ = ["ActiveReservation", "Reserved", "Reserving"]
 

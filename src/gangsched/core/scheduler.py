@@ -39,12 +39,12 @@ from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, PermitAllowed, PermitRejected
 from gangsched.explain import Why
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.what_if import SmallestChange, WhatIf
 

@@ -19,8 +19,9 @@ from gangsched.core.questions import why as reasons
 from gangsched.core.queue_view import QueueView
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.state import State
-from gangsched.framework.config.backfill import Reservation
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.options.backfill import Reservation
+from gangsched.resources import Resources
 
 __all__ = ["SchedulerView"]
 
@@ -83,11 +84,12 @@ class SchedulerView:
         """The reservation of capacity for a gang; None if there is none. O(its nodes)."""
         return reserving.shown(self._state)
 
-    def usage(self, account: str) -> dict[str, int]:
-        """Return what the pods of a namespace hold of each resource, in thousandths."""
-        used = self._state.records.usage.get(account, {})
-        names = self._state.table.resources
-        return {name: used[n] for name, n in names.items() if used.get(n)}
+    def usage(self, account: str) -> Resources:
+        """Return what the pods of an account hold: of a namespace, or as the order says.
+
+        Runtime complexity: O(resources).
+        """
+        return self._state.records.used_by(account)
 
     @property
     def can_evict(self) -> bool:

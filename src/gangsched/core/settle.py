@@ -34,8 +34,8 @@ from gangsched.core.preemption.reach import reach_of
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.model import GroupKey
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.outcomes import RejectGroup, Unschedulable
 
 __all__ = [
@@ -62,6 +62,9 @@ def settle_all(state: State) -> None:
             _reject_refused(state)
         if not state.touched:
             accounts.ask_waiting(state)
+            if state.records.used:
+                used, state.records.used = state.records.used, {}
+                state.queue.used(used)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():

@@ -26,14 +26,14 @@ from gangsched.core.queue import Queue
 from gangsched.core.records import Gang, PodRecord, Records
 from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.events import Effect
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 
 __all__ = ["Settings", "State"]
@@ -85,13 +85,16 @@ class State:
         registry = PodGroupRegistry(
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
+        self.points: Points = Points(settings.profile)
         self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
         self.records: Records = Records(
-            self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)
+            *(self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)),
+            self.points.account,
         )
         self.records.notes_ended = bool(settings.profile.end_listeners)
-        self.points: Points = Points(settings.profile)
-        self.queue: Queue = Queue(self.records, self._sort_key)
+        shares = self.points.has_shares
+        self.records.notes_used = shares
+        self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
         self.nominations: Nominations = Nominations()
         self.reserving: Reserving = Reserving(settings.backfill)
         self.events = 0
@@ -109,6 +112,12 @@ class State:
 
     def _sort_key(self, gang: Gang) -> tuple[Any, ...]:
         return self.points.queue_sort(gang)
+
+    def _share(self, gang: Gang) -> float:
+        """Return the share of an account; a gang that is half placed is not interrupted."""
+        if gang.waiting:
+            return -math.inf
+        return self.points.share(gang.account, self.records.used_by(gang.account))
 
     @property
     def mark(self) -> Mark:

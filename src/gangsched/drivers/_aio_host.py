@@ -27,11 +27,11 @@ from gangsched.errors import (
 )
 from gangsched.events import Bind, Event, Evict, PodAdded, PodDeleted
 from gangsched.explain import Why
-from gangsched.framework import Scheduler
 from gangsched.gangs import Gang
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 from gangsched.protocols import ClusterState
+from gangsched.scheduler import Scheduler
 
 __all__ = ["AsyncHost", "AsyncJob"]
 

@@ -9,9 +9,9 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event, Evict
-from gangsched.framework import Scheduler
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
+from gangsched.scheduler import Scheduler
 
 __all__ = [
     "DrivenScheduler",

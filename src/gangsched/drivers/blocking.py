@@ -48,8 +48,8 @@ from gangsched.drivers._contract import (
 from gangsched.drivers._engine import BATCH, Engine, Operation
 from gangsched.drivers._inbox import DEFAULT_LIMIT, Inbox, Marker
 from gangsched.events import Bind, Effect, Event, Evict
-from gangsched.framework import Scheduler
 from gangsched.protocols import Observer
+from gangsched.scheduler import Scheduler
 
 __all__ = ["Driver", "PermitGate"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gangsched.framework.config.backfill import Backfill, Reservation
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import POINTS, Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.cycle_state import CycleState
 from gangsched.framework.scheduler import Scheduler
+from gangsched.options.backfill import Backfill, Reservation
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import POINTS, Profile
 
 __all__ = [
     "POINTS",

@@ -10,10 +10,6 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._quotas import Quota, QuotaLedger, as_quotas
 from gangsched._core._registry import PodGroupRegistry
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime.callbacks import Callbacks
 from gangsched.framework.state.backfill_state import BackfillState
@@ -25,6 +21,10 @@ from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.membership import Membership
 from gangsched.model import Pod
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 

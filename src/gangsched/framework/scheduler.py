@@ -36,10 +36,6 @@ from gangsched.explain import Why
 from gangsched.framework import _new_state
 from gangsched.framework.backfill import reservation as reserving
 from gangsched.framework.backfill import reservation_candidates
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.framework.cycle import schedule_one as cycle
 from gangsched.framework.events import dispatch, pod_ends, prefetch, restart, under_way
 from gangsched.framework.lifecycle import permit_end
@@ -54,6 +50,10 @@ from gangsched.framework.what_if import smallest_change as smallest
 from gangsched.framework.what_if import why as answers
 from gangsched.membership import Membership, membership
 from gangsched.model import GroupKey, Node, Pod, PodGroup
+from gangsched.options.backfill import Backfill
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.what_if import SmallestChange, WhatIf
 

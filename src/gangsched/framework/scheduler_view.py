@@ -16,11 +16,11 @@ from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.framework.backfill import reservation as reserving
-from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.what_if import listing
 from gangsched.framework.what_if import why as answers
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
+from gangsched.options.backfill import Reservation
 
 __all__ = ["SchedulerView"]
 

@@ -32,7 +32,6 @@ from gangsched.cluster_objects import Namespace
 from gangsched.configuration import ProfileSettings, Settings
 from gangsched.errors import UnknownPodError
 from gangsched.explain import Why, in_utc
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._ask import API_VERSION
 from gangsched.kubernetes._gang_rows import GangRow, gang_row
 from gangsched.kubernetes._give_way import GiveWay
@@ -45,6 +44,7 @@ from gangsched.kubernetes._scope import NotReadableError, Scope, among, scope_of
 from gangsched.kubernetes._server import Answer, Page
 from gangsched.listings import GroupRow, Listing, PendingRow
 from gangsched.model import GroupKey
+from gangsched.scheduler import Scheduler
 
 __all__ = ["MOST_ROWS", "Answers", "Term"]
 

@@ -10,8 +10,8 @@ Rules:
   R1  a gang that lacks members has no demand: nodes create no members;
   R2  a gang that fits now has no demand either;
   R3  the work is bounded: by the number of gangs, kinds and nodes that are tried;
-  R4  a running scheduler is not asked while more than ``MOST_CLASSES`` equivalence classes wait. A
-      question copies all of them, and nothing is decided meanwhile.
+  R4  a running scheduler is not asked while more than ``MOST_WAITING`` gangs and pods wait. A
+      question copies all of them, alike or not, and nothing is decided meanwhile.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched.errors import GangschedError
 from gangsched.events import GroupScheduled, NodeAdded
 from gangsched.explain import NotEnoughMembers
-from gangsched.framework import Scheduler
 from gangsched.model import GroupKey, Node
+from gangsched.scheduler import Scheduler
 
 __all__ = [
-    "MOST_CLASSES",
+    "MOST_WAITING",
     "MOST_GANGS",
     "MOST_KINDS",
     "MOST_NODES",
@@ -44,8 +44,8 @@ __all__ = [
 MOST_GANGS: Final = 16
 MOST_KINDS: Final = 4
 MOST_NODES: Final = 16
-MOST_CLASSES: Final = 256
-"""A question takes about 50 ms beside so many."""
+MOST_WAITING: Final = 256
+"""A question takes 50 to 100 ms beside so many."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -167,7 +167,7 @@ class DemandMeter:
             self._show(found)
 
     async def measure(self) -> list[Demand]:
-        """Return the pending demand; nothing while too many equivalence classes wait, see R4."""
+        """Return the pending demand; nothing while too many wait, see R4."""
         steps = _steps(self._scheduler, self._nodes(), self._clock)
         while True:
             await self._give_way(time.monotonic())
@@ -181,12 +181,12 @@ class DemandMeter:
                 return found
 
     def _are_too_many(self) -> bool:
-        """Return whether too many classes wait to ask; log it when that begins."""
-        before, self._is_paused = self._is_paused, self._scheduler.queue.class_count > MOST_CLASSES
+        """Return whether too many wait to ask; log it when that begins."""
+        before, self._is_paused = self._is_paused, len(self._scheduler.queue) > MOST_WAITING
         if self._is_paused and not before:
             _log.warning(
-                "the pending demand is not measured while more than %d unlike gangs and pods wait",
-                MOST_CLASSES,
+                "the pending demand is not measured while more than %d gangs and pods wait",
+                MOST_WAITING,
             )
         return self._is_paused
 

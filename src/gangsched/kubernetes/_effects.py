@@ -68,7 +68,6 @@ from gangsched.events import (
     RestartLimitReached,
     VictimSearchExhausted,
 )
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._below_minimum import BelowMinimumReports
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
@@ -80,6 +79,7 @@ from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
+from gangsched.scheduler import Scheduler
 
 __all__ = ["Effects"]
 

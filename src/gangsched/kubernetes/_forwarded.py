@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gangsched.drivers._contract import DrivenScheduler, allow_evictions, ask_scheduler
 from gangsched.events import Effect, Event
-from gangsched.framework import Scheduler
+from gangsched.scheduler import Scheduler
 
 __all__ = ["ForwardedCalls"]
 

@@ -16,11 +16,11 @@ from attrs import fields, frozen
 
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._sentences import reason_beside, sentence_of
 from gangsched.kubernetes._survey import Survey
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
+from gangsched.scheduler import Scheduler
 from gangsched.status import PodGroupPhase, pod_group_status
 
 __all__ = [

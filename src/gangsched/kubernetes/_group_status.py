@@ -28,13 +28,13 @@ from urllib.parse import quote
 from attrs import evolve, frozen
 
 from gangsched.errors import GangschedError
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
+from gangsched.scheduler import Scheduler
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
 
 __all__ = [

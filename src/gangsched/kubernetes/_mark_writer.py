@@ -27,7 +27,6 @@ from typing import Final, final
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched.errors import GangschedError
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
@@ -37,6 +36,7 @@ from gangsched.kubernetes._partial import is_whole
 from gangsched.kubernetes._requests import Requests, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
+from gangsched.scheduler import Scheduler
 
 __all__ = ["StartMarks"]
 

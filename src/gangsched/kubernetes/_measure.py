@@ -15,21 +15,24 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, final
 
 from gangsched.configuration import Settings
 from gangsched.drivers._clock import epoch_seconds
+from gangsched.kubernetes._loop_delay import measured_delays
 from gangsched.kubernetes._server import Page
 
 if TYPE_CHECKING:
     from gangsched.drivers._contract import DrivenScheduler
-    from gangsched.framework import Scheduler
     from gangsched.kubernetes._demand import Demand
     from gangsched.metrics import Metrics
+    from gangsched.scheduler import Scheduler
 
 __all__ = ["Measures"]
 
 _VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+_DELAYS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _CODES: Final = ("200", "400", "499", "500", "503")
 """Of the extender's answers; those of a request that cannot be read are rarer."""
 
@@ -78,6 +81,7 @@ class Measures:
         self._demand: Any = None
         self._demand_of: Any = None
         self._verbs: Any = None
+        self._delays: Any = None
         self._held: Any = None
         self._ready: Any = None
         try:
@@ -102,6 +106,12 @@ class Measures:
         self._ready = client.Gauge(
             "gangsched_ready",
             "1 if this replica schedules, or waits to lead; 0 if it leads and cannot schedule yet.",
+            registry=registry,
+        )
+        self._delays = client.Histogram(
+            "gangsched_loop_delay_seconds",
+            "By how much the event loop is late, sampled four times a second.",
+            buckets=_DELAYS,
             registry=registry,
         )
         self._dropped = client.Gauge(
@@ -151,6 +161,12 @@ class Measures:
         if self._registry is None:
             return "/healthz and /readyz, and no metrics without the extra gangsched[metrics],"
         return "/healthz, /readyz and /metrics"
+
+    def loop_delays(self) -> AbstractContextManager[None]:
+        """Measure how late the running event loop is."""
+        if self._delays is None:
+            return nullcontext()
+        return measured_delays(self._delays.observe)
 
     def leads(self, leads: bool) -> None:
         """Note whether this replica leads."""

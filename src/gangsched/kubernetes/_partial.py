@@ -30,13 +30,13 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._seconds import format_duration
 from gangsched.events import Evict
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE, is_scheduled
 from gangsched.kubernetes._facts import GroupFacts
 from gangsched.kubernetes._group_status import WHOLE_PHASES, keeps_record
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, say_whole
 from gangsched.model import GroupKey, Pod, PodUID
+from gangsched.scheduler import Scheduler
 
 __all__ = ["PartialGangs", "is_whole"]
 

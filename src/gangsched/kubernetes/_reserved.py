@@ -15,8 +15,8 @@ import re
 from typing import Final
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.framework import Scheduler
 from gangsched.model import GroupKey
+from gangsched.scheduler import Scheduler
 
 __all__ = ["with_reservation"]
 

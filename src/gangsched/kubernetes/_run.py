@@ -136,7 +136,8 @@ async def run(
         )
         pages.api = connected
         try:
-            await replica.run(connected)
+            with measures.loop_delays():
+                await replica.run(connected)
         finally:
             if api is None:
                 await connected.aclose()

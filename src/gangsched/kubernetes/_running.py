@@ -15,12 +15,12 @@ from attrs import frozen
 from gangsched._core._quotas import EXCEEDED, TOO_LARGE
 from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
+from gangsched.scheduler import Scheduler
 
 __all__ = ["ObservedScheduler"]
 

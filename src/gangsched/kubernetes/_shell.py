@@ -29,7 +29,6 @@ from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import objects_scored, releases_gangs, volume_timeout
 from gangsched.errors import GangschedError
 from gangsched.events import Bind, Evict
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api, ConnectionLost
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
@@ -66,6 +65,7 @@ from gangsched.kubernetes._unreadable import UnreadableObjects
 from gangsched.kubernetes._volume_waits import WaitsForVolumes
 from gangsched.kubernetes._volume_writer import VolumeWriter
 from gangsched.model import GroupKey
+from gangsched.scheduler import Scheduler
 
 __all__ = ["Shell"]
 

@@ -26,7 +26,6 @@ from gangsched.configuration import Settings, make_scheduler
 from gangsched.drivers._clock import epoch_seconds
 from gangsched.errors import GangschedError, InvalidPodGroupError
 from gangsched.explain import PartlyRunning, Queued, Running, Why, in_utc
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._discovery import API_GROUPS
@@ -35,6 +34,7 @@ from gangsched.kubernetes._owner import Owner
 from gangsched.kubernetes._shell import Shell
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
+from gangsched.scheduler import Scheduler
 
 __all__ = ["FITS_NOW", "NotListedError", "Survey", "survey"]
 

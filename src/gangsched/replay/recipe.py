@@ -35,10 +35,11 @@ from gangsched._forms import (
 )
 from gangsched.coscheduling import WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Backfill, PlacementStrategy, Preemption, Scheduler, SchedulingUnit
 from gangsched.model import FrozenMap
+from gangsched.options import Backfill, PlacementStrategy, Preemption, SchedulingUnit
 from gangsched.protocols import ClusterState
 from gangsched.run_times import AnnotatedRunTimes
+from gangsched.scheduler import Scheduler
 
 __all__ = ["MOST_STEPS", "Recipe"]
 

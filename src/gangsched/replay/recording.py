@@ -16,13 +16,13 @@ from typing import Any, final
 from gangsched._checks import check_event
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState
 from gangsched.quantity import is_seconds
 from gangsched.replay.log import Call, Header
 from gangsched.replay.recipe import Recipe
 from gangsched.replay.recorded_reads import RecordedClusterState, apply_if_possible
+from gangsched.scheduler import Scheduler
 
 __all__ = ["DecisionLog", "RecordedScheduler"]
 

@@ -18,11 +18,11 @@ from gangsched._seconds import format_instant
 from gangsched._text import printable
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState
 from gangsched.replay.log import Call, Log, read_log
 from gangsched.replay.recorded_reads import apply_if_possible
+from gangsched.scheduler import Scheduler
 
 __all__ = ["Divergence", "Replay", "replay"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import Call, Divergence, Log, Replay
+from gangsched.scheduler import Scheduler
 from gangsched.simulation._usage import UsageTracker
 
 __all__ = ["LogRun"]

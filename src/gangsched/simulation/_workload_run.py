@@ -50,11 +50,11 @@ from gangsched.events import (
     PodWaiting,
 )
 from gangsched.explain import Queued
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
+from gangsched.scheduler import Scheduler
 from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming

@@ -9,8 +9,10 @@ import math
 
 from gangsched import presets
 from gangsched.coscheduling import Coscheduling
-from gangsched.framework import PlacementStrategy, Preemption, Profile, Scheduler, SchedulingUnit
+from gangsched.options import PlacementStrategy, Preemption, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState, EntityView, QueueSortKey
+from gangsched.scheduler import Scheduler
 from gangsched.simulation.workload import run_seconds
 
 __all__ = ["shortest_first"]

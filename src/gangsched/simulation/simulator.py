@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast, final
 
 from gangsched.errors import InvalidValueError
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.protocols import ClusterState, Observer
 from gangsched.quantity import is_seconds
 from gangsched.replay import DecisionLog, Divergence, read_log
+from gangsched.scheduler import Scheduler
 from gangsched.simulation._log_run import LogRun
 from gangsched.simulation._workload_run import WorkloadRun
 from gangsched.simulation.faults import Fault, FaultPlan

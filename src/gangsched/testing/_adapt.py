@@ -30,11 +30,11 @@ from gangsched.events import (
     PodDeleted,
     PodGroupAdded,
 )
-from gangsched.framework import Scheduler
 from gangsched.memory import InMemoryCluster
 from gangsched.model import Node, NodeName, Pod, PodUID, Taint
 from gangsched.protocols import ClusterState
 from gangsched.resources import EMPTY
+from gangsched.scheduler import Scheduler
 from gangsched.testing._convert import pod_of, spec_of
 from gangsched.testing._plain_pod import FEATURES, PlainPod
 

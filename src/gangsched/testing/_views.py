@@ -10,8 +10,8 @@ from attrs import define, field
 from gangsched._core._counters import RoleCounts
 from gangsched._core._pod_counts import PodCounts
 from gangsched.cluster_objects import ClusterObject
+from gangsched.cycle_state import CycleState
 from gangsched.events import ObjectChanged
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.memory import InMemoryCluster
 from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, Resources
 from gangsched.resources import NOTHING

@@ -13,12 +13,12 @@ from attrs import evolve
 
 from gangsched._core import _claims
 from gangsched.configuration.scheduler import check_settings
-from gangsched.framework import Scheduler
 from gangsched.framework.nodes import node_classes
 from gangsched.kubernetes import _cache, _caches, _decode, _echoes, _known, _recorder, _run
 from gangsched.kubernetes._answers import Answers
 from gangsched.kubernetes._cluster_settings import check_cluster_settings
 from gangsched.kubernetes._shell import Shell
+from gangsched.scheduler import Scheduler
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.memory_api import MemoryApi
 from support.running import ALONE, on_a_loop, running, until

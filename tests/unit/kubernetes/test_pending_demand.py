@@ -145,11 +145,12 @@ def test_meter_gives_way_before_each_question_and_shows_each_result() -> None:
     assert len(given) >= 4
 
 
-def test_nothing_is_asked_while_too_many_unlike_gangs_wait(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("size", [3, 4], ids=["like", "unlike"])
+def test_nothing_is_asked_while_too_many_gangs_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, size: int
 ) -> None:
     """A question copies the scheduler, and nothing is decided meanwhile."""
-    monkeypatch.setattr(_demand, "MOST_CLASSES", 2)
+    monkeypatch.setattr(_demand, "MOST_WAITING", 2)
     scheduler, cluster = cluster_of(node("a", cpu=1), *gang("g", 2), *gang("h", 3))
     questions: list[None] = []
 
@@ -161,7 +162,7 @@ def test_nothing_is_asked_while_too_many_unlike_gangs_wait(
     )
     assert len(asyncio.run(meter.measure())) == 1
     assert len(questions) > 2
-    for event in gang("i", 4):
+    for event in gang("i", size):
         scheduler.handle(cluster.apply(event), now=0.0)
     scheduler.schedule_one(now=0.0)
     questions.clear()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
+from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
 from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.pods import read_pod
@@ -18,7 +20,6 @@ from gangsched.events import (
     PermitAllowed,
     PermitRejected,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.outcomes import EvictGroup
 
 __all__ = ["bind_failed", "bound", "check_answer", "permit_answered"]
@@ -67,7 +68,7 @@ def bind_failed(state: State, event: BindFailed) -> None:
 def _tell_partly_bound(state: State, record: PodRecord, reason: str) -> None:
     """Post that a group does not run although members of it hold nodes."""
     info = record.info
-    if info is None or not info.scheduled or not attempt.lacks_members(info):
+    if info is None or not info.scheduled or not _quorum.lacks_members(info):
         return
     if not state.settings.can_evict:
         reason += "; the other members stay on their nodes, since the host evicts no pods"

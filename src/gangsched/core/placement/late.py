@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from gangsched import _plugin_calls as calls
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.records import PodRecord
 from gangsched.core.views import NodeView, NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime import calls
 from gangsched.model import NodeName
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from gangsched._packing.pack import Impossible, Packed
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import PODS
 from gangsched.core.placement.search import explain
@@ -20,7 +21,6 @@ from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import PodRecord
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage
-from gangsched.framework.placement.packing.pack import Impossible, Packed
 from gangsched.model import GroupKey
 
 __all__ = ["Proof", "member_that_fits_nowhere", "proof", "sentence"]

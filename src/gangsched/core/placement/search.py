@@ -11,12 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
-from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang_tree import SubGroup
-from gangsched.core.node_table import GONE
-from gangsched.core.placement.task import Task
-from gangsched.core.pod_class import PodClass
-from gangsched.framework.placement.packing.pack import (
+from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
     Impossible,
@@ -24,6 +19,11 @@ from gangsched.framework.placement.packing.pack import (
     Quota,
     pack,
 )
+from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang_tree import SubGroup
+from gangsched.core.node_table import GONE
+from gangsched.core.placement.task import Task
+from gangsched.core.pod_class import PodClass
 
 __all__ = ["explain", "search"]
 

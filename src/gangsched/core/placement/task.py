@@ -24,8 +24,8 @@ from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Gang, PodRecord, Records
 from gangsched.core.views import NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
 
 __all__ = ["HOLDING", "Task", "holding_by_leaf"]
 

@@ -21,7 +21,7 @@ from gangsched.cluster_objects import PodDisruptionBudget
 from gangsched.constraints.matchers import pairs_of
 from gangsched.core.records import PodRecord
 from gangsched.core.state import State
-from gangsched.framework.config.cycle_state import objects_of
+from gangsched.cycle_state import objects_of
 from gangsched.model import Pod, PodUID
 
 __all__ = ["DisruptionBudgets", "disruption_budgets"]

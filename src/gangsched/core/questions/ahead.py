@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from gangsched import _copying as copying
 from gangsched import _volumes
 from gangsched.core.questions import why as answers
 from gangsched.core.records import Gang
@@ -36,7 +37,6 @@ from gangsched.events import (
     PodDeleted,
 )
 from gangsched.explain import Why
-from gangsched.framework.what_if import copying
 from gangsched.model import FrozenMap
 from gangsched.overlay import OverlayCluster
 from gangsched.protocols import FourCalls
@@ -166,10 +166,11 @@ class Ahead:
         Runtime complexity: O((groups + active gangs) x log active gangs).
         """
         state = self.state
-        keys = sorted(gang.sort_key for gang in state.queue.active)
+        order_of = state.queue.order_of
+        keys = sorted(map(order_of, state.queue.active))
 
         def ahead(gang: Gang) -> int:
-            return bisect_left(keys, gang.sort_key)
+            return bisect_left(keys, order_of(gang))
 
         def reasons() -> dict[str, Why]:
             groups = state.records.registry
@@ -240,14 +241,17 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         spending: The budget of the question, which a fork takes steps of too; None for no bound.
 
     Raises:
-        ProfileError: A plugin, or a value that it wrote into a cycle, has state and no ``fork``.
+        ProfileError: A plugin, a value that it wrote into a cycle, or the run times have state and
+            no ``fork``.
         PluginError: A ``fork`` raised.
+        InvalidValueError: The ``fork`` of the run times did not return run times.
     """
     cluster = OverlayCluster(copying.forked_cluster(state.settings.cluster))
     profile = copying.forked_profile(state.settings.profile)
     instead: tuple[tuple[object, object], ...] = (
         (state.settings.cluster, cluster),
         (state.settings.profile, profile),
+        (state.settings.backfill, copying.forked_policy(state.settings.backfill)),
         # classes of pods keep the plugins that are asked about them
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, final
 
+from gangsched import _plugin_calls as calls
 from gangsched.core.evaluator import Evaluator
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime import calls
+from gangsched.cycle_state import CycleState
 from gangsched.model import FrozenMap, Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, TypeVar, assert_never
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
-from gangsched.core import attempt, restarts
+from gangsched._plugin_calls import name_of
+from gangsched.core import restarts
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -33,7 +35,6 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase, PodUID
 
 __all__ = ["Ahead", "asked", "why", "why_group", "why_pod"]
@@ -210,7 +211,7 @@ def _partly_running(
     if rest is None and info.members.gated():
         gated = [record for record in members if record.state is MemberState.GATED]
         rest, pending = NotAdmitted(gated[0].reason), len(gated)
-    lacks = attempt.lacks_members(info)
+    lacks = _quorum.lacks_members(info)
     if not lacks and rest is None:
         return None
     counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())
@@ -295,7 +296,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
 
 
 def _ahead(state: State, gang: Gang) -> int:
-    return sum(other.sort_key < gang.sort_key for other in state.queue.active)
+    order_of = state.queue.order_of
+    return sum(order_of(other) < order_of(gang) for other in state.queue.active)
 
 
 def _name(gang: Gang) -> str:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 
+from gangsched.core.demand import Demand
 from gangsched.core.hold import Hold
 from gangsched.core.records import Gang, QueuePlace
 from gangsched.core.reservation import candidates, run_times
@@ -42,8 +43,8 @@ from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.events import Bind, Nominated, PodWaiting
-from gangsched.framework.config.backfill import Reservation
 from gangsched.model import PodUID
+from gangsched.options.backfill import Reservation
 
 __all__ = ["conclude", "expire", "lend", "look", "next_deadline", "next_gang", "shown"]
 
@@ -163,22 +164,29 @@ def next_gang(state: State) -> Gang | None:
 
 
 def _may_fit(state: State, gang: Gang) -> bool:
-    if gang.place is not QueuePlace.PARKED or gang.demand in state.reserving.failed:
+    return gang.place is QueuePlace.PARKED and _promises(state, gang.demand)
+
+
+def _promises(state: State, demand: Demand) -> bool:
+    """Return whether a gang of a demand may fit. O(nodes that changed)."""
+    if demand in state.reserving.failed:
         return False
-    return bool(gang.demand.could_fit() or state.queue.preempts(gang.demand, None))
+    return demand.could_fit() or state.queue.preempts(demand, None)
 
 
 def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
     best: Gang | None = None
+    order_of = state.queue.order_of
     for demand in state.queue.blocked():
-        if not demand.parked or not _may_fit(state, demand.parked[0]):
+        if not demand.parked or not _promises(state, demand):
             continue
-        for gang in demand.parked:
-            if best is not None and best.sort_key < gang.sort_key:
-                break
-            if run_times.is_exempt(state, current, gang):
-                best = gang
-                break
+        for gangs in demand.parked.by_account():
+            for gang in gangs:
+                if best is not None and order_of(best) < order_of(gang):
+                    break
+                if run_times.is_exempt(state, current, gang):
+                    best = gang
+                    break
     return best
 
 

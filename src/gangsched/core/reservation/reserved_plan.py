@@ -26,15 +26,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, final
 
+from gangsched import _plugin_calls as calls
 from gangsched.core.placement import late
 from gangsched.core.pod_class import Late
 from gangsched.core.records import PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.core.views import NodeView, NodeViews
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.runtime import calls
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 

@@ -17,8 +17,8 @@ from gangsched._volumes import claims_of
 from gangsched.core.records import Gang, PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
+from gangsched.cycle_state import objects_of
 from gangsched.errors import PluginError
-from gangsched.framework.config.cycle_state import objects_of
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangsched._forms import as_object
+from gangsched._plugin_calls import name_of
 from gangsched._version import __version__
 from gangsched.core.snapshot.forms import SNAPSHOT
 from gangsched.core.snapshot.read import read_into
@@ -20,8 +21,7 @@ from gangsched.core.snapshot.rows import SnapshotRow
 from gangsched.core.snapshot.write import plugin_states, written
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.runtime.calls import name_of
+from gangsched.profile import Profile
 
 __all__ = ["FORMAT", "restore_plugins", "to_data", "to_state"]
 

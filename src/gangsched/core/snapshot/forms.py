@@ -49,7 +49,7 @@ from gangsched.core.snapshot.rows import (
 )
 from gangsched.errors import InvalidValueError
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.quantity import is_seconds
 
 __all__ = ["SNAPSHOT"]

@@ -408,7 +408,7 @@ def _lead(state: State, found: Iterable[tuple[Gang, GangRow]], demands: Iterable
     """Let a gang lead those that are parked behind it."""
     for gang, row in found:
         if row.leads and gang.place is QueuePlace.ACTIVE:
-            gang.demand.leader = gang
+            state.queue.lead(gang.demand, gang)
     for demand in dict.fromkeys(demands):
         if demand.parked and not demand.blocked_at and demand.leader is None:
             state.queue._lead(demand)

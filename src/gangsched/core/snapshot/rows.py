@@ -23,8 +23,8 @@ from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.resources import NOTHING
 
 __all__ = [

@@ -14,6 +14,7 @@ from typing import Any
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import GroupLife
+from gangsched._plugin_calls import name_of
 from gangsched.core.demand import Demand
 from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.settle import demand_of
@@ -29,9 +30,8 @@ from gangsched.core.snapshot.rows import (
 from gangsched.core.snapshot.write_kept import written_backfill, written_nominations
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.runtime.calls import name_of
 from gangsched.model import GroupKey
+from gangsched.profile import Profile
 from gangsched.resources import NOTHING
 
 __all__ = ["digest", "plugin_states", "written"]

@@ -52,7 +52,6 @@ from gangsched.framework.backfill import reservation_candidates, run_times, star
 from gangsched.framework.backfill.reservation_candidates import Candidate
 from gangsched.framework.backfill.reserved_plan import ReservedPlan
 from gangsched.framework.backfill.start_estimate import StartEstimate
-from gangsched.framework.config.backfill import Reservation
 from gangsched.framework.nodes import reserved_views
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.queueing import equivalence, requeue
@@ -62,6 +61,7 @@ from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.reservations import Reservations
 from gangsched.framework.state.scheduler_state import State
 from gangsched.model import NodeName, PodUID
+from gangsched.options.backfill import Reservation
 
 __all__ = ["expire", "look", "reservation", "turn"]
 

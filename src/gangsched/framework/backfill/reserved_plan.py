@@ -31,13 +31,14 @@ from typing import Any, Final, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from gangsched import _plugin_calls as calls
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.nodes_view import Holder, NodesView
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
 from gangsched.framework.placement.tentative import Tentative
-from gangsched.framework.runtime import calls, extension_points, pod_readers
+from gangsched.framework.runtime import extension_points, pod_readers
 from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall

@@ -17,8 +17,8 @@ from typing import Final
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._volumes import claims_of
+from gangsched.cycle_state import objects_of
 from gangsched.errors import PluginError
-from gangsched.framework.config.cycle_state import objects_of
 from gangsched.framework.queueing import bundles
 from gangsched.framework.state.backfill_state import ActiveReservation
 from gangsched.framework.state.current_call import CurrentCall

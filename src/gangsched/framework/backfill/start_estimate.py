@@ -22,13 +22,13 @@ from typing import Final, final
 from attrs import frozen
 
 from gangsched._core._entity import QueuedEntity
+from gangsched._packing.budget import FREE, STEP, Work
 from gangsched.errors import GangschedError
 from gangsched.framework.backfill.room import Room
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.nodes.reserved_views import without
 from gangsched.framework.placement import budget_shares, gang_layout
-from gangsched.framework.placement.packing.budget import FREE, STEP, Work
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.queueing import bundles, equivalence, requeue
 from gangsched.framework.runtime import pod_readers

@@ -18,9 +18,9 @@ from typing import TypeAlias
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.lifecycle import assume, group_attempt, notices, release
 from gangsched.framework.lifecycle.entity_outcomes import (
     CycleEnded,

@@ -25,11 +25,10 @@ from __future__ import annotations
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis, UnschedulableMember
 from gangsched.framework.backfill import reservation
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.cycle import group_cycle
 from gangsched.framework.lifecycle import assume, group_attempt, notices, permit_recheck, release
 from gangsched.framework.lifecycle.entity_outcomes import (
@@ -57,6 +56,7 @@ from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 from gangsched.resources import NOTHING
 

@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched.errors import ClusterStateError
 from gangsched.events import (
@@ -86,7 +87,7 @@ def bind_failed(state: State, event: BindFailed, *, now: float) -> None:
 def _tell_partly_bound(settings: Settings, call: CurrentCall, member: Member, reason: str) -> None:
     """Post that a group does not run although members of it hold nodes."""
     info = member.group
-    if info is None or not info.scheduled or not group_attempt.lacks_members(info):
+    if info is None or not info.scheduled or not _quorum.lacks_members(info):
         return
     if not settings.can_evict:
         reason += "; the other members stay on their nodes, since the host evicts no pods"

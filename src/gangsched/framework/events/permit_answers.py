@@ -8,13 +8,13 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched._plugin_calls import name_of
 from gangsched.errors import InvalidValueError
 from gangsched.events import PermitAllowed, PermitRejected
-from gangsched.framework.config.profile import Profile
 from gangsched.framework.events import reconcile_pod
 from gangsched.framework.lifecycle import permit_end, permit_recheck
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.scheduler_state import State
+from gangsched.profile import Profile
 
 __all__ = ["answered", "check"]
 

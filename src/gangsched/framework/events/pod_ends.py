@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from gangsched import _plugin_calls as calls
 from gangsched._core._counters import MemberState
 from gangsched.errors import GangschedError
 from gangsched.framework.events import move_entity
 from gangsched.framework.queueing import requeue
-from gangsched.framework.runtime import calls
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.cycle_state import CycleState
 from gangsched.events import Evict, PodRejected, PodWaiting
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points

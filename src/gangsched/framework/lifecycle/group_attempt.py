@@ -18,7 +18,6 @@ import math
 from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import QueuedEntity
-from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupBound, GroupScheduled
 from gangsched.framework.lifecycle import group_life
@@ -34,7 +33,6 @@ __all__ = [
     "note_bound",
     "note_progress",
     "is_started",
-    "lacks_members",
     "restart_clock",
     "succeed",
 ]
@@ -96,12 +94,6 @@ def fail(info: PodGroupInfo, *, now: float | None) -> None:
         info.last_failure_at = now
 
 
-def lacks_members(info: PodGroupInfo) -> bool:
-    """Return whether fewer members than the minimum hold a node; succeeded ones count. O(roles)."""
-    needed = _quorum.members_needed(info, MatchPolicy.WAITING_AND_RUNNING)
-    return needed is not None and needed > 0
-
-
 def is_started(entity: QueuedEntity) -> bool:
     """Return whether an entity depends on no other: a regular pod, or a released group."""
     return entity.group is None or entity.group.was_scheduled
@@ -131,7 +123,7 @@ def note_bound(call: CurrentCall, info: PodGroupInfo | None) -> None:
     """
     if info is None or not info.is_binding or info.assumed or not info.assigned:
         return
-    if not lacks_members(info):
+    if not _quorum.lacks_members(info):
         info.is_binding = False
         call.out.append(GroupBound(info.key, info.attempts, info.assigned))
 

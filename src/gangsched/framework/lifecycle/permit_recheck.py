@@ -27,13 +27,13 @@ from attrs import evolve, frozen
 
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingMap, WaitingPod
+from gangsched._plugin_calls import name_of
 from gangsched.errors import GangschedError
 from gangsched.framework.lifecycle import release
 from gangsched.framework.lifecycle.entity_outcomes import PermitGranted, Rejected
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.placement import topology
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.settings import Settings

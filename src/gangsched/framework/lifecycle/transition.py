@@ -47,7 +47,6 @@ from gangsched._core._entity import REFUSED_BY_PLUGIN, Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupRejected, PodNotAdmitted
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.lifecycle import (
     assume,
     group_attempt,
@@ -71,6 +70,7 @@ from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["apply_verdict", "give_way", "readmit", "send_for", "still_fails", "transition"]

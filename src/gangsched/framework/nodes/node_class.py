@@ -10,7 +10,7 @@ caches, which may be cleared.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
@@ -41,6 +41,7 @@ class _View:
 class Snapshot(_View):
     """A real or hypothetical node, frozen."""
 
+    READ_ONLY: Final = True
     __slots__ = ()
 
     def __init__(

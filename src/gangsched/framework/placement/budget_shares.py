@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.framework.placement.packing.budget import FREE, STEP
+from gangsched._packing.budget import FREE, STEP
 from gangsched.framework.queueing import requeue
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Pods

@@ -24,9 +24,8 @@ from typing import Final
 
 from attrs import evolve
 
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
@@ -38,6 +37,7 @@ from gangsched.framework.runtime.pod_readers import NodeCheck
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName
+from gangsched.options.scheduling_unit import SchedulingUnit
 
 __all__ = ["accepts_all", "best", "candidates", "choose", "diagnosis", "packed", "ranked"]
 

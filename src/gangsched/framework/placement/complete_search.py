@@ -14,15 +14,8 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from attrs import define, evolve, field
 
-from gangsched.constraints.matchers import PodMatcher
-from gangsched.explain import Diagnosis
-from gangsched.framework.nodes.judgements import Judge
-from gangsched.framework.nodes.node_class import NodeClass
-from gangsched.framework.nodes.node_classes import NodeClasses
-from gangsched.framework.nodes.node_table import Nodes
-from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement.packing.budget import Work
-from gangsched.framework.placement.packing.pack import (
+from gangsched._packing.budget import Work
+from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
     Impossible,
@@ -30,6 +23,13 @@ from gangsched.framework.placement.packing.pack import (
     Quota,
     pack,
 )
+from gangsched.constraints.matchers import PodMatcher
+from gangsched.explain import Diagnosis
+from gangsched.framework.nodes.judgements import Judge
+from gangsched.framework.nodes.node_class import NodeClass
+from gangsched.framework.nodes.node_classes import NodeClasses
+from gangsched.framework.nodes.node_table import Nodes
+from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.runtime import signatures
 from gangsched.framework.runtime.pod_readers import Affecting, NodeCheck
@@ -183,7 +183,7 @@ def carry_over(task: Task, found: Packed[NodeClass, Kind], plan: Plan) -> None:
 
 @final
 class _NodeModel:
-    """The nodes as ``gangsched.framework.placement.packing.pack.NodeModel``."""
+    """The nodes as ``gangsched._packing.pack.NodeModel``."""
 
     def __init__(
         self,

@@ -31,15 +31,15 @@ from typing import Final
 from attrs import evolve
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched._packing.budget import EVALUATED, READ, Budget, Work
+from gangsched._packing.pack import BudgetExhausted, Impossible, Packed
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, sibling_search, topology
 from gangsched.framework.placement.complete_search import Kind, Kinds, Task, carry_over, search
 from gangsched.framework.placement.like_runs import runs
-from gangsched.framework.placement.packing.budget import EVALUATED, READ, Budget, Work
-from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Packed
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.queueing import quotas
 from gangsched.framework.runtime import filter_and_score, signatures

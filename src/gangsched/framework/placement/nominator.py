@@ -47,8 +47,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
+from gangsched.cycle_state import CycleState
 from gangsched.events import NominationLapsed
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judge
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes

@@ -23,15 +23,15 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, strategy_for
+from gangsched._packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.nodes.judgements import Judge, Within
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.placement.packing.budget import FIT, MODEL, Budget, BudgetSpent
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.model import GroupKey
+from gangsched.options.scheduling_unit import PlacementStrategy, strategy_for
 
 __all__ = ["Domain", "Plan"]
 

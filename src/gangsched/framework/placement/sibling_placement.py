@@ -16,13 +16,13 @@ from typing import NamedTuple, TypeAlias
 from attrs import define, field
 
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.scheduling_unit import PlacementStrategy
 from gangsched.framework.placement import choose_node
 from gangsched.framework.placement.complete_search import Kind, Task
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.placement.tentative import Tentative
 from gangsched.framework.state.pods import Member
 from gangsched.model import GroupKey
+from gangsched.options.scheduling_unit import PlacementStrategy
 
 __all__ = ["Refused", "SiblingPlacement", "Within"]
 

@@ -39,10 +39,10 @@ from typing import Final, final
 
 from attrs import define, evolve, field, frozen
 
+from gangsched._packing.pack import BudgetExhausted, Impossible, Quota
 from gangsched.explain import Diagnosis
 from gangsched.framework.placement import choose_node
 from gangsched.framework.placement.complete_search import Kind, Task, search
-from gangsched.framework.placement.packing.pack import BudgetExhausted, Impossible, Quota
 from gangsched.framework.placement.plan import Plan
 from gangsched.framework.placement.sibling_placement import SiblingPlacement, Within
 from gangsched.framework.placement.tentative import Tentative

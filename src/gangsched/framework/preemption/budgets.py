@@ -20,7 +20,7 @@ from typing import Final, TypeAlias, final
 from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import PodDisruptionBudget
 from gangsched.constraints.matchers import pairs_of
-from gangsched.framework.config.cycle_state import objects_of
+from gangsched.cycle_state import objects_of
 from gangsched.framework.state.pods import Pods
 from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod, PodUID

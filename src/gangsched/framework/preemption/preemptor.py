@@ -16,14 +16,14 @@ from attrs import define, evolve, field
 
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._registry import PodGroupInfo
+from gangsched._packing.budget import EVALUATED
+from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, UnschedulableMember
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.placement import choose_node, gang_layout
 from gangsched.framework.placement import topology as group_topology
-from gangsched.framework.placement.packing.budget import EVALUATED
 from gangsched.framework.placement.plan import Domain, Plan
 from gangsched.framework.preemption.victim_budget import (
     ASK,

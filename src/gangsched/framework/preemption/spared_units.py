@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from attrs import define
 
+from gangsched._packing.budget import STEP
 from gangsched.framework.nodes.node_class import NodeClass
-from gangsched.framework.placement.packing.budget import STEP
 from gangsched.framework.preemption.eviction_units import EvictionUnit
 from gangsched.framework.preemption.taken_units import TakenUnits, headroom_of
 from gangsched.framework.preemption.victim_budget import BACK, GAIN

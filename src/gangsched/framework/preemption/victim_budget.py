@@ -22,7 +22,7 @@ from typing import Final, final
 
 from attrs import define, field
 
-from gangsched.framework.placement.packing.budget import Work
+from gangsched._packing.budget import Work
 
 __all__ = [
     "ASK",

@@ -26,7 +26,7 @@ class Callbacks:
     """What a node table and a queue are given to ask the plugins with.
 
     A class and not two closures, because a fork copies objects with their attributes and shares
-    functions; see ``gangsched.framework.what_if.copying``.
+    functions; see ``gangsched._copying``.
     """
 
     __slots__ = ("_call", "_pod_classes", "_settings")

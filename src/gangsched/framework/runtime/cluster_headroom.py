@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from gangsched import _plugin_calls as calls
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.runtime import calls
 from gangsched.framework.state.settings import Settings
 from gangsched.model import Pod
 from gangsched.outcomes import Skip, Success, Unschedulable

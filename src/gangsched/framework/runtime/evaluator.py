@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias, TypeGuard, cast, final
 
+from gangsched import _plugin_calls as calls
 from gangsched.framework.nodes.judgements import Judgement
 from gangsched.framework.nodes.node_class import NodeKind
-from gangsched.framework.runtime import calls
 from gangsched.model import Pod
 from gangsched.protocols import EvaluatesNodes, NodeEvaluator
 

@@ -25,14 +25,15 @@ from typing import Any, Final, TypeAlias
 
 from attrs import evolve
 
+from gangsched import _plugin_calls as calls
+from gangsched import _sort_keys as sort_keys
+from gangsched._plugin_calls import name_of
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
 from gangsched.explain import Diagnosis
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.runtime import calls, sort_keys
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.runtime.group_rules import group_requests, members_needed, roles_needed
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member

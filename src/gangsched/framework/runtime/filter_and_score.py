@@ -22,23 +22,24 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast, final
 
+from gangsched import _plugin_calls as calls
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.scheduling_unit import (
-    PlacementStrategy,
-    SchedulingUnit,
-    strategy_for,
-)
 from gangsched.framework.nodes.judgements import Judge, Judgement
 from gangsched.framework.nodes.node_class import NodeClass, NodeKind
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.pod_class import PodClass
-from gangsched.framework.runtime import calls, pod_readers, signatures
+from gangsched.framework.runtime import pod_readers, signatures
 from gangsched.framework.runtime.evaluator import Evaluator
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import NodeName, Pod
+from gangsched.options.scheduling_unit import (
+    PlacementStrategy,
+    SchedulingUnit,
+    strategy_for,
+)
 from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import NodeView
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from gangsched import _plugin_calls as calls
 from gangsched._core import _quorum
 from gangsched.errors import GangschedError
-from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.settings import Settings
 from gangsched.protocols import GroupView

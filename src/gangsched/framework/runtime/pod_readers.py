@@ -35,13 +35,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast, final
 
+from gangsched import _plugin_calls as calls
 from gangsched.constraints.matchers import PodMatcher
-from gangsched.framework.config.cycle_state import CycleState
+from gangsched.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import Concern, PlanCheck
-from gangsched.framework.runtime import calls, cluster_headroom
+from gangsched.framework.runtime import cluster_headroom
 from gangsched.framework.state.pods import Member
 from gangsched.framework.state.settings import Settings
 from gangsched.model import FrozenMap, NodeName, Pod

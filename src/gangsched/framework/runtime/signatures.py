@@ -20,15 +20,15 @@ from typing import Any, Final, final
 
 from attrs import field, fields, frozen
 
+from gangsched import _plugin_calls as calls
 from gangsched.constraints.matchers import CarriedTerm, PodMatcher
 from gangsched.errors import GangschedError
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.signing import Signing
-from gangsched.framework.runtime import calls
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pod_classes import PodClasses
 from gangsched.framework.state.settings import Settings
 from gangsched.model import Node, Pod, PodUID
+from gangsched.profile import Profile
+from gangsched.profile.signing import Signing
 from gangsched.protocols import NodeView
 
 __all__ = [

@@ -39,9 +39,9 @@ from gangsched._core._run_bounds import RunBounds
 from gangsched._core._waiting import WaitingMap
 from gangsched._forms import as_object
 from gangsched._version import __version__
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, InternalError, InvalidValueError, PluginError
 from gangsched.framework.backfill.reserved_plan import ReservedPlan
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.judgements import Judgements
 from gangsched.framework.nodes.label_values import LabelValue, LabelValues
 from gangsched.framework.nodes.labels_read import LabelsRead

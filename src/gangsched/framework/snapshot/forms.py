@@ -33,7 +33,6 @@ from gangsched._forms import (
 from gangsched._values import EFFECT, GROUP, NODE, POD, TOPOLOGY
 from gangsched.errors import InvalidValueError
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage, UnschedulableMember
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.snapshot.rows import (
     AssumedRow,
     BackfillRow,
@@ -53,6 +52,7 @@ from gangsched.framework.snapshot.rows import (
     WaitRow,
 )
 from gangsched.framework.state.role_count import RoleCount
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.quantity import is_seconds
 
 __all__ = ["ROWS", "SNAPSHOT"]

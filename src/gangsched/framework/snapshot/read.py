@@ -23,8 +23,8 @@ from gangsched._core._group_entity import QueuedGroup
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import GroupLife, Minimum
 from gangsched._core._waiting import WaitingPod
+from gangsched.cycle_state import CycleState
 from gangsched.errors import InvalidValueError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.events import prefetch
 from gangsched.framework.events.prefetch import Seen
 from gangsched.framework.events.wanted_state import wanted_state

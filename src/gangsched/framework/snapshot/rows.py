@@ -23,7 +23,6 @@ from gangsched._core._quotas import Charge
 from gangsched.errors import PluginError
 from gangsched.events import Effect
 from gangsched.explain import UnschedulableMember
-from gangsched.framework.config.scheduling_unit import SchedulingUnit
 from gangsched.framework.state.role_count import RoleCount
 from gangsched.model import (
     GroupKey,
@@ -35,6 +34,7 @@ from gangsched.model import (
     Resources,
     Topology,
 )
+from gangsched.options.scheduling_unit import SchedulingUnit
 from gangsched.resources import NOTHING
 
 __all__ = [

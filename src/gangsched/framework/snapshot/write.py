@@ -15,8 +15,8 @@ from gangsched._core._entity import QueuedEntity
 from gangsched._core._equivalence_queue import EquivalenceQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import GroupLife
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, InvalidValueError, PluginError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_info import NodeInfo
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.framework.queueing.equivalence import EquivalenceClass

@@ -16,12 +16,12 @@ from typing import final
 from attrs import define, field
 
 from gangsched._core._entity import QueuedEntity
-from gangsched.framework.config.backfill import Backfill
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.nodes.plan_guard import PlanGuard
 from gangsched.framework.nodes.reserved_capacity import ReservedCapacity
 from gangsched.framework.state.candidates import Candidates
 from gangsched.model import GroupKey, NodeName, PodUID
+from gangsched.options.backfill import Backfill
 
 __all__ = ["ActiveReservation", "BackfillState"]
 

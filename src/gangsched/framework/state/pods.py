@@ -21,8 +21,8 @@ from gangsched._core._quotas import QuotaLedger
 from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched._core._waiting import WaitingMap
+from gangsched.cycle_state import CycleState
 from gangsched.errors import InternalError
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.pod_class import PodClass
 from gangsched.model import GroupKey, NodeName, Pod, PodUID, Resources
 from gangsched.resources import NOTHING

@@ -14,11 +14,11 @@ from attrs import frozen
 
 from gangsched._core._backoff import Backoff
 from gangsched._core._quotas import Quota
-from gangsched.framework.config.preemption import Preemption
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.config.scheduling_unit import PlacementStrategy, SchedulingUnit
 from gangsched.membership import Membership
 from gangsched.model import Pod
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 
 __all__ = ["Settings"]

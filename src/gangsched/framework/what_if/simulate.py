@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
+from gangsched import _copying as copying
 from gangsched import _volumes
 from gangsched._core._entity import QueuedEntity
 from gangsched._core._queue import SchedulingQueue
@@ -36,7 +37,6 @@ from gangsched.events import (
 )
 from gangsched.explain import Why
 from gangsched.framework.state.scheduler_state import State
-from gangsched.framework.what_if import copying
 from gangsched.framework.what_if import why as answers
 from gangsched.model import FrozenMap
 from gangsched.overlay import OverlayCluster

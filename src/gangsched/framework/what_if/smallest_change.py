@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
 from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
-from gangsched.framework.config.cycle_state import CycleState
 from gangsched.framework.nodes.node_class import NodeClass, Snapshot
 from gangsched.framework.nodes.node_table import Nodes
 from gangsched.framework.runtime import extension_points, filter_and_score

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar, assert_never
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._entity import Place, QueuedEntity
 from gangsched._core._queue import SchedulingQueue
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
+from gangsched._plugin_calls import name_of
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
     BackingOff,
@@ -32,10 +34,8 @@ from gangsched.explain import (
     Terminating,
     Why,
 )
-from gangsched.framework.lifecycle import group_attempt
 from gangsched.framework.queueing import bundles, equivalence
 from gangsched.framework.runtime import extension_points
-from gangsched.framework.runtime.calls import name_of
 from gangsched.framework.state.current_call import CurrentCall
 from gangsched.framework.state.pods import Member, Pods
 from gangsched.framework.state.scheduler_state import State
@@ -198,7 +198,7 @@ def _partly_running(pods: Pods, info: PodGroupInfo, rest: Why | None) -> PartlyR
     if rest is None and info.members.gated():
         gated = [m for m in pods.of_group(info) if m.state is MemberState.GATED]
         rest, pending = NotAdmitted(gated[0].reason), len(gated)
-    lacks = group_attempt.lacks_members(info)
+    lacks = _quorum.lacks_members(info)
     if not lacks and rest is None:
         return None
     counts = ((role, least, info.role(role).scheduled) for role, least in info.roles.items())

@@ -137,13 +137,14 @@ async def run_extender(
         )
         pages.api = connected
         try:
-            if label is None:
-                await replica.run(connected)
-            else:
-                async with label.written(Requests(connected)):
-                    # without an election no other replica leads
-                    label.put(not settings.leader_election.leader_elect)
+            with measures.loop_delays():
+                if label is None:
                     await replica.run(connected)
+                else:
+                    async with label.written(Requests(connected)):
+                        # without an election no other replica leads
+                        label.put(not settings.leader_election.leader_elect)
+                        await replica.run(connected)
         finally:
             if api is None:
                 await connected.aclose()

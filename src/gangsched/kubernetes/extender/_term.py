@@ -24,7 +24,6 @@ from gangsched.configuration import Settings, make_scheduler
 from gangsched.configuration.scheduler import releases_gangs
 from gangsched.errors import GangschedError
 from gangsched.events import Evict
-from gangsched.framework import Scheduler
 from gangsched.kubernetes._api import Api
 from gangsched.kubernetes._bind import Binder
 from gangsched.kubernetes._cache import Cache
@@ -53,6 +52,7 @@ from gangsched.kubernetes.extender._desk import Desk
 from gangsched.kubernetes.extender._nominator import Nominator
 from gangsched.kubernetes.extender._ordinary import OrdinaryBinder
 from gangsched.model import GroupKey, Pod
+from gangsched.scheduler import Scheduler
 
 __all__ = ["ExtenderTerm", "Holding"]
 

@@ -22,13 +22,13 @@ from typing import Any, Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 
+from gangsched._packing.bounds import affordable, ceiling
+from gangsched._packing.budget import Budget, BudgetSpent, Work
+from gangsched._packing.exact_search import Search
+from gangsched._packing.passes import Taken, passes
+from gangsched._packing.problem import Need, Problem, States
+from gangsched._packing.values import Demand, NodeModel, Quota, check_count
 from gangsched.errors import InvalidValueError
-from gangsched.framework.placement.packing.bounds import affordable, ceiling
-from gangsched.framework.placement.packing.budget import Budget, BudgetSpent, Work
-from gangsched.framework.placement.packing.exact_search import Search
-from gangsched.framework.placement.packing.passes import Taken, passes
-from gangsched.framework.placement.packing.problem import Need, Problem, States
-from gangsched.framework.placement.packing.values import Demand, NodeModel, Quota, check_count
 
 __all__ = ["BudgetExhausted", "Demand", "Impossible", "NodeModel", "Packed", "Quota", "pack"]
 

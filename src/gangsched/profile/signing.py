@@ -44,7 +44,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 @final
 class Signing:
-    """The plugins that sign pods; ``gangsched.framework.runtime.signatures`` asks them.
+    """The plugins that sign pods.
 
     Args:
         signers: The plugins, each with ``pod_signature``.

@@ -4,7 +4,8 @@
 once what happens to objects of that type:
 
 - values, classes, functions and objects of other libraries are shared;
-- objects of ``gangsched._core`` and ``gangsched.framework`` are copied attribute by attribute;
+- objects that a scheduler remembers are copied attribute by attribute (``_MEMORY``), unless their
+  class is ``READ_ONLY``;
 - containers are copied with their items. A dict with mutable values becomes a ``LazyDict``: the
   dict itself is copied at once, and each value when it is first read.
 
@@ -37,13 +38,12 @@ import attrs
 from attrs import evolve
 from sortedcontainers import SortedDict, SortedKeyList, SortedList
 
+from gangsched._lazy_dict import LazyDict
+from gangsched._plugin_calls import name_of
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError, ProfileError
-from gangsched.framework.config.backfill import Backfill
-from gangsched.framework.config.cycle_state import CycleState
-from gangsched.framework.config.profile import Profile
-from gangsched.framework.nodes.node_class import Snapshot
-from gangsched.framework.runtime import extension_points
-from gangsched.framework.what_if.lazy_dict import LazyDict
+from gangsched.options.backfill import Backfill
+from gangsched.profile import Profile
 from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
@@ -60,11 +60,14 @@ T = TypeVar("T")
 
 _VALUES: Final = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type)
 _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
-_MEMORY: Final = ("gangsched._core.", "gangsched.core.", "gangsched.framework.")
+_MEMORY: Final = (
+    "gangsched._core.",
+    "gangsched.core.",
+    "gangsched.framework.",
+    "gangsched.profile.",
+)
 """The modules in which a frozen class may hold mutable objects. Elsewhere it never does."""
 _COMPILED: Final = "gangsched._core._heap._c"
-_READ_ONLY: Final = (Snapshot,)
-"""Mutable classes of the library whose objects are never changed after construction."""
 _HINT: Final = "add fork(), see gangsched.protocols.Forkable"
 
 
@@ -103,7 +106,7 @@ def forked_profile(profile: Profile) -> Profile:
         ProfileError: A plugin has state and no ``fork``.
         PluginError: The ``fork`` of a plugin raised.
     """
-    plugins = tuple(_plugin(plugin, extension_points.name_of(plugin)) for plugin in profile.plugins)
+    plugins = tuple(_plugin(plugin, name_of(plugin)) for plugin in profile.plugins)
     if all(map(is_, plugins, profile.plugins)):
         return profile
     return Profile(*plugins, weights=profile.weights)
@@ -210,9 +213,10 @@ class _Fork:
         ):
             if issubclass(kind, base):
                 return copier
-        is_value = issubclass(kind, (*_VALUES, *_CODE, *_READ_ONLY, BaseException))
+        is_value = issubclass(kind, (*_VALUES, *_CODE, BaseException))
+        is_read_only = getattr(kind, "READ_ONLY", False)
         is_memory = kind.__module__.startswith(_MEMORY)
-        if is_value or (not is_memory and (_is_frozen(kind) or not _is_ours(kind))):
+        if is_value or is_read_only or (not is_memory and (_is_frozen(kind) or not _is_ours(kind))):
             return None
         if kind.__module__.startswith(_COMPILED):
             return self._reduced

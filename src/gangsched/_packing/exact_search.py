@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, final
 
 from attrs import frozen
 
-from gangsched.framework.placement.packing.problem import NOWHERE, Budget, Problem
+from gangsched._packing.problem import NOWHERE, Budget, Problem
 
 __all__ = ["Search"]
 

@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar, final
 
 from attrs import frozen
 
-from gangsched.framework.placement.packing.budget import (
+from gangsched._packing.budget import (
     FIT,
     MODEL,
     UNBOUNDED,
@@ -27,7 +27,7 @@ from gangsched.framework.placement.packing.budget import (
     BudgetSpent,
     Work,
 )
-from gangsched.framework.placement.packing.values import Demand, NodeModel
+from gangsched._packing.values import Demand, NodeModel
 from gangsched.resources import NOTHING, Resources
 
 __all__ = ["NOWHERE", "Budget", "BudgetSpent", "Need", "Problem", "States"]

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gangsched.cluster_objects import KINDS
 from gangsched.errors import PluginError
@@ -23,6 +23,7 @@ from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
 from gangsched.protocols import GroupView
 
 __all__ = [
+    "About",
     "EXPECTED",
     "call",
     "call_for_count",
@@ -36,9 +37,14 @@ __all__ = [
     "returned",
 ]
 
+About: TypeAlias = Pod | GroupView | Node | str
+"""What a plugin is asked about; an account is a string."""
+
 _DECISION: Final = "Success, Skip or Unschedulable"
 EXPECTED: Final[Mapping[str, str]] = {
     "pre_enqueue": _DECISION,
+    "account": "a string",
+    "share": "a number",
     "queue_sort": "a non-empty tuple of numbers, strings and such tuples",
     "pre_filter": _DECISION,
     "filter": _DECISION,
@@ -92,22 +98,20 @@ def name_of(plugin: Any) -> str:
     return name if isinstance(name, str) else type(plugin).__name__
 
 
-def raised(plugin: Any, point: str, about: Pod | GroupView | Node, error: Exception) -> PluginError:
+def raised(plugin: Any, point: str, about: About, error: Exception) -> PluginError:
     """Return the error for a plugin that raised. The caller chains the cause."""
     return PluginError(name_of(plugin), point, _key(about), f"raised {_shown(error)}")
 
 
 def returned(
-    plugin: Any, point: str, about: Pod | GroupView | Node, answer: object, expected: str = ""
+    plugin: Any, point: str, about: About, answer: object, expected: str = ""
 ) -> PluginError:
     """Return the error for a plugin that returned something its point does not allow."""
     problem = f"returned {_shown(answer)}, expected {expected or EXPECTED[point]}"
     return PluginError(name_of(plugin), point, _key(about), problem)
 
 
-def call(
-    plugin: Any, point: str, about: Pod | GroupView | Node, allowed: Any, *args: Any, **kwargs: Any
-) -> Any:
+def call(plugin: Any, point: str, about: About, allowed: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a plugin at a point; return its answer, which is of an allowed class.
 
     Raises:
@@ -124,7 +128,7 @@ def call(
     return answer
 
 
-def call_for_count(plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any) -> int:
+def call_for_count(plugin: Any, point: str, about: About, *args: Any) -> int:
     """Call a plugin for an int >= 0.
 
     Raises:
@@ -137,9 +141,7 @@ def call_for_count(plugin: Any, point: str, about: Pod | GroupView | Node, *args
     return count
 
 
-def call_for_names(
-    plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any
-) -> tuple[str, ...]:
+def call_for_names(plugin: Any, point: str, about: About, *args: Any) -> tuple[str, ...]:
     """Call a plugin for strings. One string is no iterable of names, although it is iterable.
 
     Raises:
@@ -148,9 +150,7 @@ def call_for_names(
     return names_in(plugin, point, about, call(plugin, point, about, object, *args))
 
 
-def names_in(
-    plugin: Any, point: str, about: Pod | GroupView | Node, answer: Any
-) -> tuple[str, ...]:
+def names_in(plugin: Any, point: str, about: About, answer: Any) -> tuple[str, ...]:
     """Return the strings that a plugin has answered; see ``call_for_names``."""
     kind = _kind(answer)
     if kind is not tuple and (issubclass(kind, str | bytes) or not issubclass(kind, Iterable)):
@@ -166,9 +166,7 @@ def names_in(
     return names
 
 
-def call_for_kinds(
-    plugin: Any, point: str, about: Pod | GroupView | Node, *args: Any
-) -> tuple[type[Any], ...]:
+def call_for_kinds(plugin: Any, point: str, about: About, *args: Any) -> tuple[type[Any], ...]:
     """Call a plugin for classes of objects.
 
     Raises:
@@ -229,7 +227,9 @@ def _kind(value: object) -> type[object]:
     return type(value)
 
 
-def _key(about: Pod | GroupView | Node) -> str:
+def _key(about: About) -> str:
+    if isinstance(about, str):
+        return about
     return about.name if isinstance(about, Node) else about.key
 
 

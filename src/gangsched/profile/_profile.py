@@ -16,15 +16,15 @@ from typing import Any, Final, cast, final
 
 from gangsched.cluster_objects import KINDS, ClusterObject
 from gangsched.errors import InvalidValueError, ProfileError
-from gangsched.framework.config import checked
-from gangsched.framework.config.signing import (
+from gangsched.model import FrozenMap
+from gangsched.profile import checked
+from gangsched.profile.signing import (
     Signing,
     evaluates_nodes,
     signers_of_capacity,
     signs_allocatable,
     signs_in_cycle,
 )
-from gangsched.model import FrozenMap
 from gangsched.protocols import (
     BindPlugin,
     ChoosesVolumes,

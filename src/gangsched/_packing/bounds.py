@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, TypeAlias
 
-from gangsched.framework.placement.packing.problem import NOWHERE, Need, Problem
+from gangsched._packing.problem import NOWHERE, Need, Problem
 
 __all__ = ["affordable", "ceiling"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, final
 
 from attrs import define, frozen
 
-from gangsched.framework.placement.packing.problem import NOWHERE, Problem
+from gangsched._packing.problem import NOWHERE, Problem
 
 __all__ = ["Bin", "Pass", "Taken", "passes"]
 

@@ -1,1 +1,0 @@
-"""What a user sets: the profile, the scheduling unit, preemption, backfill; and the cycle state."""

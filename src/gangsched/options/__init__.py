@@ -1,0 +1,9 @@
+"""What a scheduler is told beside its plugins: its unit, its placement, preemption and backfill."""
+
+from __future__ import annotations
+
+from gangsched.options.backfill import Backfill, Reservation
+from gangsched.options.preemption import Preemption
+from gangsched.options.scheduling_unit import PlacementStrategy, SchedulingUnit
+
+__all__ = ["Backfill", "PlacementStrategy", "Preemption", "Reservation", "SchedulingUnit"]
