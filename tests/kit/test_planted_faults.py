@@ -10,6 +10,10 @@ from attrs import frozen
 from hypothesis import settings
 
 from gangsched._core import _backoff, _quorum
+from gangsched.core import attempt
+from gangsched.core.pod_class import PodClass
+from gangsched.core.queue import Queue
+from gangsched.core.records import Records
 from gangsched.framework.lifecycle import assume
 from gangsched.framework.lifecycle import transition as lifecycle
 from gangsched.framework.nodes import node_classes, node_info
@@ -29,7 +33,7 @@ from gangsched.testing import (
     check_steps,
 )
 from kit.variants import VARIANTS
-from support.planted_faults import plant
+from support.planted_faults import ON_THE_CORE, plant
 
 LONGEST = 12
 _CI = settings.get_profile("ci")
@@ -108,7 +112,7 @@ FAULTS = {
         law=6,
         steps=(
             node(2),
-            SubmitPods((*map(_worker, ("u1", "u2")), pod("u3", role="ps", **_OF_ROLES))),
+            SubmitPods((*map(_worker, ("u1", "u2")), pod("u3", 3, role="ps", **_OF_ROLES))),
             Tick(),
             Tick(1.0),
         ),
@@ -187,6 +191,47 @@ FAULTS = {
         raises=True,
     ),
 }
+
+if ON_THE_CORE:
+    FAULTS |= {
+        "a member of a rejected group keeps its node": Fault(
+            *(attempt, "reject", "key=lambda each: each.seq)", "key=lambda each: each.seq)[:1]"),
+            variant="pod",
+            law=2,
+            steps=(
+                node(4),
+                gang("u1", "u2", "u3", "u4", "u5", needs=5),
+                Tick(),
+                SubmitPods((pod("u6", priority=1),)),
+                Tick(),
+            ),
+        ),
+        "a rejection requeues no entity": Fault(
+            *(Queue, "wake", "self.unblock(demand)", "continue"),
+            variant="group",
+            law=5,
+            steps=(node(1), gang("u1", "u2", needs=2), Tick(), AddNode("n2", {"gpu": 1}), Settle()),
+        ),
+        "a node is given back twice in the node table": Fault(
+            *(
+                Records,
+                "_leave",
+                "self.table.give(slot",
+                "self.table.give(slot, record.needs); self.table.give(slot",
+            ),
+            variant="group",
+            law=8,
+            steps=FAULTS["a node is given back twice in the node table"].steps,
+        ),
+    }
+    del FAULTS["a node is given back twice in the node classes"]
+    FAULTS["a node takes a pod for which a part is free"] = Fault(
+        *(PodClass, "_evaluate", "free[number] // amount", "-(-free[number] // amount)"),
+        variant="pod",
+        law=8,
+        steps=(node(3), SubmitPods((pod("u1", 2), pod("u2", 2))), Tick()),
+        is_found=True,
+    )
 
 
 @pytest.mark.parametrize("what", FAULTS)

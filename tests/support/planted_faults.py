@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-__all__ = ["plant"]
+from gangsched import scheduler as chosen
+
+__all__ = ["ON_THE_CORE", "plant"]
+
+ON_THE_CORE = chosen.Scheduler.__module__.startswith("gangsched.core.")
+"""Whether schedulers are those of ``core``: other functions have the faults then."""
 
 
 def plant(

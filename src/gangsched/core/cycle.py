@@ -293,9 +293,8 @@ def _refuse_all(
         found = attempt.give_back(state, record, _UNSCHEDULED, "refused")
         verdict = verdict or found
     if alone:
-        gang.refused = UnschedulableMember(refused.uid, refused.pod.key, reason, None)
         notices.tell(state, refused, reason)
-        attempt.fail(state, gang, reason, backs_off=True)
+        attempt.refuse(state, refused, reason)
         return
     refused.cycle = cycle
     _fail_whole(state, gang, demand, refused, reason, None, verdict=verdict)
@@ -365,8 +364,7 @@ def _fail_rest(
         state.queue.block(own)
     elif refused and not left:
         record, reason = next(iter(refused.items()))
-        gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, None)
-        attempt.fail(state, gang, reason, backs_off=True)
+        attempt.refuse(state, record, reason)
 
 
 def _post_filter_alone(state: State, gang: Gang, record: PodRecord, reason: str) -> None:
