@@ -349,7 +349,10 @@ def test_failure_of_an_exempt_gang_that_is_gone_counts_alike_after_a_restore() -
         told[way] = story.effects[since:]
     assert told[Way.RESTORED] == told[Way.LIVE]
     tried = [e for e in told[Way.LIVE] if isinstance(e, GroupRejected)]
-    assert [e.group for e in tried if e.group != "default/big"] == ["default/long", "default/shorter"]
+    assert [e.group for e in tried if e.group != "default/big"] == [
+        "default/long",
+        "default/shorter",
+    ]
 
 
 def test_queue_entry_and_group_say_what_an_attempt_has_not_tried_yet() -> None:

@@ -12,8 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
-
 from gangsched.core.intake.nodes import object_changed
 from gangsched.core.records import OVER, QueuePlace
 from gangsched.core.state import State

@@ -5,8 +5,8 @@ returns against its contract, becomes a ``PluginError`` that names the plugin, t
 value.
 
 The steps of ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind``, ``pod_ended`` and the
-rules of groups cannot be undone. There the error is *deferred*: the safe answer counts, and the call raises the
-error at its end.
+rules of groups cannot be undone. There the error is *deferred*: the safe answer counts, and the
+call raises the error at its end.
 """
 
 from __future__ import annotations

@@ -43,11 +43,6 @@ class QueueEntry:
         return self._gang.pod
 
     @property
-    def priority(self) -> int:
-        """The priority of the pod or the group."""
-        return self._gang.priority
-
-    @property
     def pending(self) -> tuple[Pod, ...]:
         """The pods that need a node, in the order of arrival. O(n log n)."""
         return tuple([record.pod for record in self._gang.in_order()])

@@ -418,9 +418,9 @@ class Records:
             elif state is _TERMINATING:
                 self.terminating[uid] = record
             record.state = state
-            if self.notes_ended and state in OVER and before in _BOUND:
-                if record.pod.node_name is not None:
-                    self.ended.append(record.pod)
+            has_ended = self.notes_ended and state in OVER and before in _BOUND
+            if has_ended and record.pod.node_name is not None:
+                self.ended.append(record.pod)
             if record.info is not None:
                 record.info.members.set(uid, state)
         if record.slot != slot:

@@ -127,8 +127,7 @@ class Reserving:
         infeasible: The gangs that would not fit on the empty cluster, each with how often nodes had
             changed by then.
         current: The reservation in force; None if there is none.
-        failed: The demands that failed although a gang of them was exempt, with the step. One that no
-            gang asks for any more is not looked for.
+        failed: The demands that failed although a gang of them was exempt, with the step.
         gained: Whether nodes gained capacity since the gang was last considered.
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
@@ -153,7 +152,7 @@ class Reserving:
     altered: int = 0
 
     def note_failed(self, gang: Gang, demand: Demand | None, step: int) -> None:
-        """Note that an attempt of a gang failed: for lack of capacity if a demand is given. O(1)."""
+        """Note that an attempt failed: for lack of capacity if a demand is given. O(1)."""
         if self.policy is None:
             return
         current = self.current

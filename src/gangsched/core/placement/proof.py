@@ -1,7 +1,7 @@
 """Why the minima of a gang are not met at once, wherever its members are put.
 
 Like members are counted from the memo. For unlike ones the packing search names the first minimum
-that cannot be met, how many of its members fit, and the resource of which alone there is too little.
+that cannot be met, how many of its members fit, and the resource of which alone too little is free.
 
 Rules:
   R1  a member that fits on no node, and without which too few are left, is the reason: what else is

@@ -29,7 +29,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Final
 
