@@ -13,6 +13,7 @@ import gc
 from collections.abc import Callable
 from statistics import median
 from time import thread_time_ns
+from typing import Final
 
 from attrs import evolve
 
@@ -30,14 +31,14 @@ from gangsched import (
 from gangsched.testing import make_pod
 
 _GPUS = 8
-_SHAPE = Node(name=NodeName("more"), allocatable={"nvidia.com/gpu": _GPUS})
+SHAPE: Final = Node(name=NodeName("more"), allocatable={"nvidia.com/gpu": _GPUS})
 
 
 def busy(nodes: int, running: int, pending: int) -> tuple[InMemoryCluster, Scheduler]:
     """Return a full cluster with a backlog that has failed and rests no more."""
     cluster = InMemoryCluster()
     for number in range(nodes):
-        cluster.apply(NodeAdded(evolve(_SHAPE, name=NodeName(f"n{number}"))))
+        cluster.apply(NodeAdded(evolve(SHAPE, name=NodeName(f"n{number}"))))
     full = min(running, nodes)
     for gang in range(full):
         for number in range(8):
@@ -75,11 +76,11 @@ def milliseconds(do: Callable[[], object], rounds: int) -> float:
 def row(nodes: int, running: int, pending: int, rounds: int) -> str:
     """Return a line of the table."""
     cluster, scheduler = busy(nodes, running, pending)
-    group, more = GroupKey("default/p0"), NodeAdded(_SHAPE)
-    found = scheduler.smallest_change(group, _SHAPE)
+    group, more = GroupKey("default/p0"), NodeAdded(SHAPE)
+    found = scheduler.smallest_change(group, SHAPE)
     number = f"{found.nodes}" if isinstance(found, Sufficient) else f"> {found.most}"
     asked = milliseconds(lambda: scheduler.what_if(more), rounds)
-    change = milliseconds(lambda: scheduler.smallest_change(group, _SHAPE), rounds)
+    change = milliseconds(lambda: scheduler.smallest_change(group, SHAPE), rounds)
     anew = milliseconds(lambda: presets.gang(cluster).advance(now=0.0), rounds)
     return (
         f"{nodes:>5}{running:>9}{pending:>9}{asked:>8.1f} ms{change:>10.1f} ms ({number:>4})"

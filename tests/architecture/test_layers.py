@@ -150,7 +150,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "a-library-of-another-room",
         "gangsched.coscheduling",
         "from sortedcontainers import SortedList",
-        "sortedcontainers, which _core, core, framework, simulation own",
+        "sortedcontainers, which _copying, _core, core, framework, simulation own",
     ),
     (
         "hypothesis-in-the-library",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any
 
 from attrs import frozen
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gangsched import InMemoryCluster, Node, NodeAdded, Pod, PodAdded, presets
+from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang_tree import SubGroup, Within
 from gangsched.core.placement.search import search
@@ -23,11 +24,17 @@ ZONE, RACK = "zone", "rack"
 
 @frozen
 class Case:
-    """A cluster, a gang tree, and the cpu that each member of a leaf requests."""
+    """A cluster, a gang tree, and the cpu that each member of a leaf requests.
 
-    nodes: tuple[tuple[int, str, str], ...]
+    Attributes:
+        nodes: Each with its cpu, its zone and its rack; None for a node without labels.
+        running: Members that run, each with its leaf and its node.
+    """
+
+    nodes: tuple[tuple[int, str | None, str | None], ...]
     tree: SubGroup
     members: Mapping[str, tuple[int, ...]]
+    running: tuple[tuple[str, int], ...] = ()
 
 
 def _withins() -> st.SearchStrategy[Within | None]:
@@ -35,15 +42,17 @@ def _withins() -> st.SearchStrategy[Within | None]:
 
 
 @st.composite
-def cases(draw: Any) -> Case:
-    """Draw a cluster of up to four nodes, and a gang of up to three sub groups."""
+def cases(draw: Any, *, runs: bool = False) -> Case:
+    """Draw a cluster of up to four nodes, and a gang of up to three sub groups on two levels."""
     count = draw(st.integers(1, 4))
-    nodes = tuple(
+    drawn = [
         (draw(st.integers(0, 4)), f"z{draw(st.integers(0, 1))}", f"r{draw(st.integers(0, 1))}")
         for _ in range(count)
-    )
+    ]
     # a rack is in one zone
-    nodes = tuple((cpu, zone, f"{zone}{rack}") for cpu, zone, rack in nodes)
+    nodes: list[tuple[int, str | None, str | None]] = [(c, z, f"{z}{r}") for c, z, r in drawn]
+    if runs and draw(st.booleans()):
+        nodes[0] = (nodes[0][0], None, None)
     leaves: list[SubGroup] = []
     members: dict[str, tuple[int, ...]] = {}
     for name in ("a", "b", "c")[: draw(st.integers(1, 3))]:
@@ -51,11 +60,21 @@ def cases(draw: Any) -> Case:
         members[name] = sizes
         least = draw(st.integers(0, len(sizes)))
         leaves.append(SubGroup(name, least, within=draw(_withins()), group=None, role=name))
+    children = leaves
+    if len(leaves) == 3 and draw(st.booleans()):
+        inner = tuple(leaves[:2])
+        wanted = len(inner) if runs else draw(st.integers(1, len(inner)))
+        middle = SubGroup("ab", 0, inner, wanted=wanted, within=draw(_withins()))
+        children = [middle, leaves[2]]
     total = sum(leaf.least for leaf in leaves)
     least = draw(st.integers(total, sum(map(len, members.values()))))
-    wanted = draw(st.integers(1, len(leaves)))
-    tree = SubGroup("gang", least, tuple(leaves), wanted=wanted, within=draw(_withins()))
-    return Case(nodes, tree, members)
+    wanted = len(children) if runs else draw(st.integers(1, len(children)))
+    tree = SubGroup("gang", least, tuple(children), wanted=wanted, within=draw(_withins()))
+    if not runs:
+        return Case(tuple(nodes), tree, members)
+    seat = st.tuples(st.sampled_from(sorted(members)), st.integers(0, count - 1))
+    running = draw(st.lists(seat, min_size=1, max_size=2))
+    return Case(tuple(nodes), tree, members, tuple(running))
 
 
 def placements(case: Case) -> Iterator[dict[tuple[str, int], int | None]]:
@@ -72,6 +91,43 @@ def placements(case: Case) -> Iterator[dict[tuple[str, int], int | None]]:
             }
 
 
+def domain(case: Case, within: Within, node: int) -> str | None:
+    """Return the value of the label of a level on a node."""
+    _cpu, zone, rack = case.nodes[node]
+    return zone if within.level == ZONE else rack
+
+
+def running_in(case: Case, tree: SubGroup, within: Within) -> set[str | None]:
+    """Return the domains with running members of a sub group; None for an unknown one."""
+    keys = {leaf.key for leaf in tree.leaves}
+    return {domain(case, within, node) for leaf, node in case.running if leaf in keys}
+
+
+def is_within(case: Case, tree: SubGroup, nodes: list[int]) -> bool:
+    """Return whether members of a sub group share a domain, that of running ones if any run."""
+    within = tree.within
+    if within is None or not within.required:
+        return True
+    used = {domain(case, within, node) for node in nodes}
+    before = running_in(case, tree, within)
+    return len(used) <= 1 and None not in used and (not before or used <= before)
+
+
+def ways(case: Case, tree: SubGroup, on: Mapping[str, list[int]]) -> Iterator[list[int]]:
+    """Yield the nodes of members that count, for each way in which the minima are met."""
+    runs = Counter(leaf for leaf, _node in case.running)
+    held = sum(runs[leaf.key] for leaf in tree.leaves)
+    if not tree.children:
+        if len(on[tree.key]) + held >= tree.least:
+            yield on[tree.key]
+        return
+    for chosen in combinations(tree.children, tree.wanted):
+        for below in product(*(list(ways(case, child, on)) for child in chosen)):
+            nodes = [node for some in below for node in some]
+            if len(nodes) + held >= tree.least and is_within(case, tree, nodes):
+                yield nodes
+
+
 def meets(case: Case, placed: dict[tuple[str, int], int | None]) -> bool:
     """Return whether a placement meets the minima and the required domains of a tree."""
     on = {
@@ -80,21 +136,9 @@ def meets(case: Case, placed: dict[tuple[str, int], int | None]) -> bool:
         ]
         for leaf in case.tree.leaves
     }
-
-    def is_within(tree: SubGroup, nodes: list[int]) -> bool:
-        within = tree.within
-        if within is None or not within.required:
-            return True
-        return len({case.nodes[node][1 if within.level == ZONE else 2] for node in nodes}) <= 1
-
-    if not all(is_within(leaf, on[leaf.key]) for leaf in case.tree.leaves):
+    if not all(is_within(case, leaf, on[leaf.key]) for leaf in case.tree.leaves):
         return False
-    for chosen in combinations(case.tree.leaves, case.tree.wanted):
-        nodes = [node for leaf in chosen for node in on[leaf.key]]
-        minima = all(len(on[leaf.key]) >= leaf.least for leaf in chosen)
-        if minima and len(nodes) >= case.tree.least and is_within(case.tree, nodes):
-            return True
-    return False
+    return next(ways(case, case.tree, on), None) is not None
 
 
 def task_of(case: Case) -> tuple[Task, SubGroup]:
@@ -102,24 +146,48 @@ def task_of(case: Case) -> tuple[Task, SubGroup]:
     cluster = InMemoryCluster()
     scheduler = Scheduler(cluster, presets.default_profile())
     for number, (cpu, zone, rack) in enumerate(case.nodes):
-        node = Node(name=f"n{number}", allocatable={"cpu": cpu}, labels={ZONE: zone, RACK: rack})
+        labels = {} if zone is None or rack is None else {ZONE: zone, RACK: rack}
+        node = Node(name=f"n{number}", allocatable={"cpu": cpu}, labels=labels)
         scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
     for leaf, sizes in case.members.items():
         for number, cpu in enumerate(sizes):
             pod = Pod(name=f"{leaf}-{number}", requests={"cpu": cpu})
             scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    for number, (leaf, where) in enumerate(case.running):
+        pod = Pod(name=f"{leaf}-running-{number}", node_name=NodeName(f"n{where}"))
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
     state = scheduler._state
     gang = Gang("gang", 10_000, 0.0, state.table)
     gang.set_tree(case.tree)
     records = list(state.records.pods.values())
     for record in records:
         record.leaf = record.pod.name.partition("-")[0]
-    lacking = {each.key: each.least for each in case.tree.sub_groups()}
-    return Task(gang, records, state.records, state.cycle, lacking), case.tree
+        if record.slot >= 0:
+            gang.members[record.uid] = record
+    runs = Counter(leaf for leaf, _node in case.running)
+    lacking = {
+        each.key: each.least - sum(runs[leaf.key] for leaf in each.leaves)
+        for each in case.tree.sub_groups()
+    }
+    pending = [record for record in records if record.slot < 0]
+    return Task(gang, pending, state.records, state.cycle, lacking), case.tree
 
 
 @given(cases())
 def test_gang_is_placed_exactly_if_a_placement_exists(case: Case) -> None:
+    is_placed_exactly(case)
+
+
+@given(cases(runs=True))
+def test_members_join_the_domains_of_running_ones_exactly_if_they_fit(case: Case) -> None:
+    for tree in case.tree.constrained():
+        assert tree.within is not None
+        assume(len(running_in(case, tree, tree.within)) <= 1)  # each knows one domain, or none
+    is_placed_exactly(case)
+
+
+def is_placed_exactly(case: Case) -> None:
+    """Fail unless the members are placed exactly if a placement exists."""
     task, tree = task_of(case)
     exists = any(meets(case, placed) for placed in placements(case))
     task.table.begin()

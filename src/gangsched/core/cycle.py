@@ -23,6 +23,7 @@ from gangsched.core.domains import EVERYWHERE
 from gangsched.core.placement import late
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
 from gangsched.core.placement.proof import proof as find_proof
+from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task, holding_by_leaf
 from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.points import Waits
@@ -34,7 +35,7 @@ from gangsched.core.state import State
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
-from gangsched.explain import Diagnosis, UnschedulableMember
+from gangsched.explain import Diagnosis, Shortage, UnschedulableMember
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = ["run"]
@@ -165,11 +166,17 @@ def _try_whole(
             is_placed = bool(ready) and place_gang(state, gang, task)
         if not is_placed:
             state.table.rewind()
-            nowhere = None if alone else member_that_fits_nowhere(task)
-            if nowhere is not None or (task.failed is None and ready):
-                task.failed = failed = nowhere or ready[0]
-                task.diagnosis = late.diagnosis(failed, cycle_of(failed), NodeViews(state.records))
-            proof = None if alone else find_proof(task, state.settings.search_budget)
+            state.records.clear_plan()
+            if ready and not alone:
+                left = max(state.settings.search_budget - task.steps, 0)
+                proof = shortage(task) or find_proof(task, left)
+                nowhere = member_that_fits_nowhere(task)
+                if nowhere is not None:
+                    task.failed = None
+                    task.blame(nowhere)
+            if ready:
+                task.blame(ready[0])
+        task.end()
         found = task.diagnosis
     except BaseException:
         state.table.rewind()
@@ -187,10 +194,20 @@ def _try_whole(
             _fail_whole(state, gang, demand, record, reason, None)
         else:
             member = task.failed or (ready or pods)[0]
-            reason = str(found)
-            if proof is not None and found is not None and member.pod_class is not None:
-                reason = sentence(proof, member.pod_class, found)
+            reason = _why(member, found, proof)
             _fail_whole(state, gang, demand, member, reason, found, proof=proof)
+
+
+def _why(member: PodRecord, found: Diagnosis | None, proof: Proof | None) -> str:
+    """Return why a gang is not placed: a proof, or why nodes refuse a member."""
+    within = proof.within if isinstance(proof, Shortage) else ""
+    if within and "=" not in within:
+        return f"no node that can take it has the label {within}"
+    if found is not None and found.nodes and not found.reasons and not found.refusal:
+        return str(proof or "each member fits, but no placement of all was found")
+    if within or proof is None or found is None or member.pod_class is None:
+        return str(proof or found)
+    return sentence(proof, member.pod_class, found)
 
 
 def _commit(

@@ -7,7 +7,7 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import TypeAlias, final
 
 from attrs import frozen
@@ -42,6 +42,8 @@ class Minimum:
         """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
         for pod_class, _most in self.parts:
             pod_class.refresh()
+        if self.level is None:
+            return self._fits_in(EVERYWHERE) >= self.number
         return any(self._fits_in(domain) >= self.number for domain in self._domains())
 
     def shortfall(self, domain: Domain | None = None) -> int:
@@ -76,12 +78,13 @@ class Demand:
         parked: The gangs that wait.
         leader: The gang that was activated for all of them.
         reads_pods: Whether pods that come or go on any node may help.
+        reads_terms: Whether they may if they carry terms about other pods.
         reach: Whom its gangs may preempt; None if nobody.
     """
 
     __slots__ = (
-        *("alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
-        "reads_pods",
+        *("_classes", "alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
+        *("reads_pods", "reads_terms"),
     )
 
     def __init__(
@@ -97,7 +100,12 @@ class Demand:
         self.gangs: int = 0
         self.parked: ParkedGangs = ParkedGangs()
         self.leader: Gang | None = None
-        self.reads_pods: bool = any(pod_class.late for pod_class in self._classes())
+        self._classes: tuple[PodClass, ...] = tuple(
+            dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
+        )
+        late = [each.only_about_carried for c in self._classes for each in c.late]
+        self.reads_pods: bool = not all(late)
+        self.reads_terms: bool = any(late)
 
     def could_fit(self) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""
@@ -105,15 +113,11 @@ class Demand:
             all(minimum.could_be_met() for minimum in minima) for minima in self.alternatives
         )
 
-    def is_helped_by(self, slots: Iterable[int]) -> bool:
+    def is_helped_by(self, slots: Collection[int]) -> bool:
         """Return whether a pod of this demand fits on one of some nodes."""
-        classes = [pod_class.refresh() for pod_class in self._classes()]
-        return any(pod_class.within(slot) for slot in slots for pod_class in classes)
-
-    def _classes(self) -> dict[PodClass, None]:
-        return dict.fromkeys(
-            pod_class
-            for minima in self.alternatives
-            for minimum in minima
-            for pod_class, _most in minimum.parts
-        )
+        for pod_class in self._classes:
+            state_of = pod_class.table.state_of
+            for slot in slots:
+                if pod_class.takes(state_of[slot]):
+                    return True
+        return False

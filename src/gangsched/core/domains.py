@@ -97,6 +97,17 @@ class Domains:
         node = self._nodes[slot]
         return None if node is None else _path(node, chain)
 
+    def around(self, slot: int, level: str, under: Domain = EVERYWHERE) -> Domain | None:
+        """Return the domain of a level within another one that has a node; None if none does."""
+        if isinstance(under, int):
+            return under if slot == under else None
+        keys = tuple([key for key, _value in under])
+        is_deeper = level != HOST and level not in keys
+        path = self.of(slot, (*keys, level) if is_deeper else keys)
+        if path is None or path[: len(under)] != under:
+            return None
+        return slot if level == HOST else path
+
     def _add(self, chain: Chain, slot: int, node: Node) -> None:
         path = _path(node, chain)
         if path is not None:

@@ -189,6 +189,10 @@ class NodeTable:
             kinds = [GONE if node is None else self._kind(node) for node in self.nodes]
             self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
+    def tells_apart(self, labels: Iterable[str]) -> bool:
+        """Return whether nodes of one kind have equal values of these labels. O(labels)."""
+        return all(key in self._watched for key in labels)
+
     # Capacity -----------------------------------------------------------------------------------
 
     def needs(self, requests: Resources) -> Needs:
@@ -265,12 +269,16 @@ class NodeTable:
         return len(self._undo)
 
     def rewind(self, mark: int = 0) -> None:
-        """Undo what the trial did since a point."""
+        """Undo what the trial did since a point. What was given back meanwhile costs no move."""
         undo = self._undo
         assert undo is not None
-        while len(undo) > mark:
-            slot, needs, times = undo.pop()
-            self._shift(slot, needs, times)
+        left: dict[tuple[int, Needs], int] = {}
+        for slot, needs, times in undo[mark:]:
+            left[slot, needs] = left.get((slot, needs), 0) + times
+        del undo[mark:]
+        for (slot, needs), times in left.items():
+            if times:
+                self._shift(slot, needs, times)
 
     def end(self) -> None:
         """End the trial; what it holds now is kept."""

@@ -58,7 +58,10 @@ def not_admitted(
     else:
         state.out.append(GroupIncomplete(info.key, present, info.min_available, absent))
         reason = incomplete(info.key)
-    for record in gang.in_order():
+    # most members know it since an earlier one came, and need not be sorted
+    pending = gang.pending.values()
+    others = [r for r in pending if r.reason != reason or r.told != reason]
+    for record in sorted(others, key=lambda each: each.seq):
         record.reason = reason
         if record.told != reason:
             tell(state, record, reason)

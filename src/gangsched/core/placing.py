@@ -133,6 +133,7 @@ def places(
     *,
     budget: int,
     barred: Collection[int] = (),
+    count: Callable[[int], None] = lambda _steps: None,
 ) -> Places | None:
     """Return a node for each member that is needed, in a trial; None if too few fit.
 
@@ -144,6 +145,7 @@ def places(
         trial: The trial; what is placed is taken back.
         budget: The steps of the search.
         barred: Nodes that members with late plugins do not go to.
+        count: Is told the steps that the search took.
     """
     if needed is not None and missing(state, gang):
         return None
@@ -160,6 +162,6 @@ def places(
         if needed is None:
             return list(task.nodes) if place_alone(state, gang, task) else None
         tree = gang.tree or SubGroup(gang.key)
-        if task.minimum(tree, EVERYWHERE) or search(task, budget):
-            return list(task.nodes)
-        return None
+        is_placed = task.minimum(tree, EVERYWHERE) or search(task, budget)
+        count(task.steps)
+        return list(task.nodes) if is_placed else None

@@ -127,15 +127,17 @@ class PodClass:
     """
 
     DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {
-        **dict.fromkeys(("_kinds", "_fits", "_rank", "_counted", "_sums"), dict),
+        **dict.fromkeys(("_kinds", "_fits", "_rank", "_counted", "_sums", "_due"), dict),
         **dict.fromkeys(("_buckets", "_reasons"), lambda: None),
         "_seen": lambda: -1,
+        "_was_asked": lambda: False,
         "total": int,
     }
     """What a copy begins with in place of the answers; see ``forget``."""
 
     __slots__ = (
-        *("_buckets", "_counted", "_fits", "_kinds", "_rank", "_reasons", "_seen", "_sums"),
+        *("_buckets", "_counted", "_due", "_fits", "_kinds", "_rank", "_reasons", "_seen"),
+        *("_sums", "_was_asked"),
         *("compared", "evaluator", "labels", "needs", "number", "packs", "plugins", "sample"),
         *("signature", "table", "total", "__weakref__"),
     )
@@ -151,8 +153,10 @@ class PodClass:
         self.table: NodeTable = evaluator.table
         self.needs: Needs = self.table.needs(sample.requests)
         names = {n: name for name, n in self.table.resources.items()}
+        compared = [(n, a) for n, a in self.needs if a > 0 and not names[n].startswith(DEFAULTED)]
+        # the number of pods last, since it seldom limits how many fit
         self.compared: tuple[tuple[int, int], ...] = tuple(
-            [(n, a) for n, a in self.needs if a > 0 and not names[n].startswith(DEFAULTED)]
+            sorted(compared, key=lambda each: each[0] == PODS)
         )
         self.packs: bool = evaluator.packs(sample)
         self.plugins: Asked = evaluator.sort(sample)
@@ -167,7 +171,9 @@ class PodClass:
         self._sums: dict[Chain, dict[Path, int]] = {}
         self._buckets: dict[int, Any] | None = None
         self._reasons: dict[str, int] | None = None
+        self._due: dict[NodeState, int] = {}  # nodes that are in the reasons, of changed states
         self._seen = -1
+        self._was_asked = False
         self.total: int = 0
 
     # Answers ------------------------------------------------------------------------------------
@@ -210,6 +216,14 @@ class PodClass:
             found = self._fits[state]
         return found
 
+    def takes(self, state: NodeState) -> bool:
+        """Return whether a pod fits on a node in a state. O(resources); nothing is remembered."""
+        free = state.free
+        for number, amount in self.compared:
+            if free[number] < amount:
+                return False
+        return self.accepts(state)
+
     def accepts(self, state: NodeState) -> bool:
         """Return whether static plugins accept the nodes in a state, whatever is free there."""
         if state.kind not in self._kinds:
@@ -248,8 +262,30 @@ class PodClass:
         """Yield the states that take a pod, each with its rank, the best first.
 
         Of equally good states the one with the smaller ``order`` comes first. O(ranks), and
-        O(n log n) for the states of a rank when they are first come to.
+        O(n log n) for the states of a rank when they are first come to. The first time, O(states):
+        the best ones are looked for, and all are put in order only if more are needed. Many classes
+        place one gang and no other.
         """
+        best = -1
+        if self._buckets is None and not self._was_asked:
+            self._was_asked = True
+            counted = self._counted
+            ranks = {state: rank for state, rank in self._rank.items() if state in counted}
+            best = min(ranks.values(), default=-1)
+            for state in sorted([s for s, rank in ranks.items() if rank == best], key=_order):
+                yield best, state
+        buckets = self._in_buckets()
+        for rank in sorted(buckets):
+            if rank == best:
+                continue
+            states: Any = buckets[rank]
+            if type(states) is set:
+                states = buckets[rank] = SortedKeyList(states, key=_order)
+            for state in states:
+                yield rank, state
+
+    def _in_buckets(self) -> dict[int, Any]:
+        """Return the states that take a pod by rank, each rank in order once it is come to."""
         buckets = self._buckets
         if buckets is None:
             buckets = self._buckets = {}
@@ -258,23 +294,20 @@ class PodClass:
                 if state in counted:
                     bucket = buckets.get(rank)
                     if bucket is None:
-                        buckets[rank] = {state: None}
+                        buckets[rank] = {state}
                     else:
-                        bucket[state] = None
-        for rank in sorted(buckets):
-            states: Any = buckets[rank]
-            if type(states) is dict:
-                states = buckets[rank] = SortedKeyList(states, key=_order)
-            for state in states:
-                yield rank, state
+                        bucket.add(state)
+        return buckets
 
     def diagnosis(self) -> Diagnosis:
         """Return why nodes refuse a pod: the number of nodes by reason. O(reasons), later."""
         self.refresh()
-        if self._reasons is None:
-            self._reasons = {}
-            for state, number in self._counted.items():
-                self._note_reasons(state, number)
+        counted, due = self._counted, self._due
+        if self._reasons is None or len(due) > len(counted):
+            self._reasons, due = {}, dict.fromkeys(counted, 0)
+        for state, before in due.items():
+            self._note_reasons(state, counted.get(state, 0) - before)
+        self._due = {}
         found = sorted((reason, n) for reason, n in self._reasons.items() if n)
         return Diagnosis(self.table.count, tuple(found))
 
@@ -293,8 +326,12 @@ class PodClass:
         frees = [state.free for state in states]
         bounds: list[int] | None = None
         for number, amount in self.compared:
+            if bounds and min([free[number] for free in frees]) // amount >= max(bounds):
+                continue  # often so for the number of pods
             here = [free[number] // amount for free in frees]
-            bounds = here if bounds is None else list(map(min, bounds, here))
+            if bounds is not None:
+                here = [a if a < b else b for a, b in zip(bounds, here, strict=True)]
+            bounds = here
         if bounds is None or min(bounds, default=1) <= 0:
             bounds = bounds or [_MOST] * len(states)
             bounds = [bound if bound > 0 else 0 for bound in bounds]
@@ -331,7 +368,7 @@ class PodClass:
         else:
             del self._counted[state]
         if self._reasons is not None:
-            self._note_reasons(state, number - before)
+            self._due.setdefault(state, before)
         fits = self._fits[state]
         if not fits:
             return
@@ -347,16 +384,11 @@ class PodClass:
         rank = self._rank[state]
         bucket: Any = self._buckets.get(rank)
         if not joins:
-            if isinstance(bucket, dict):
-                del bucket[state]
-            else:
-                bucket.remove(state)
+            bucket.remove(state)
             if not bucket:
                 del self._buckets[rank]
         elif bucket is None:
-            self._buckets[rank] = {state: None}
-        elif isinstance(bucket, dict):
-            bucket[state] = None
+            self._buckets[rank] = {state}
         else:
             bucket.add(state)
 

@@ -187,20 +187,24 @@ class Queue:
             del self._blocked[demand]
             self._lead(demand)
 
-    def wake(self, gains: dict[int, int], *, pods_changed: bool) -> None:
+    def wake(self, gains: dict[int, int], *, pods_changed: bool, terms_changed: bool) -> None:
         """Wake the blocked demands that may be helped: the one rule.
 
         Args:
             gains: The nodes that may take more, each with the step since which they could not: a
                 demand that failed before that has failed with this capacity already.
             pods_changed: Whether pods came to nodes or left them.
+            terms_changed: Whether some of these may carry terms about other pods.
         """
-        latest = max(gains.values(), default=0)
+        if not self._blocked:
+            return
+        latest, every = max(gains.values(), default=0), [*gains]
         for demand in list(self._blocked):
             at = demand.blocked_at
-            slots = [s for s, since in gains.items() if at > since] if at <= latest else [*gains]
+            slots = [s for s, since in gains.items() if at > since] if at <= latest else every
             helped = bool(slots) and demand.is_helped_by(slots)
             helped = helped or (pods_changed and demand.reads_pods)
+            helped = helped or (terms_changed and demand.reads_terms)
             if (helped and demand.could_fit()) or self.preempts(demand, slots):
                 self.unblock(demand)
 

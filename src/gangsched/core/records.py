@@ -592,13 +592,18 @@ class Records:
     def land(self, record: PodRecord) -> None:
         """Put a pod back that was lifted. O(resources)."""
         del self._lifted[record.uid]
-        self._count(record)
+        self._count_again(record)
         self.table.take(record.slot, record.needs)
 
     def land_all(self) -> None:
         """Show every lifted pod again; the trial gives the capacity back. O(lifted pods)."""
         while self._lifted:
-            self._count(self._lifted.popitem()[1])
+            self._count_again(self._lifted.popitem()[1])
+
+    def _count_again(self, record: PodRecord) -> None:
+        """Count a pod that was counted before. One with terms has made the counts active then."""
+        if self.counts.is_active and self.table.nodes[record.slot] is not None:
+            self.counts.put(record.pod, record.slot)
 
     # Reading ------------------------------------------------------------------------------------
 

@@ -406,8 +406,8 @@ class Scheduler(SchedulerView):
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         settle_all(state)
-        reserving.expire(state)
-        settle_all(state)
+        if reserving.expire(state):
+            settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
         if deferred:

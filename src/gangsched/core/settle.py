@@ -79,7 +79,9 @@ def settle_all(state: State) -> None:
             guard = state.records.guard
             if changed and guard is not None and guard.has_refused:
                 state.queue.wake_all()
-            state.queue.wake(gains, pods_changed=changed)
+            had_terms, state.had_terms = state.had_terms, state.records.counts.has_terms
+            terms_changed = changed and (had_terms or state.had_terms)
+            state.queue.wake(gains, pods_changed=changed, terms_changed=terms_changed)
         else:
             break
     for key in state.removed:
@@ -154,11 +156,15 @@ def _forget(state: State, gang: Gang) -> None:
 
 def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
     """Return the group that is not admitted to the queue, and why; None if the gang is."""
-    records = [*gang.pending.values(), *gang.waiting.values()]
+    # any member speaks for its group, so none has to be looked for where there is only one
+    one = next(reversed((gang.waiting or gang.pending).values()))
     if not gang.infos:
-        refusal = state.points.pre_enqueue(records[0].pod, None, state.now)
+        refusal = state.points.pre_enqueue(one.pod, None, state.now)
         return None if refusal is None else (None, refusal)
-    by_group = {r.info.key: r for r in records if r.info is not None}
+    by_group = dict.fromkeys(gang.infos, one)
+    if len(by_group) > 1:
+        records = [*gang.pending.values(), *gang.waiting.values()]
+        by_group = {r.info.key: r for r in records if r.info is not None}
     denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
     for key, record in by_group.items():
         info = gang.infos[key]

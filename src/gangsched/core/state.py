@@ -67,6 +67,7 @@ class State:
         out: The effects of the current call.
         touched: The gangs that are to be settled before the call ends, by key.
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
+        had_terms: Whether a pod on a node carried terms about other pods then.
         gained_at: The step at which a node may have taken more last.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
@@ -102,6 +103,7 @@ class State:
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
         self.pods_changed = False
+        self.had_terms = False
         self.gained_at = 0
         self.giving_way = 0
         self.refused: dict[PodUID, str] = {}

@@ -112,6 +112,8 @@ def _update(
     known, before = record.pod, record.state
     if known != pod and not record.is_assumed:
         state.note_event(record.gang)
+    if record.slot >= 0 and known.labels != pod.labels:
+        state.pods_changed = True
     if claim is not None and record.info is not None:
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)

@@ -53,7 +53,7 @@ def proof(task: Task, budget: int) -> Proof | None:
         return None
     if not isinstance(found, Impossible):
         needed = sum(task.lacking(each) for each in (tree.children if _is_bundle(task) else [tree]))
-        return SearchBudgetExhausted(needed, found.placed, found.steps)
+        return SearchBudgetExhausted(needed, found.placed, task.steps + found.steps)
     sub = next(each for each in tree.sub_groups() if each.key == found.quota.name)
     return Shortage(
         found.quota.at_least,

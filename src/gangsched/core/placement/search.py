@@ -3,6 +3,7 @@
 It chooses children where a sub group wants k of n, and a domain for each sub group with a
 constraint. How many pods of each class a domain takes bounds the choice. What is left are numbers
 of pods and free amounts of nodes: the packing search answers that, with a placement or a proof.
+Where members read where the others are, that is a bound, and every order of them is tried.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gangsched._packing.pack import (
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
+from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
 
@@ -32,22 +34,34 @@ def search(task: Task, budget: int) -> bool:
     """Place the minima of a task; return False, with nothing placed, if none was found."""
     tree = task.gang.tree
     assert tree is not None
-    if budget <= 0 or any(task.asks_late(c) for pool in task.pools.values() for c in pool):
+    if budget <= 0 or any(each.within and each.within.slices for each in tree.sub_groups()):
         return False
-    if any(each.within and each.within.slices for each in tree.sub_groups()):
-        return False
-    if not tree.children and tree.within is None and len(task.pools.get(tree.key, {})) < 2:
-        return False  # like members: counting them was exact
-    for keys in _choices(tree):
-        for domains in _assignments(task, tree, keys, (), {}):
-            if budget <= 0:
-                return False
-            problem = _Problem(task, keys, domains)
-            steps, is_placed = problem.solve(budget)
-            budget -= steps + 1
-            if is_placed:
-                return True
-    return False
+    asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
+    is_like = not tree.children and len(task.pools.get(tree.key, {})) < 2
+    if is_like and tree.within is None and not asks_late:
+        return False  # of like members, counting was exact
+    left, point, is_placed = budget, task.save(), False
+    ways = (
+        (keys, domains)
+        for keys in _choices(tree)
+        for domains in _assignments(task, tree, keys, (), {})
+    )
+    while left > 0 and not is_placed:
+        keys, domains = next(ways, (None, {}))
+        if keys is None:
+            break
+        steps, is_placed = 0, True
+        if not (asks_late and is_like):  # of like members, counting was exact
+            steps, is_placed = _Problem(task, keys, domains).solve(left)
+        left -= steps + 1
+        if is_placed and asks_late:
+            task.restore(point)
+            steps, is_placed = explore(task, keys, domains, left)
+            left -= steps
+        if is_placed:
+            task.chosen.update(domains)
+    task.steps += budget - left
+    return is_placed
 
 
 def explain(task: Task, budget: int) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
@@ -176,7 +190,6 @@ class _Problem:
 
     def __init__(self, task: Task, keys: frozenset[str], domains: dict[str, Domain]) -> None:
         self._task = task
-        self._domains = domains
         self._classes: dict[_Kind, PodClass] = {}
         self._demands: list[Demand[Any]] = []
         self._where: dict[_Kind, int] = {}
@@ -203,7 +216,9 @@ class _Problem:
             for slot in table.domains.slots(domain):
                 inside.setdefault(slot, set()).add(number)
         self._nodes: dict[_Node, list[int]] = {}
-        for slot, state in enumerate(table.state_of):
+        is_anywhere = -1 in self._where.values()
+        for slot in range(len(table.state_of)) if is_anywhere else sorted(inside):
+            state = table.state_of[slot]
             if state.kind != GONE:
                 free = tuple([state.free[number] for number in numbers])
                 node = _Node(state.kind, frozenset(inside.get(slot, ())), free)
@@ -230,7 +245,6 @@ class _Problem:
             slot = self._nodes[node].pop(0)
             for kind, count in takes:
                 self._task.take(kind.leaf, self._classes[kind], slot, count)
-        self._task.chosen.update(self._domains)
 
 
 def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozenset[str]]]:

@@ -4,7 +4,8 @@ Theory of operation. The tree is walked once for the minima and once for elastic
 group with a constraint tries domains, the best first; its children choose among the domains below.
 Like members are counted: how many fit in a domain is a sum, with slices a sum of multiples, so a
 domain is known to fit before it is tried. Members with late plugins, and unlike ones, are placed
-one after the other; if that fails, ``search`` decides.
+one after the other; if that fails, ``search`` decides. Before a member is asked about, its cycle is
+told of the members that are planned (``add_pod``).
 
 All of it takes capacity in a trial of the table. So nothing here looks at anything but the memo and
 the late plugins.
@@ -12,12 +13,13 @@ the late plugins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, final
 
+from gangsched import _plugin_calls as calls
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang_tree import HOST, Slices, SubGroup, present
+from gangsched.core.gang_tree import Slices, SubGroup, present
 from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
@@ -26,6 +28,7 @@ from gangsched.core.records import Gang, PodRecord, Records
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
+from gangsched.model import Pod
 
 __all__ = ["HOLDING", "Task", "holding_by_leaf"]
 
@@ -52,6 +55,7 @@ class Task:
         chosen: By the key of a sub group that met its minimum, the domain that it was given.
         failed: The first member that found no node; ``diagnosis``: why, with the members beside it
             that had found one.
+        steps: The steps that searches took.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Task:
         self.chosen: dict[str, Domain] = {}
         self.failed: PodRecord | None = None
         self.diagnosis: Diagnosis | None = None
+        self.steps: int = 0
         self._used: dict[tuple[str, PodClass], int] = {}
         self._placed: dict[str, int] = {}
         self._cycle = cycle
@@ -82,6 +87,7 @@ class Task:
         self._barred = barred
         self._views = NodeViews(records)
         self._holding = holding_by_leaf(gang)
+        self._told: dict[PodRecord, list[tuple[int, Pod]]] = {}
         # whether a member reads the others, or is read by them
         self._shows = any(
             not each.only_about_carried
@@ -172,13 +178,14 @@ class Task:
         domain = self.chosen.get(tree.key)
         if domain is None:
             domain = under
-            pinned = self.pinned(tree) if tree.within is not None else None
+            pinned = self.pinned(tree, under) if tree.within is not None else None
             if pinned is not None:
                 assert tree.within is not None
                 for each in pinned:
                     self._elastic_in(tree, each, tree.within.slices)
                 if tree.within.required:
                     return
+                self.failed = self.diagnosis = None  # other nodes will do
             elif tree.within is not None and tree.within.required:
                 for each, cut in self.options(tree, under):
                     self._elastic_in(tree, each, cut)
@@ -205,20 +212,22 @@ class Task:
     def _runs(self, tree: SubGroup) -> bool:
         return any(self._holding.get(leaf.key) for leaf in tree.leaves)
 
-    def pinned(self, tree: SubGroup) -> list[Domain] | None:
-        """Return the domains in which members of a sub group run; None if none of them runs."""
-        assert tree.within is not None
+    def pinned(self, tree: SubGroup, under: Domain = EVERYWHERE) -> list[Domain] | None:
+        """Return the domains in which members of a sub group run; None if none of them runs.
+
+        None of them is known if all of their nodes are gone or lack a label. Then no node is in one
+        domain with them.
+        """
+        within = tree.within
+        assert within is not None
         keys = {leaf.key for leaf in tree.leaves}
-        found: dict[Domain, None] = {}
-        for record in self.gang.members.values():
-            if record.leaf in keys and record.slot >= 0 and record.state in HOLDING:
-                if tree.within.level == HOST:
-                    found[record.slot] = None
-                    continue
-                path = self.table.domains.of(record.slot, (tree.within.level,))
-                if path is not None:
-                    found[path] = None
-        return list(found) or None
+        members = self.gang.members.values()
+        slots = [r.slot for r in members if r.leaf in keys and r.slot >= 0 and r.state in HOLDING]
+        if not slots:
+            return None
+        around = self.table.domains.around
+        found = dict.fromkeys(around(slot, within.level, under) for slot in slots)
+        return sorted([domain for domain in found if domain is not None], key=self.name)
 
     # Domains ------------------------------------------------------------------------------------
 
@@ -230,14 +239,24 @@ class Task:
         """
         within = tree.within
         assert within is not None
-        pinned = self.pinned(tree)
-        if pinned is not None:
+        pinned = self.pinned(tree, under)
+        if pinned or (pinned is not None and within.required):
             for domain in pinned:
                 yield domain, within.slices
         else:
             yield from self._fitting(tree, under)
         if not within.required:
             yield under, ()
+
+    def domains(self, tree: SubGroup) -> Sequence[Domain]:
+        """Return the domains in which a sub group with a constraint may be."""
+        assert tree.within is not None
+        pinned = self.pinned(tree)
+        return self.table.domains.at(tree.within.level) if pinned is None else pinned
+
+    def name(self, domain: Domain) -> str:
+        """Return the value of a domain: of the label of its level, or the name of a node."""
+        return self.table.names[domain] if isinstance(domain, int) else domain[-1][1]
 
     def _fitting(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
         within = tree.within
@@ -296,9 +315,8 @@ class Task:
             self.nodes += zip(records, slots, strict=False)  # fewer slots if fewer fit
             self._used[leaf.key, pod_class] = used + len(slots)
             done += len(slots)
-            if len(slots) < len(records) and self.failed is None:
-                self.failed = failed = records[len(slots)]
-                self.diagnosis = late.diagnosis(failed, self._cycle(failed), self._views)
+            if len(slots) < len(records):
+                self.blame(records[len(slots)])
             if done == number:
                 break
         self._placed[leaf.key] = self._placed.get(leaf.key, 0) + done
@@ -312,8 +330,7 @@ class Task:
             return False
         used = self._used.get((record.leaf, pod_class), 0)
         if self.asks_late(pod_class):
-            asked = late.asked_about(pod_class, self._cycle(record), record, self._views)
-            if late.accepted(asked, record, self._cycle(record), self._views, slot) is not None:
+            if not self._is_accepted(record, slot):
                 return False
             self.records.plan(slot, record.pod)
         # the members of a pool are taken in order, so this one comes next
@@ -330,6 +347,98 @@ class Task:
         self.nodes += [(record, slot) for record in records]
         self._used[leaf, pod_class] = used + count
         self._placed[leaf] = self._placed.get(leaf, 0) + count
+
+    def blame(self, record: PodRecord) -> None:
+        """Note that a member found no node, and why; the first one counts. O(reasons), later."""
+        if self.failed is None:
+            limit = self._limit(record.leaf)
+            self.failed = record
+            cycle = self._told_cycle(record)
+            self.diagnosis = late.diagnosis(record, cycle, self._views, limit)
+
+    def _limit(self, leaf: str) -> late.Limit | None:
+        """Return where the running members keep a member of a leaf; None if they do not."""
+        found: late.Limit | None = None
+        for tree in () if self.gang.tree is None else self.gang.tree.constrained():
+            within = tree.within
+            if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:
+                continue
+            pinned = self.pinned(tree)
+            if pinned is not None:
+                found = late.Limit(within.level, tuple(pinned))
+        return found
+
+    # One by one --------------------------------------------------------------------------------
+
+    def left(self, leaf: str) -> list[tuple[PodClass, int]]:
+        """Return the classes of a leaf of which members are left, each with their number."""
+        used = self._used
+        pool = self.pools.get(leaf, {})
+        left = [(c, len(some) - used.get((leaf, c), 0)) for c, some in pool.items()]
+        return [(pod_class, number) for pod_class, number in left if number]
+
+    def slots(self, pod_class: PodClass, domain: Domain) -> list[int]:
+        """Return the nodes of a domain that the memo accepts, the best first."""
+        return [s for s in late.ordered_slots(pod_class, domain) if s not in self._barred]
+
+    def accepts(self, leaf: str, pod_class: PodClass, slot: int) -> bool:
+        """Return whether late plugins accept a node for the next member of a class."""
+        return self._is_accepted(self._next(leaf, pod_class), slot)
+
+    def put_next(self, leaf: str, pod_class: PodClass, slot: int) -> None:
+        """Place the next member of a class on a node that accepts it."""
+        self.records.plan(slot, self._next(leaf, pod_class).pod)
+        self.take(leaf, pod_class, slot, 1)
+
+    def look(self, slot: int) -> Hashable:
+        """Return what tells a node from others, if it has no pods; None if it may be unique."""
+        if self.records.holders(slot):
+            return None
+        view, parts = self._views.at(slot), list[Hashable]()
+        for pool in self.pools.values():
+            for pod_class, records in pool.items():
+                cycle, pod = self._cycle(records[0]), records[0].pod
+                for each in late.asked_about(pod_class, cycle, records[0], self._views):
+                    part = late.look(each.plugin, cycle, pod, view)
+                    if part is None:
+                        return None
+                    parts.append(part)
+        return (self.table.state_of[slot], *parts)
+
+    def _next(self, leaf: str, pod_class: PodClass) -> PodRecord:
+        return self.pools[leaf][pod_class][self._used.get((leaf, pod_class), 0)]
+
+    def _is_accepted(self, record: PodRecord, slot: int) -> bool:
+        pod_class, cycle = record.pod_class, self._told_cycle(record)
+        assert pod_class is not None
+        asked = late.asked_about(pod_class, cycle, record, self._views)
+        return late.accepted(asked, record, cycle, self._views, slot) is None
+
+    def _told_cycle(self, record: PodRecord) -> CycleState:
+        """Return the cycle of a member, after its plugins were told of the planned members."""
+        if any(callable(getattr(plugin, "add_pod", None)) for plugin in _late_plugins(record)):
+            self._tell(record, self.records.plans)
+        return self._cycle(record)
+
+    def _tell(self, record: PodRecord, plans: list[tuple[int, Pod]]) -> None:
+        """Tell the plugins of a member which others are planned now, and which are no more."""
+        told, same = self._told.get(record, []), 0
+        while same < min(len(told), len(plans)) and told[same] is plans[same]:
+            same += 1
+        changes = [("remove_pod", *each) for each in reversed(told[same:])]
+        changes += [("add_pod", *each) for each in plans[same:]]
+        cycle, pod = self._cycle(record), record.pod
+        for point, slot, other in changes:
+            for plugin in _late_plugins(record):
+                if callable(getattr(plugin, point, None)):
+                    args = (cycle, pod, other, self._views.at(slot))
+                    calls.call(plugin, point, pod, type(None), *args)
+        self._told[record] = plans
+
+    def end(self) -> None:
+        """Let cycles forget the members that were planned: those are assumed now, or not at all."""
+        for record in self._told:
+            self._tell(record, [])
 
     def _fill(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain, slices: Slices
@@ -354,13 +463,18 @@ class Task:
     ) -> list[int]:
         found: list[int] = []
         for record in records:
-            slot = late.best_slot(record, self._cycle(record), self._views, domain, self._barred)
+            cycle = self._told_cycle(record)
+            slot = late.best_slot(record, cycle, self._views, domain, self._barred)
             if slot is None:
                 break
             self.table.take(slot, pod_class.needs)
             self.records.plan(slot, record.pod)
             found.append(slot)
         return found
+
+
+def _late_plugins(record: PodRecord) -> list[Any]:
+    return [] if record.pod_class is None else [each.plugin for each in record.pod_class.late]
 
 
 def holding_by_leaf(gang: Gang) -> dict[str, int]:

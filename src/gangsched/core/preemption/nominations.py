@@ -34,7 +34,7 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang_tree import HOST, SubGroup
+from gangsched.core.gang_tree import SubGroup
 from gangsched.core.nomination import NominatedPod, Nomination
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption.reach import reach_of
@@ -74,6 +74,8 @@ def review(state: State, *, passing: bool = False) -> None:
         passing: Whether the host lets this instant pass, so that deadlines at it are over.
     """
     overdue, now = state.nominations.overdue, state.now
+    if not overdue and not len(state.nominations):
+        return
     if overdue:
         overdue &= state.records.pods.keys()
     for nomination in state.nominations:
@@ -292,10 +294,7 @@ def _domains(
         slots = [e.hold.slot for e in nomination.pods.values() if e.record.leaf in leaves]
         if not slots:
             continue
-        paths: set[Domain | None] = set()
-        for slot in slots:
-            is_host = within.level == HOST
-            paths.add(slot if is_host else state.table.domains.of(slot, (within.level,)))
+        paths = {state.table.domains.around(slot, within.level) for slot in slots}
         pinned = task.pinned(sub)
         path = paths.pop()
         if paths or path is None or (pinned is not None and path not in pinned):

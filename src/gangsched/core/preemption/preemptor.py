@@ -112,8 +112,7 @@ class Preemptor:
             return [EVERYWHERE]
         if within.level == HOST:
             return [EVERYWHERE]
-        pinned = self._task((), {}).pinned(tree)
-        return list(self.state.table.domains.at(within.level)) if pinned is None else pinned
+        return list(self._task((), {}).domains(tree))
 
     def shortfall(self, domain: Domain) -> int:
         """Return how many of its pods exceed free capacity; 0 does not mean that all fit."""
@@ -146,6 +145,7 @@ class Preemptor:
             trial,
             budget=self.steps.for_search(),
             barred=self._barred,
+            count=self.steps.count,
         )
 
     def fits_on(self, slot: int) -> bool | None:
@@ -181,8 +181,7 @@ class Preemptor:
             if not within.required or self.one.leaf not in {leaf.key for leaf in sub.leaves}:
                 continue
             pinned = self._task((), {}).pinned(sub)
-            is_host = within.level == HOST
-            domain = slot if is_host else table.domains.of(slot, (within.level,))
+            domain = table.domains.around(slot, within.level)
             if domain is None or (pinned is not None and domain not in pinned):
                 return False
         return True

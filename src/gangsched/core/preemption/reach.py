@@ -69,7 +69,7 @@ def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
     reach = demand.reach
     if not slots or reach is None or not may_preempt(state, reach):
         return False
-    if demand.reads_pods:
+    if demand.reads_pods or demand.reads_terms:
         return True
     below, records = reach[0], state.records
     with Trial(records) as trial:

@@ -7,7 +7,8 @@ lacking pods. Bounds on gains are kept in a heap, and only the first is computed
 frees may help only with what another frees, so the rest is taken in batches that double.
 
 Rules:
-  R1  what is taken is a unit, with what was on nodes of it and not taken before;
+  R1  what is taken is a unit, with what was on nodes of it and not taken before. Of a gang that is
+      evicted as a whole only what is in the domain, unless pods and capacity elsewhere matter;
   R2  the preemptor does not fit if any one of the victims that are left stays, unless the steps
       were spent before that was tried;
   R3  while budgets are kept, no unit is taken that violates one.
@@ -23,7 +24,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import evolve, field, frozen
 
-from gangsched.core.domains import Domain
+from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs
 from gangsched.core.placing import Places
@@ -96,6 +97,10 @@ class UnitSearch:
         self._gone: set[Lifted] = set()
         self._violating: set[EvictionUnit] | None = None
         self._ratios: dict[Needs, int] = {}
+        # the nodes on which it matters what is taken; None for all
+        self._slots: frozenset[int] | None = None
+        if domain != EVERYWHERE and not (preemptor.depends_on_pods or preemptor.depends_on_total):
+            self._slots = frozenset(preemptor.state.table.domains.slots(domain))
 
     # Runs ---------------------------------------------------------------------------------------
 
@@ -253,8 +258,19 @@ class UnitSearch:
             lacking -= gain
         return not lacking and self._fits()
 
+    def _left(self, unit: EvictionUnit) -> list[Lifted]:
+        """Return what a unit takes off nodes that is not taken yet; see R1. O(its pods)."""
+        gone = self._gone
+        return [each for each in self._here(unit) if each not in gone]
+
+    def _here(self, unit: EvictionUnit) -> list[Lifted]:
+        slots = self._slots
+        if slots is None or unit.elastic is not None or unit.nomination is not None:
+            return unit.taken
+        return [each for each in unit.taken if each.slot in slots]
+
     def _take(self, unit: EvictionUnit) -> None:
-        some = [each for each in unit.taken if each not in self._gone]
+        some = self._left(unit)
         taken = (unit, some)
         if self._keeps and self._budgets is not None and not self._budgets.take(_evicted(taken)):
             return
@@ -276,7 +292,7 @@ class UnitSearch:
 
     def _gain(self, unit: EvictionUnit, lacking: int) -> int:
         """Return how many lacking pods the capacity of a unit would take. O(its pods)."""
-        some = [each for each in unit.taken if each not in self._gone]
+        some = self._left(unit)
         self._trial.lift(some)
         self._preemptor.steps.count_pods(2 * len(some))
         left = self._lacking()
@@ -286,7 +302,7 @@ class UnitSearch:
     def _bound(self, unit: EvictionUnit) -> int:
         """Return an upper bound on the gain of a unit, as if no pod shared its node. O(pods)."""
         ratios, total = self._ratios, 0
-        for each in unit.taken:
+        for each in self._here(unit):
             ratio = ratios.get(each.needs)
             if ratio is None:
                 ratio = ratios[each.needs] = self._preemptor.most_by(each.needs)
@@ -375,11 +391,16 @@ class UnitSearch:
         """
         if not pieces or self._preemptor.steps.are_spent:
             return pieces
+        back: list[_Taken] = []
         for piece in pieces:
             self._put_back(piece)
-        if self._fits():
-            return []
-        for unit, some in pieces:
+            back.append(piece)
+            if self._slot is None and self._lacking():
+                break  # the others would only take more
+        else:
+            if self._fits():
+                return []
+        for unit, some in back:
             self._trial.lift(some)
             self._gone.update(some)
             if self._keeps and self._budgets is not None:

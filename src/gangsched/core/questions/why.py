@@ -141,10 +141,10 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             None if gang is None else gang.refused,
             _pending_plugins(state, waiting),
         )
-    members = _members(gang, info)
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = _presence(state, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
+        members = _members(gang, info)
         return NotEnoughMembers(
             info.key,
             present,
@@ -161,7 +161,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     if gang is not None and info.unscheduled:
         rest = _why_gang(state, gang, ahead)
     if info.scheduled:
-        part = _partly_running(info, members, rest)
+        part = _partly_running(gang, info, rest)
         if part is not None:
             return part
     if rest is None and not info.scheduled:
@@ -192,7 +192,7 @@ def _presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, i
 
 
 def _partly_running(
-    info: PodGroupInfo, members: Iterable[PodRecord], rest: Why | None
+    gang: Gang | None, info: PodGroupInfo, rest: Why | None
 ) -> PartlyRunning | None:
     """Return the answer about a group that runs without all of its members; None if all run.
 
@@ -200,8 +200,8 @@ def _partly_running(
     members on nodes, and the others still have to be placed.
 
     Args:
+        gang: Its gang, of which members are read only if some have scheduling gates.
         info: The group, of which some members hold nodes.
-        members: Its members.
         rest: Why its unscheduled members do not run; None if there are none. Then members with
             scheduling gates may be pending.
     """
@@ -209,7 +209,7 @@ def _partly_running(
         return None
     pending = info.unscheduled
     if rest is None and info.members.gated():
-        gated = [record for record in members if record.state is MemberState.GATED]
+        gated = [r for r in _members(gang, info) if r.state is MemberState.GATED]
         rest, pending = NotAdmitted(gated[0].reason), len(gated)
     lacks = _quorum.lacks_members(info)
     if not lacks and rest is None:

@@ -55,15 +55,21 @@ def look(state: State) -> None:
         _review(state)
 
 
-def expire(state: State) -> None:
-    """Review a reservation whose deadline has passed or whose gang has gone. O(1) if neither."""
+def expire(state: State) -> bool:
+    """Review a reservation whose deadline has passed or whose gang has gone. O(1) if neither.
+
+    Returns:
+        Whether it was reviewed.
+    """
     mine = state.reserving
     current = mine.current
-    if current is not None and (
+    is_due = current is not None and (
         state.now >= current.deadline
         or (mine.is_stale and not candidates.may_ask(state, current.gang))
-    ):
+    )
+    if is_due:
         _review(state)
+    return is_due
 
 
 def next_deadline(state: State) -> float | None:

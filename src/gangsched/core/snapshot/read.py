@@ -65,7 +65,7 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         _read_waiting(state, rows)
         _read_gangs(state, rows)
         state.table.gains.clear()
-        state.pods_changed = False
+        state.pods_changed, state.had_terms = False, state.records.counts.has_terms
         state.records.quotas.take_returned()
         state.gained_at = rows.gained_at
     state.out += rows.effects

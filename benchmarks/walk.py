@@ -1,0 +1,137 @@
+"""How long is the walk of one call: how many calls and files, and how often back to a file?
+
+What a reader has to follow who wants to know what one call does. Two calls are walked in each core:
+the event by which a waiting member of a gang is gone, and the decision of a gang of 4.
+
+Rules:
+  R1  only functions of the package count, generators and comprehensions too. What attrs makes
+      counts by the file of the class, plugins as everything else;
+  R2  a walk comes back to a file if a call enters it from another one, and it was entered before;
+  R3  the same call was made before, so nothing is done for the first time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from attrs import frozen
+
+import gangsched
+from gangsched import Bind, Bound, Effect, InMemoryCluster, NodeAdded, PodAdded, PodDeleted, presets
+from gangsched.testing import make_node, make_pod
+from rivals import Core, presets_on
+
+__all__ = ["lines"]
+
+_PACKAGE: Final = str(Path(gangsched.__file__).parent)
+
+
+@frozen
+class Walk:
+    """What a call has entered.
+
+    Attributes:
+        calls: How many functions were called.
+        files: How many files they are in.
+        back: How often the walk came back to a file.
+    """
+
+    calls: int
+    files: int
+    back: int
+
+
+def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[Walk, tuple[Effect, ...]]:
+    """Make a call; return what it enters, and its effects."""
+    entered: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, what: str, _arg: Any) -> None:
+        if what == "call":
+            caller = frame.f_back
+            where = frame.f_code.co_filename
+            if where.startswith(_PACKAGE):
+                entered.append((where, "" if caller is None else caller.f_code.co_filename))
+
+    sys.setprofile(note)
+    try:
+        effects = call()
+    finally:
+        sys.setprofile(None)
+    met, back = set[str](), 0
+    for where, caller in entered:
+        back += where in met and where != caller
+        met.add(where)
+    return Walk(len(entered), len(met), back), effects or ()
+
+
+def deleted_waiting_member() -> Walk:
+    """Return the walk of the event by which one of three waiting members of four is gone."""
+    cluster = InMemoryCluster()
+    for n in range(3):
+        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": 1, "pods": 10})))
+    scheduler = presets.coscheduling(cluster)
+    scheduler.rebuild(now=0.0)
+    walk = Walk(0, 0, 0)
+    for turn in range(3):
+        now = 100.0 * turn
+        pods = [
+            make_pod(f"g{turn}-{m}", group=f"g{turn}", min_available=4, cpu=1) for m in range(4)
+        ]
+        for pod in pods:
+            scheduler.handle(cluster.apply(PodAdded(pod)), now=now)
+        for _member in range(3):
+            scheduler.schedule_one(now=now)
+        gone = cluster.apply(PodDeleted(pods[1].uid))
+        walk, _effects = walked(partial(scheduler.handle, gone, now=now))
+        for pod in (pods[0], *pods[2:]):
+            scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=now)
+    return walk
+
+
+def decision_of_four() -> Walk:
+    """Return the walk of the decision that places and releases a gang of 4."""
+    cluster = InMemoryCluster()
+    for n in range(3):
+        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": 8, "pods": 10})))
+    scheduler = presets.gang(cluster)
+    scheduler.rebuild(now=0.0)
+    walk = Walk(0, 0, 0)
+    for turn in range(3):
+        now = 100.0 * turn
+        pods = [
+            make_pod(f"g{turn}-{m}", group=f"g{turn}", min_available=4, cpu=1) for m in range(4)
+        ]
+        for pod in pods:
+            scheduler.handle(cluster.apply(PodAdded(pod)), now=now)
+        walk, effects = walked(partial(scheduler.schedule_one, now=now))
+        binds = [effect for effect in effects if isinstance(effect, Bind)]
+        assert len(binds) == 4, effects
+        for bind in binds:
+            event = cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+            scheduler.handle(event, now=now)
+        for pod in pods:
+            scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=now)
+    return walk
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| walk: calls / files / back to a file | framework | core | gate | |"
+    yield "|---|---:|---:|---:|---|"
+    for name, walk, gate in (
+        ("one deleted waiting member", deleted_waiting_member, Walk(150, 15, 60)),
+        ("one whole-gang decision of 4 members", decision_of_four, Walk(180, 15, 60)),
+    ):
+        found: dict[Core, Walk] = {}
+        for core in Core:
+            with presets_on(core):
+                found[core] = walk()
+        new = found[Core.NEW]
+        missed = new.calls > gate.calls or new.files > gate.files or new.back > gate.back
+        shown = [f"{each.calls} / {each.files} / {each.back}" for each in (*found.values(), gate)]
+        yield f"| {name} | {' | '.join(shown)} | {'missed' * missed} |"

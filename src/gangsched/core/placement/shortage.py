@@ -1,0 +1,84 @@
+"""Why a gang fits into no domain of a level that it requires, by counting its members.
+
+Each class of members is counted by itself, so that more may seem to fit than do. A count that is
+too small is a proof all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gangsched.core.domains import Domain
+from gangsched.core.gang_tree import SubGroup
+from gangsched.core.node_table import PODS
+from gangsched.core.placement.task import Task
+from gangsched.core.pod_class import PodClass
+from gangsched.explain import Shortage
+from gangsched.model import GroupKey
+
+__all__ = ["shortage"]
+
+
+def shortage(task: Task) -> Shortage | None:
+    """Return the shortage of the first sub group that fits into no domain; None if none is known.
+
+    Runtime complexity: O(domains x classes), and O(nodes of a domain x resources).
+
+    Args:
+        task: The members; none of them is placed.
+    """
+    tree = task.gang.tree
+    for sub in () if tree is None else _needed(tree):
+        if sub.within is not None and sub.within.required:
+            found = _in_domains(task, sub, sub.within.level)
+            if found is not None:
+                return found
+    return None
+
+
+def _needed(tree: SubGroup) -> Iterator[SubGroup]:
+    """Yield the sub groups that have to start, parents first."""
+    yield tree
+    for child in () if tree.is_optional else tree.children:
+        yield from _needed(child)
+
+
+def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
+    classes: dict[PodClass, int] = {}
+    for leaf in sub.leaves:
+        for pod_class, number in task.left(leaf.key):
+            classes[pod_class.refresh()] = classes.get(pod_class, 0) + number
+    needed, most, best = task.lacking(sub), -1, None
+    pinned = task.pinned(sub)
+    if pinned == []:
+        return None  # nodes say that no domain is known
+    for domain in task.domains(sub):
+        fits = sum(min(number, c.within(domain)) for c, number in classes.items())
+        if fits > most:
+            most, best = fits, domain
+    if most >= needed or not any(pod_class.total for pod_class in classes):
+        return None
+    is_bundle = len(task.gang.infos) > 1 and sub.key in task.gang.infos
+    group = GroupKey(sub.key) if is_bundle else None
+    if best is None or (most <= 0 and pinned is None):
+        return Shortage(needed, 0, True, within=level, group=group)
+    like = next(iter(classes)) if len(classes) == 1 else None
+    is_exact = like is not None and not task.asks_late(like)
+    scarce = None if like is None else _scarce(like, best, needed)
+    resource, in_pieces = scarce or (None, False)
+    where = f"{level}={task.name(best)}"
+    return Shortage(needed, most, is_exact, "", resource, in_pieces, where, group)
+
+
+def _scarce(pod_class: PodClass, domain: Domain, needed: int) -> tuple[str, bool] | None:
+    """Return the resource of which alone a domain has too little, and whether only in pieces."""
+    table = pod_class.table
+    states = [table.state_of[slot] for slot in table.domains.slots(domain)]
+    frees = [state.free for state in states if pod_class.accepts(state)]
+    names = {number: name for name, number in table.resources.items()}
+    for number, amount in pod_class.compared:
+        others = [(n, a) for n, a in pod_class.compared if n != number]
+        fits = (min([needed, *(free[n] // a for n, a in others)]) for free in frees)
+        if number != PODS and sum(fits) >= needed:
+            return names[number], sum(free[number] for free in frees) >= needed * amount
+    return None
