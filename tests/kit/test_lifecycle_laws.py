@@ -197,32 +197,39 @@ FAULTS = {
 }
 
 if ON_THE_CORE:
-    FAULTS |= {
-        "Q1 nothing is refused": Planted(
-            *(accounts, "denial", "if problem:", "if False:"),
-            said="quota team is exceeded: default/g0, default/g1 have cpu=6 of 4",
-        ),
-        "R4 nothing is evicted": Planted(
-            *(restarts, "_judge_group", "attempt.reject(state, gang, reason, evicts=True)", "pass"),
-            said="is restarted, and default/g0",
-        ),
-        "Q2 nothing is returned": Planted(
-            *(accounts, "charge", "ledger.release(info.key)", "pass"),
-            said="for a quota that has enough left",
-        ),
-        "Q3 elastic members are not counted": Planted(
-            *(Records, "_use", "self.quotas.hold(record.info.key, before, after)", "pass"),
-            said="quota team is exceeded by the bind of",
-        ),
-        "Q2 a terminating pod without a node counts as one that runs": Planted(
-            *(accounts, "_on_nodes", "record.slot >= 0 for", "True for"),
-            said="quota team is exceeded by the bind of default/g1-1",
-        ),
-        "Q2 no group is asked again": Planted(
-            *(accounts, "ask_waiting", "if not ledger.take_returned():", "if True:"),
-            said="for a quota that has enough left",
-        ),
-    }
+    FAULTS.update(
+        {
+            "Q1 nothing is refused": Planted(
+                *(accounts, "denial", "if problem:", "if False:"),
+                said="quota team is exceeded: default/g0, default/g1 have cpu=6 of 4",
+            ),
+            "R4 nothing is evicted": Planted(
+                *(
+                    restarts,
+                    "_judge_group",
+                    "attempt.reject(state, gang, reason, evicts=True)",
+                    "pass",
+                ),
+                said="is restarted, and default/g0",
+            ),
+            "Q2 nothing is returned": Planted(
+                *(accounts, "charge", "ledger.release(info.key)", "pass"),
+                said="for a quota that has enough left",
+            ),
+            "Q3 elastic members are not counted": Planted(
+                *(Records, "_use", "self.quotas.hold(record.info.key, before, after)", "pass"),
+                said="quota team is exceeded by the bind of",
+            ),
+            "Q2 a terminating pod without a node counts as one that runs": Planted(
+                *(accounts, "_on_nodes", "record.slot >= 0 for", "True for"),
+                said="quota team is exceeded by the bind of default/g1-1",
+            ),
+            "Q2 no group is asked again": Planted(
+                *(accounts, "ask_waiting", "if not ledger.take_returned():", "if True:"),
+                said="for a quota that has enough left",
+            ),
+        }
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

@@ -193,37 +193,50 @@ FAULTS = {
 }
 
 if ON_THE_CORE:
-    FAULTS |= {
-        "a member of a rejected group keeps its node": Fault(
-            *(attempt, "reject", "key=lambda each: each.seq)", "key=lambda each: each.seq)[:1]"),
-            variant="pod",
-            law=2,
-            steps=(
-                node(4),
-                gang("u1", "u2", "u3", "u4", "u5", needs=5),
-                Tick(),
-                SubmitPods((pod("u6", priority=1),)),
-                Tick(),
+    FAULTS.update(
+        {
+            "a member of a rejected group keeps its node": Fault(
+                *(
+                    attempt,
+                    "reject",
+                    "key=lambda each: each.seq)",
+                    "key=lambda each: each.seq)[:1]",
+                ),
+                variant="pod",
+                law=2,
+                steps=(
+                    node(4),
+                    gang("u1", "u2", "u3", "u4", "u5", needs=5),
+                    Tick(),
+                    SubmitPods((pod("u6", priority=1),)),
+                    Tick(),
+                ),
             ),
-        ),
-        "a rejection requeues no entity": Fault(
-            *(Queue, "wake", "self.unblock(demand)", "continue"),
-            variant="group",
-            law=5,
-            steps=(node(1), gang("u1", "u2", needs=2), Tick(), AddNode("n2", {"gpu": 1}), Settle()),
-        ),
-        "a node is given back twice in the node table": Fault(
-            *(
-                Records,
-                "_leave",
-                "self.table.give(slot",
-                "self.table.give(slot, record.needs); self.table.give(slot",
+            "a rejection requeues no entity": Fault(
+                *(Queue, "wake", "self.unblock(demand)", "continue"),
+                variant="group",
+                law=5,
+                steps=(
+                    node(1),
+                    gang("u1", "u2", needs=2),
+                    Tick(),
+                    AddNode("n2", {"gpu": 1}),
+                    Settle(),
+                ),
             ),
-            variant="group",
-            law=8,
-            steps=FAULTS["a node is given back twice in the node table"].steps,
-        ),
-    }
+            "a node is given back twice in the node table": Fault(
+                *(
+                    Records,
+                    "_leave",
+                    "self.table.give(slot",
+                    "self.table.give(slot, record.needs); self.table.give(slot",
+                ),
+                variant="group",
+                law=8,
+                steps=FAULTS["a node is given back twice in the node table"].steps,
+            ),
+        }
+    )
     del FAULTS["a node is given back twice in the node classes"]
     FAULTS["a node takes a pod for which a part is free"] = Fault(
         *(PodClass, "_evaluate", "free[number] // amount", "-(-free[number] // amount)"),

@@ -283,13 +283,13 @@ class Gang:
             info.untried = 0
             info.untried_by_role.clear()
         for record in self.pending.values() if self.infos else ():
-            info, role = record.info, record.role
+            group, role = record.info, record.role
             is_tried = self.began and record.round == self.round
-            if info is None or is_tried or record in tried:
+            if group is None or is_tried or record in tried:
                 continue
-            info.untried += 1
+            group.untried += 1
             if role is not None:
-                info.untried_by_role[role] = info.untried_by_role.get(role, 0) + 1
+                group.untried_by_role[role] = group.untried_by_role.get(role, 0) + 1
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"

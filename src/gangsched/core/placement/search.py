@@ -72,7 +72,10 @@ def explain(task: Task, budget: int) -> Packed[Any, Any] | Impossible[Any] | Bud
     tree = task.gang.tree
     assert tree is not None
     keys = frozenset(each.key for each in tree.sub_groups())
-    return _Problem(task, keys, dict.fromkeys(keys, EVERYWHERE)).answer(budget, explains=True)
+    everywhere: dict[str, Domain] = dict.fromkeys(keys, EVERYWHERE)
+    found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
+    found = _Problem(task, keys, everywhere).answer(budget, explains=True)
+    return found
 
 
 def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:
