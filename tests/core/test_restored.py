@@ -7,21 +7,29 @@ import random
 from typing import Any
 
 import pytest
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
     Bind,
     ClusterState,
+    Effect,
     Evict,
+    GroupRejected,
     InvalidValueError,
     NodeAdded,
+    NominationLapsed,
     PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodPhase,
+    PodUpdated,
+    Preemption,
     Quota,
+    Resources,
     RestartPolicy,
     Scheduler,
     SchedulingUnit,
@@ -81,6 +89,7 @@ def test_scheduler_restored_before_each_call_preempts_and_reserves_as_the_origin
 LIMIT = 6
 TEAM = Quota(name="team", namespaces=["default"], hard={"cpu": LIMIT})
 MOST_RESTARTS = 2
+SECONDS = "example.com/seconds"
 
 
 @frozen
@@ -228,3 +237,133 @@ def test_snapshot_that_contradicts_itself_or_the_scheduler_is_refused(
         again.restore({**data, field_: value})
     assert caught.value.field == field_
     assert again.pending() == ()
+
+
+def restored(story: Story) -> Scheduler:
+    """Return a scheduler that is restored from a snapshot of a story's one."""
+    again = story.make(story.cluster)
+    again.restore(json.loads(json.dumps(story.scheduler.snapshot())))
+    return again
+
+
+def test_bind_of_a_pod_whose_requests_have_grown_keeps_its_node_if_it_fits() -> None:
+    story = Story(limited(SchedulingUnit.GROUP), Way.RESTORED, holds_binds=True)
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.add(make_pod("p", cpu=1))
+    story.decide()
+    (bind,) = story.binds
+    story.update("p", requests=Resources({"cpu": 2}))
+    story.interrupt()
+    assert story.binds == [bind]
+    story.add(make_pod("q", cpu=2))
+    story.decide()
+    assert story.binds == [bind], "the capacity is taken"
+    story.finish_binds()
+    assert story.bound == {"p": "n"}
+
+
+def test_bind_of_a_pod_that_its_node_takes_no_longer_counts_as_failed() -> None:
+    story = Story(limited(SchedulingUnit.GROUP), Way.RESTORED, holds_binds=True)
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.add(make_pod("p", cpu=1))
+    story.decide()
+    story.update("p", node_selector={"zone": "a"})
+    story.scheduler = restored(story)
+    effects = story.scheduler.advance(now=story.now)
+    assert not any(isinstance(effect, Bind) for effect in effects)
+    assert "binding rejected" in str(story.scheduler.why("default/p", budget=0))
+
+
+def core_with(**options: Any) -> Any:
+    """Return what makes a scheduler of the core."""
+
+    def make(cluster: ClusterState) -> Scheduler:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(presets, "Scheduler", Core)
+            return presets.gang(cluster, **options)
+
+    return make
+
+
+def preempting(way: Way) -> Story:
+    """Return a story in which the nodes of a gang of two are nominated."""
+    story = Story(core_with(preemption=Preemption()), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    story.add(*(evolve(make_pod(f"low-{n}", cpu=1), node_name="n") for n in range(2)))
+    story.gang("high", 2, priority=5)
+    story.decide()
+    assert story.evicted == ["low-0", "low-1"]
+    return story
+
+
+def test_notice_of_a_nomination_names_a_pod_that_has_changed_by_the_time_of_a_restore() -> None:
+    live, other = preempting(Way.LIVE), preempting(Way.RESTORED)
+    live.update("high-1", requests=Resources({"cpu": 2}))
+    (expected,) = live.of(NominationLapsed)
+    assert expected.pods == (live.uid("high-0"), live.uid("high-1"))
+    data = other.scheduler.snapshot()
+    changed = evolve(other.pod("high-1"), requests=Resources({"cpu": 2}))
+    other.cluster.apply(PodUpdated(changed))  # no event tells of it
+    other.scheduler = other.make(other.cluster)
+    other.scheduler.restore(data)
+    assert other.scheduler.snapshot()["nominations"]
+    other.run(other.now)
+    assert other.of(NominationLapsed) == [expected]
+
+
+def reserving(way: Way) -> Story:
+    """Return a story in which capacity is reserved, and an exempt gang failed and was deleted."""
+    story = Story(core_with(backfill=Backfill(AnnotatedRunTimes(SECONDS))), way)
+    for name in ("a", "b"):
+        story.tell(NodeAdded(make_node(name, cpu=2)))
+    story.add(evolve(make_pod("old", cpu=1), annotations={SECONDS: "100"}))
+    story.decide()
+    group(story, "big", (1, 1, 1, 1), 10)
+    assert story.scheduler.reservation is not None
+    group(story, "short", UNLIKE, 10)
+    story.delete(*(f"short-{number}" for number in range(3)))
+    return story
+
+
+UNLIKE = (2, 1, 1)
+"""The CPUs of members of which as many fit as are needed, each class counted by itself."""
+
+
+def group(story: Story, name: str, cpus: tuple[int, ...], seconds: int) -> None:
+    """Add a gang of members with some CPUs and a run time, and decide."""
+    for number, cpu in enumerate(cpus):
+        pod = make_pod(f"{name}-{number}", group=name, min_available=len(cpus), cpu=cpu)
+        story.add(evolve(pod, annotations={SECONDS: str(seconds)}))
+    story.decide()
+
+
+def test_failure_of_an_exempt_gang_that_is_gone_counts_alike_after_a_restore() -> None:
+    told: dict[Way, list[Effect]] = {}
+    for way in (Way.LIVE, Way.RESTORED):
+        story = reserving(way)
+        story.interrupt()
+        since = len(story.effects)
+        group(story, "long", UNLIKE, 1000)
+        story.interrupt()
+        group(story, "shorter", UNLIKE, 5)
+        told[way] = story.effects[since:]
+    assert told[Way.RESTORED] == told[Way.LIVE]
+    tried = [e for e in told[Way.LIVE] if isinstance(e, GroupRejected)]
+    assert [e.group for e in tried if e.group != "default/big"] == [
+        "default/long",
+        "default/shorter",
+    ]
+
+
+def test_queue_entry_and_group_say_what_an_attempt_has_not_tried_yet() -> None:
+    story = Story(limited(SchedulingUnit.POD), Way.RESTORED)
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    story.gang("g", 3, priority=4)
+    seen: list[tuple[int, int]] = []
+    for _cycle in range(2):
+        (entry,) = story.scheduler.queue.active
+        assert entry.group is not None
+        seen.append((entry.priority, entry.group.untried))
+        story.cycle()
+        story.interrupt()
+    assert seen == [(4, 3), (4, 2)]

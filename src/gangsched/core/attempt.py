@@ -35,6 +35,7 @@ from gangsched.events import (
     PodWaiting,
     Release,
 )
+from gangsched.explain import UnschedulableMember
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Unschedulable
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "note_progress",
     "prepare",
     "recheck",
+    "refuse",
     "reject",
     "release",
     "succeed",
@@ -207,6 +209,10 @@ def release(
         fail(state, gang, next(iter(refused.values())), backs_off=True)
     if not gang.waiting:
         gang.began, gang.is_whole = 0, False
+    for record in members:
+        if record.seq in refused:
+            refuse(state, record, refused[record.seq])
+            break
 
 
 def recheck(state: State, gang: Gang) -> bool:
@@ -321,6 +327,12 @@ def fail(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:
     for info in gang.infos.values():
         info.failures, info.failure = gang.failures, reason
         info.backoff_until = gang.backoff_until
+
+
+def refuse(state: State, record: PodRecord, reason: str) -> None:
+    """Let a gang back off because a plugin refused a member that goes alone."""
+    fail(state, record.gang, reason, backs_off=True)
+    record.gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, None)
 
 
 def reject(

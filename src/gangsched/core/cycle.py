@@ -22,6 +22,8 @@ from gangsched.core import accounts, attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.placement import late
+from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
+from gangsched.core.placement.proof import proof as find_proof
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task, holding_by_leaf
 from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
@@ -181,14 +183,9 @@ def _note_failed(state: State, gang: Gang) -> None:
     """Note for backfill whether an attempt failed, and whether for lack of capacity."""
     demand: Demand | None = gang.demand
     if demand is not None and demand.blocked_at == state.records.step:
-        lacks_capacity = True
+        state.reserving.note_failed(gang, demand, state.records.step)
     elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.now:
-        lacks_capacity = False
-    else:
-        return
-    key = gang.key if demand is None else demand.key
-    step = state.records.step
-    state.reserving.note_failed(gang, key, step, lacks_capacity=lacks_capacity)
+        state.reserving.note_failed(gang, None, state.records.step)
 
 
 # All pending members ----------------------------------------------------------------------------
@@ -213,7 +210,7 @@ def _try_whole(
     needed = {} if alone else lacking(state, gang)
     task = Task(gang, ready, state.records, cycle_of, needed)
     found: Diagnosis | None = None
-    proof: Shortage | None = None
+    proof: Proof | None = None
     state.table.begin()
     try:
         nominations.place(state, gang, task)
@@ -224,8 +221,14 @@ def _try_whole(
         if not is_placed:
             state.table.rewind()
             state.records.clear_plan()
+            if ready and not alone:
+                left = max(state.settings.search_budget - task.steps, 0)
+                proof = shortage(task) or find_proof(task, left)
+                nowhere = member_that_fits_nowhere(task)
+                if nowhere is not None:
+                    task.failed = None
+                    task.blame(nowhere)
             if ready:
-                proof = None if alone else shortage(task)
                 task.blame(ready[0])
         task.end()
         found = task.diagnosis
@@ -245,16 +248,20 @@ def _try_whole(
             _fail_whole(state, gang, demand, record, reason, None)
         else:
             member = task.failed or (ready or pods)[0]
-            _fail_whole(state, gang, demand, member, _why(found, proof), found, proof=proof)
+            reason = _why(member, found, proof)
+            _fail_whole(state, gang, demand, member, reason, found, proof=proof)
 
 
-def _why(found: Diagnosis | None, proof: Shortage | None) -> str:
+def _why(member: PodRecord, found: Diagnosis | None, proof: Proof | None) -> str:
     """Return why a gang is not placed: a proof, or why nodes refuse a member."""
-    if proof is not None and "=" not in proof.within:
-        return f"no node that can take it has the label {proof.within}"
+    within = proof.within if isinstance(proof, Shortage) else ""
+    if within and "=" not in within:
+        return f"no node that can take it has the label {within}"
     if found is not None and found.nodes and not found.reasons and not found.refusal:
         return str(proof or "each member fits, but no placement of all was found")
-    return str(proof or found)
+    if within or proof is None or found is None or member.pod_class is None:
+        return str(proof or found)
+    return sentence(proof, member.pod_class, found)
 
 
 def _commit(
@@ -359,7 +366,7 @@ def _refuse_all(
         record.reason = ""  # it had a node: it is told why its gang failed
     if alone:
         notices.tell(state, refused, reason)
-        attempt.fail(state, gang, reason, backs_off=True)
+        attempt.refuse(state, refused, reason)
         return
     refused.cycle = cycle
     _fail_whole(state, gang, demand, refused, reason, None, verdict=verdict)
@@ -374,13 +381,14 @@ def _fail_whole(
     reason: str,
     diagnosis: Diagnosis | None,
     *,
-    proof: Shortage | None = None,
+    proof: Proof | None = None,
     verdict: Any = None,
 ) -> None:
     """End an attempt in which a gang found no nodes, or was refused by a plugin."""
     cycle = record.cycle or state.cycle(record)
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    gang.count_untried(frozenset(gang.pending.values()))
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis, proof)
@@ -428,7 +436,7 @@ def _fail_rest(
         state.queue.block(own)
     elif refused and not left:
         record, reason = next(iter(refused.items()))
-        attempt.fail(state, gang, reason, backs_off=True)
+        attempt.refuse(state, record, reason)
 
 
 def _post_filter_alone(state: State, gang: Gang, record: PodRecord, reason: str) -> None:
@@ -546,6 +554,7 @@ def _fail_one(
     """End the cycle of a member that found no node; the others may still be tried."""
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
+    gang.count_untried({record})
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)

@@ -30,12 +30,12 @@ class NominatedPod:
 
     Attributes:
         record: The pod.
-        pod_class: Its class when it was nominated.
+        pod_class: Its class when it was nominated; None if it has changed by the time of a restore.
         hold: The capacity that is kept for it.
     """
 
     record: PodRecord
-    pod_class: PodClass
+    pod_class: PodClass | None
     hold: Hold
 
 

@@ -4,9 +4,9 @@ Plugins run in the order of the profile; ``unreserve`` in the reverse order. Wha
 returns against its contract, becomes a ``PluginError`` that names the plugin, the point and the
 value.
 
-The steps of ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind`` and the rules of groups
-cannot be undone. There the error is *deferred*: the safe answer counts, and the call raises the
-error at its end.
+The steps of ``queue_sort``, ``pre_enqueue``, ``unreserve``, ``post_bind``, ``pod_ended`` and the
+rules of groups cannot be undone. There the error is *deferred*: the safe answer counts, and the
+call raises the error at its end.
 """
 
 from __future__ import annotations
@@ -221,6 +221,16 @@ class Points:
                 calls.call(plugin, "post_bind", record.pod, type(None), *args, now=now)
             except GangschedError as error:
                 self.deferred.append(error)
+
+    def pod_ended(self, pod: Pod, now: float) -> bool:
+        """Tell every plugin that a bound pod has ended; return whether one may accept more."""
+        wakes = False
+        for plugin in self.profile.end_listeners:
+            try:
+                wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, pod.node_name, now=now)
+            except GangschedError as error:
+                self.deferred.append(error)
+        return wakes
 
     def _with_volumes(self, bind: Bind, pod: Pod) -> Bind:
         found: list[VolumeChoice] = []

@@ -37,13 +37,17 @@ from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.resources import NOTHING, Resources
 
-__all__ = ["Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
+__all__ = ["OVER", "Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
+
+OVER: Final = frozenset({MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED})
+"""The states of a pod that no longer uses its node."""
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
 _BINDING: Final = MemberState.BINDING
 _ASSIGNED: Final = MemberState.ASSIGNED
 _TERMINATING: Final = MemberState.TERMINATING
+_BOUND: Final = (_ASSIGNED, _TERMINATING)
 
 
 class QueuePlace(enum.Enum):
@@ -269,6 +273,29 @@ class Gang:
         """Return the pending members that were not tried in this round, in order."""
         return [record for record in self.in_order() if record.round != self.round]
 
+    def end_backoff(self) -> None:
+        """End its backoff; the caller lets it be settled. O(groups)."""
+        self.backoff_until = -math.inf
+        for info in self.infos.values():
+            info.backoff_until = -math.inf
+
+    def count_untried(self, tried: Collection[PodRecord] = frozenset()) -> None:
+        """Count for its groups the pending members that its attempt has not tried, nor *tried* has.
+
+        Without an attempt these are all of them. Runtime complexity: O(pending members).
+        """
+        for info in self.infos.values():
+            info.untried = 0
+            info.untried_by_role.clear()
+        for record in self.pending.values() if self.infos else ():
+            group, role = record.info, record.role
+            is_tried = self.began and record.round == self.round
+            if group is None or is_tried or record in tried:
+                continue
+            group.untried += 1
+            if role is not None:
+                group.untried_by_role[role] = group.untried_by_role.get(role, 0) + 1
+
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
 
@@ -311,6 +338,7 @@ class Records:
             break it.
         altered: How often a node was added, changed or removed.
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
+        ended: The pods that ended after they were bound, if they are noted.
         usage: By account, what its pods hold of each resource.
         used: The accounts of which that has changed, if they are noted.
         now: The current instant.
@@ -346,6 +374,8 @@ class Records:
         self.notes_departed = False
         self.departed: list[PodUID] = []
         self.now = -math.inf
+        self.notes_ended = False
+        self.ended: list[Pod] = []
         self.step = 1
         self.attempt_floor: int = 0
         self._numbers = 0
@@ -394,6 +424,9 @@ class Records:
             elif state is _TERMINATING:
                 self.terminating[uid] = record
             record.state = state
+            has_ended = self.notes_ended and state in OVER and before in _BOUND
+            if has_ended and record.pod.node_name is not None:
+                self.ended.append(record.pod)
             if record.info is not None:
                 record.info.members.set(uid, state)
         if record.slot != slot:

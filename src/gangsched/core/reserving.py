@@ -12,11 +12,11 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from typing import final
 
 from attrs import define, field
 
+from gangsched.core.demand import Demand
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import PODS, Needs
 from gangsched.core.records import Gang, Guard, PodRecord, Records
@@ -127,7 +127,7 @@ class Reserving:
         infeasible: The gangs that would not fit on the empty cluster, each with how often nodes had
             changed by then.
         current: The reservation in force; None if there is none.
-        failed: The demands that failed although they were exempt, with the step.
+        failed: The demands that failed although a gang of them was exempt, with the step.
         gained: Whether nodes gained capacity since the gang was last considered.
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
@@ -142,7 +142,7 @@ class Reserving:
     drain_timeouts: dict[Gang, int] = field(factory=dict[Gang, int])
     infeasible: dict[Gang, int] = field(factory=dict[Gang, int])
     current: ActiveReservation | None = None
-    failed: dict[Hashable, int] = field(factory=dict[Hashable, int])
+    failed: dict[Demand, int] = field(factory=dict[Demand, int])
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
@@ -151,16 +151,16 @@ class Reserving:
     no_candidate_until: float = math.inf
     altered: int = 0
 
-    def note_failed(self, gang: Gang, demand: Hashable, step: int, *, lacks_capacity: bool) -> None:
-        """Note that an attempt of a gang failed. O(1)."""
+    def note_failed(self, gang: Gang, demand: Demand | None, step: int) -> None:
+        """Note that an attempt failed: for lack of capacity if a demand is given. O(1)."""
         if self.policy is None:
             return
         current = self.current
-        if lacks_capacity and current is not None and any(h.is_lent for h in current.holds):
+        if demand is not None and current is not None and any(h.is_lent for h in current.holds):
             self.failed[demand] = step
         if not gang.infos:
             return
-        if not lacks_capacity:
+        if demand is None:
             self.forget(gang)
         elif not gang.is_started:
             self.qualified[gang] = None

@@ -24,7 +24,7 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake, restarts
+from gangsched.core import attempt, cycle, intake, pod_ends, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
 from gangsched.core.preemption import make_room, nominations
@@ -400,7 +400,7 @@ class Scheduler(SchedulerView):
             under_way.read_again(state)
             self._is_restored = False
         if self._retries_refused:
-            intake.object_changed(state)
+            pod_ends.accept_more(state)
             self._retries_refused = False
         nominations.review(state, passing=passing)
         reserving.expire(state)

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core import accounts, attempt, notices, restarts
+from gangsched.core import accounts, attempt, notices, pod_ends, restarts
 from gangsched.core.demand import Demand, Minimum
 from gangsched.core.gang_tree import HOST, SubGroup
 from gangsched.core.placement.task import HOLDING, holding_by_leaf
@@ -57,6 +57,8 @@ def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
     for _round in range(_MANY):
         nominations.review(state)
+        if state.records.ended:
+            pod_ends.tell(state)
         if state.refused:
             _reject_refused(state)
         if not state.touched:
@@ -96,6 +98,7 @@ def settle(state: State, gang: Gang) -> None:
     queue, now = state.queue, state.now
     if state.records.gangs.get(gang.key) is not gang:
         return
+    gang.count_untried()
     attempt.note_progress(state, gang)
     restarts.judge(state, gang)
     accounts.charge(state, gang)

@@ -93,6 +93,7 @@ class State:
             *(self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)),
             self.points.account,
         )
+        self.records.notes_ended = bool(settings.profile.end_listeners)
         shares = self.points.has_shares
         self.records.notes_used = shares
         self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)

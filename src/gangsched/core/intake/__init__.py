@@ -36,7 +36,7 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["check_answer", "listing", "object_changed", "retry", "take_in"]
+__all__ = ["check_answer", "listing", "retry", "take_in"]
 
 
 def take_in(state: State, event: Event) -> None:

@@ -12,15 +12,22 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
-from gangsched._packing.pack import Demand, Packed, Quota, pack
-from gangsched.core.domains import Domain
+from gangsched._packing.pack import (
+    BudgetExhausted,
+    Demand,
+    Impossible,
+    Packed,
+    Quota,
+    pack,
+)
+from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
 from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
 
-__all__ = ["search"]
+__all__ = ["explain", "search"]
 
 
 def search(task: Task, budget: int) -> bool:
@@ -55,6 +62,20 @@ def search(task: Task, budget: int) -> bool:
             break
     task.steps += budget - left
     return is_placed
+
+
+def explain(task: Task, budget: int) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
+    """Return why the minima of a tree without domains and choices are not met; nothing is placed.
+
+    The quota of an answer is named by the key of its sub group.
+    """
+    tree = task.gang.tree
+    assert tree is not None
+    keys = frozenset(each.key for each in tree.sub_groups())
+    everywhere: dict[str, Domain] = dict.fromkeys(keys, EVERYWHERE)
+    found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
+    found = _Problem(task, keys, everywhere).answer(budget, explains=True)
+    return found
 
 
 def _choices(tree: SubGroup) -> Iterator[frozenset[str]]:
@@ -112,7 +133,7 @@ class _Kind(NamedTuple):
 
 @final
 class _Model:
-    """The nodes as the packing search sees them."""
+    """The nodes as the packing search sees them; *unlimited* is a resource that is never short."""
 
     def __init__(
         self,
@@ -120,11 +141,14 @@ class _Model:
         classes: Mapping[_Kind, PodClass],
         names: list[str],
         where: Mapping[_Kind, int],
+        unlimited: str = "",
     ) -> None:
+        self._task = task
+        self._unlimited = unlimited
         self._classes = classes
         self._names = names
         self._where = where
-        numbers = [task.table.resources[name] for name in names]
+        numbers = [-1 if n == unlimited else task.table.resources[n] for n in names]
         self._compared = {
             kind: [dict(pod_class.compared).get(number, 0) for number in numbers]
             for kind, pod_class in classes.items()
@@ -135,7 +159,7 @@ class _Model:
     @property
     def binding(self) -> list[str]:
         """The resources that may be short."""
-        return [name for name in self._names if name != "pods"]
+        return [name for name in self._names if name not in ("pods", self._unlimited)]
 
     def after(self, node: _Node, kind: _Kind) -> _Node | None:
         """Return the node with one more member; None if it does not take one."""
@@ -161,8 +185,8 @@ class _Model:
         return dict(zip(self._names, node.free, strict=True))
 
     def without(self, resource: str) -> Any:
-        """Not called: no reasons are asked for."""
-        raise AssertionError(resource)
+        """Return the nodes with a resource that is never short."""
+        return _Model(self._task, self._classes, self._names, self._where, resource)
 
 
 @final
@@ -205,11 +229,16 @@ class _Problem:
                 node = _Node(state.kind, frozenset(inside.get(slot, ())), free)
                 self._nodes.setdefault(node, []).append(slot)
 
-    def solve(self, budget: int) -> tuple[int, bool]:
-        """Search; return the steps that it took, and whether the members are placed now."""
+    def answer(self, budget: int, *, explains: bool = False) -> Any:
+        """Search; nothing is placed."""
         model: Any = _Model(self._task, self._classes, self._names, self._where)
         nodes = [(node, len(slots)) for node, slots in self._nodes.items()]
-        answer: Any = pack(self._demands, self._quotas, nodes, model, budget=budget, explains=False)
+        quotas = self._quotas
+        return pack(self._demands, quotas, nodes, model, budget=budget, explains=explains)
+
+    def solve(self, budget: int) -> tuple[int, bool]:
+        """Search; return the steps that it took, and whether the members are placed now."""
+        answer = self.answer(budget)
         if type(answer) is Packed:
             self._carry_over(answer)
             return answer.steps, True

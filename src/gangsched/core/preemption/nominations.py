@@ -29,7 +29,6 @@ Rules:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -110,10 +109,7 @@ def _activate(state: State, nomination: Nomination) -> None:
     """Let a gang be tried whose nominated nodes are free, without waiting for its backoff."""
     gang = nomination.gang
     gang.is_whole = True
-    if gang.backoff_until != -math.inf:
-        gang.backoff_until = -math.inf
-        for info in gang.infos.values():
-            info.backoff_until = -math.inf
+    gang.end_backoff()
     if gang.place is not QueuePlace.ACTIVE:
         state.touch(gang)
 
@@ -147,6 +143,7 @@ def _why_obsolete(state: State, nomination: Nomination) -> str:
             records.pods.get(uid) is not record
             or record.gang is not gang
             or record.state is not MemberState.UNSCHEDULED
+            or each.pod_class is None
             or record.pod_class is not each.pod_class
             or state.table.nodes[each.hold.slot] is None
         ):
@@ -310,6 +307,7 @@ def _domains(
 def _takes(state: State, nomination: Nomination, nominated: NominatedPod) -> bool:
     """Return whether a nominated node takes a pod now and later; see the module."""
     slot, pod_class, table = nominated.hold.slot, nominated.pod_class, state.table
+    assert pod_class is not None
     others = [each for each in state.nominations if each is not nomination]
     above = [h for n in others if n.priority >= nomination.priority for h in n.holds]
     below = [h for n in others if n.priority < nomination.priority for h in n.holds]

@@ -175,7 +175,7 @@ def _may_fit(state: State, gang: Gang) -> bool:
 
 def _promises(state: State, demand: Demand) -> bool:
     """Return whether a gang of a demand may fit. O(nodes that changed)."""
-    if demand.key in state.reserving.failed:
+    if demand in state.reserving.failed:
         return False
     return demand.could_fit() or state.queue.preempts(demand, None)
 

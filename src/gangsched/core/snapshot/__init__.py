@@ -39,14 +39,15 @@ def to_state(blank: State, data: object) -> SnapshotRow:
     """Fill an empty state with the cluster and a snapshot; return its rows. O(all of it).
 
     Raises:
-        InvalidValueError: It is no snapshot, or one of another version, unit or profile, or it
+        InvalidValueError: It is no snapshot, or one of another format, unit or profile, or it
             contradicts itself; names the field and the value.
         PluginError: A plugin raised.
     """
     given = dict(as_object(data, "snapshot"))
     found, version = given.pop("format", None), given.pop("gangsched", None)
     if found != FORMAT:
-        raise InvalidValueError("format", found, FORMAT)
+        expected = f"{FORMAT}; instead of another one, list the cluster with rebuild"
+        raise InvalidValueError("format", found, expected)
     if not isinstance(version, str):
         raise InvalidValueError("gangsched", version, "a version")
     try:

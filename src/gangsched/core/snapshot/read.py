@@ -248,7 +248,9 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
 def _gone(row: PodRow) -> Seen:
     """Return a pod that is gone, as far as its row has it: the next call forgets it."""
     namespace = "default" if row.group is None else row.group.partition("/")[0]
-    pod = Pod(name=row.uid, namespace=namespace, uid=row.uid, requests=row.requests)
+    pod = Pod(
+        name=row.uid, namespace=namespace, uid=row.uid, requests=row.requests, node_name=row.node
+    )
     claim = None if row.group is None else Membership(row.group, None, SPELLINGS[0], row.role)
     return Seen(pod, claim, None, None)
 
@@ -381,6 +383,7 @@ def _remember(gang: Gang, row: GangRow) -> None:
     gang.backoff_until, gang.round, gang.began = row.backoff_until, row.round, row.began
     gang.is_whole, gang.giving_way = row.is_whole, row.giving_way
     gang.reason, gang.denial, gang.refused = row.reason, row.denial, row.refused
+    gang.count_untried()
 
 
 def _demands(state: State, found: Iterable[tuple[Gang, GangRow]]) -> dict[str, Demand]:

@@ -1,8 +1,8 @@
 """From the rows of a snapshot to the capacity that is kept for gangs.
 
 Rules:
-  R1  a gang that is gone keeps nothing, and a pod that has changed is not nominated any more. The
-      next call reviews what is left;
+  R1  a gang that is gone keeps nothing, and for a pod that has changed nothing is held. The next
+      call reviews what is left;
   R2  what a reservation holds is computed: it depends on what is reserved, and on the pods there.
 """
 
@@ -51,13 +51,13 @@ def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None
     for m, each in enumerate(row.pods):
         record = get(records.pods, each.uid, f"{path}.pods[{m}].uid")
         pod_class = record.pod_class
-        if record.gang is not gang or pod_class is None:
-            continue
-        if class_digest(pod_class) == each.pod_class:
-            hold = Hold(state.table.slot(each.node), record.needs)
-            records.hold(hold)
-            hold.since = each.since
-            pods[each.uid] = NominatedPod(record, pod_class, hold)
+        if class_digest(pod_class) != each.pod_class:
+            pod_class = None
+        # one that has changed is dropped by the next call, whose notice names it
+        hold = Hold(state.table.slot(each.node), record.needs if pod_class is not None else ())
+        records.hold(hold)
+        hold.since = each.since
+        pods[each.uid] = NominatedPod(record, pod_class, hold)
     awaited = each_once(row.awaited, f"{path}.awaited")
     pairs_once(row.specs, f"{path}.specs")
     state.nominations.add(
@@ -144,4 +144,4 @@ def read_failed(state: State, row: BackfillRow | None) -> None:
     for key, step in () if row is None else row.failed:
         gang = state.records.gangs.get(key)
         if gang is not None and gang.demand is not None:
-            state.reserving.failed[gang.demand.key] = step
+            state.reserving.failed[gang.demand] = step

@@ -7,8 +7,9 @@ Rules:
   R1  the pods are read first: a bind or an eviction that has been done meanwhile is not repeated;
   R2  a repeated ``Bind`` has the attempt of the first one, so a report of either settles it. The
       plugins are asked for it, as for the first one: they remember the volumes;
-  R3  the bind of a pod that has changed since it was decided counts as failed. Before a restore it
-      cannot be recalled, and stays; now it is posted anew, and must hold for the pod as it is.
+  R3  a bind that is posted anew must hold for the pod as it is. If the pod has changed since its
+      bind was decided, and its node does not take it any more, the bind counts as failed. Otherwise
+      it stays: the first one may succeed yet, so the capacity must not go to others.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.groups import read_group
 from gangsched.core.intake.pods import is_another, read_pod
 from gangsched.core.intake.reports import bind_failed
-from gangsched.core.intake.seen import gates, look
+from gangsched.core.intake.seen import Seen, gates, look
+from gangsched.core.placement import late
 from gangsched.core.records import PodRecord
 from gangsched.core.state import State
+from gangsched.core.trial import Trial
+from gangsched.core.views import NodeViews
 from gangsched.events import Bind, BindFailed, Evict
 
 __all__ = ["read_again"]
@@ -42,7 +46,7 @@ def read_again(state: State) -> None:
     unread, state.unread = state.unread, {}
     for uid in list(dict.fromkeys([*unread, *under_way])):
         record = records.get(uid)
-        if record is not None and is_being_bound(record) and _has_changed(state, record):
+        if record is not None and is_being_bound(record) and _is_void(state, record):
             reason = f"pod {record.pod.name} has changed since its bind was decided"
             bind_failed(state, BindFailed(uid, record.attempt, reason))
         else:
@@ -53,8 +57,8 @@ def read_again(state: State) -> None:
     state.out[:0] = [effect for effect in effects if effect is not None]
 
 
-def _has_changed(state: State, record: PodRecord) -> bool:
-    """Return whether a pod that is being bound is no longer the one that was placed."""
+def _is_void(state: State, record: PodRecord) -> bool:
+    """Return whether the bind of a pod no longer holds for the pod as it is."""
     seen = look(state, record.uid)
     if seen is None or seen.pod.node_name is not None or seen.pod.is_finished:
         return False  # it is gone, bound or over, and read so
@@ -63,8 +67,26 @@ def _has_changed(state: State, record: PodRecord) -> bool:
         seen.pod.deleted_at is not None
         or is_another(record, seen)
         or bool(gates(state, seen.pod, group))
-        or seen.pod_class is not record.pod_class
+        or (seen.pod_class is not record.pod_class and not _takes(state, record, seen))
     )
+
+
+def _takes(state: State, record: PodRecord, seen: Seen) -> bool:
+    """Return whether the node that a pod is being bound to takes the pod as it is now."""
+    records, pod_class, views = state.records, seen.pod_class, NodeViews(state.records)
+    assert pod_class is not None
+    assert record.cycle is not None
+    before = record.pod, record.pod_class
+    with Trial(records) as trial:
+        trial.lift([record])
+        record.pod, record.pod_class = seen.pod, pod_class
+        try:
+            asked = late.asked_about(pod_class, record.cycle, record, views)
+            return pod_class.refresh().fits(state.table.state_of[record.slot]) > 0 and (
+                late.accepted(asked, record, record.cycle, views, record.slot) is None
+            )
+        finally:
+            record.pod, record.pod_class = before
 
 
 def _effect(state: State, record: PodRecord) -> Bind | Evict | None:

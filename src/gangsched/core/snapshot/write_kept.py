@@ -20,8 +20,10 @@ from gangsched.core.state import State
 __all__ = ["class_digest", "written_backfill", "written_nominations"]
 
 
-def class_digest(pod_class: PodClass) -> str:
-    """Return a digest of what a pod of a class asks for."""
+def class_digest(pod_class: PodClass | None) -> str:
+    """Return a digest of what a pod of a class asks for; empty without a class."""
+    if pod_class is None:
+        return ""
     return sha256(repr(pod_class.signature).encode()).hexdigest()[:32]
 
 
@@ -69,9 +71,9 @@ def written_backfill(state: State) -> BackfillRow | None:
         return gangs.get(gang.key) is gang
 
     failed = [
-        (gang.key, mine.failed[gang.demand.key])
+        (gang.key, mine.failed[gang.demand])
         for gang in gangs.values()
-        if gang.demand is not None and gang.demand.key in mine.failed
+        if gang.demand in mine.failed
     ]
     return BackfillRow(
         qualified=tuple(gang.key for gang in mine.qualified if is_known(gang)),
