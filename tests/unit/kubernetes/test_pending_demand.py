@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,6 +144,37 @@ def test_meter_gives_way_before_each_question_and_shows_each_result() -> None:
     asyncio.run(run())
     assert shown[0] == shown[1] == pending_demand(scheduler, cluster.nodes(), now=0.0)
     assert len(given) >= 4
+
+
+def test_question_that_is_slow_ends_the_measurement_and_the_next_begins_much_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler, cluster = cluster_of(node("a", cpu=1), *gang("g", 3))
+    now = iter(range(1000))
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(now)))
+    pauses: list[float] = []
+    questions: list[None] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        if len(pauses) > 2:
+            raise asyncio.CancelledError
+        await real(0)
+
+    async def give_way(_at: float) -> None:
+        questions.append(None)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    shown: list[Sequence[Demand]] = []
+    meter = DemandMeter(scheduler, cluster.nodes, lambda: 0.0, give_way, shown.append, interval=1.0)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(meter.run())
+    assert pauses == [1.0, 200.0, 200.0]
+    assert shown == [[], []]
+    assert len(questions) == 2
+    assert "not measured for 200 s: a question took 1.0 s" in caplog.text
 
 
 @pytest.mark.parametrize("size", [3, 4], ids=["like", "unlike"])
