@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
-from support.cores import current_core, deciding_with, half_the_examples, missing_of, runs_on
+from support.cores import current_core, deciding_with, half_the_examples, runs_on
 from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
 from support.workers import control_plane_scheduling
@@ -89,12 +89,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
     cores = runs_on(metafunc.definition.path, marks)
     if cores != (current_core(),):
-        lacks = missing_of(metafunc.definition.path, marks)
-        mark = pytest.mark.xfail(reason=lacks, strict=False) if lacks else ()
-        each = [
-            pytest.param((core, len(cores) > 1), id=core, marks=mark if core == "core" else ())
-            for core in cores
-        ]
+        each = [pytest.param((core, len(cores) > 1), id=core) for core in cores]
         metafunc.parametrize("core_by_default", each, indirect=True)
 
 

@@ -36,6 +36,7 @@ KEP_2: Final = "pod-group.scheduling.sigs.k8s.io"
 SIZE: Final = 2
 CLAIM: Final = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
 GATE: Final = {"schedulingGates": [{"name": "example.com/queue"}]}
+KOORDINATOR_GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
 OTHER_API: Final = "scheduling.x-k8s.io"
 Object = dict[str, Any]
 
@@ -53,6 +54,7 @@ class Cause:
         pods: What each pod says more.
         minimum: How many members start together; None if nothing says so.
         field: Whether the pods name the group by the field; otherwise by labels.
+        bundle: The groups with which it starts, as the annotation of its PodGroup says.
     """
 
     sentence: str
@@ -63,6 +65,7 @@ class Cause:
     pods: Object | None = None
     minimum: int | None = SIZE
     field: bool = True
+    bundle: str = ""
 
 
 _HELD: Final = "its pods are held: not modelled: spec.resourceClaims"
@@ -75,6 +78,7 @@ _QUOTA: Final = (
 )
 _UNREADABLE: Final = "its PodGroup cannot be read: spec.minMember: expected an int >= 1, got 'two'"
 _FULL: Final = "at most 1 of 2 members fit: cpu is short"
+_BUNDLE: Final = "waiting for pod group sentences/other of its bundle: it does not exist"
 _LARGE: Final = {"cpu": 4}
 _WANT_QUOTA: Final = {"cpu": 5}
 
@@ -96,6 +100,7 @@ CAUSES: Final = {
     "gated-labels": Cause(_GATED, "gated", last=GATE, field=False),
     "incomplete": Cause(_INCOMPLETE, "incomplete", {}, minimum=3),
     "incomplete-labels": Cause(_INCOMPLETE, "incomplete", minimum=3, field=False),
+    "bundle": Cause(_BUNDLE, "pending", {}, bundle='["sentences/bundle", "sentences/other"]'),
     "quota": Cause(_QUOTA, "over_quota", {}, pods=_WANT_QUOTA),
     "quota-labels": Cause(_QUOTA, "over_quota", pods=_WANT_QUOTA, field=False),
     "full": Cause(_FULL, "pending", {}, pods=_LARGE),
@@ -175,6 +180,8 @@ def _create(plane: ControlPlane, name: str, cause: Cause) -> None:
     at = space(name)
     if cause.group is not None:
         body = group_json(name, cause.minimum or SIZE, namespace=at, **cause.group)
+        if cause.bundle:
+            body["metadata"]["annotations"] = {KOORDINATOR_GROUPS: cause.bundle}
         plane.admin.create(f"/apis/scheduling.k8s.io/v1beta1/namespaces/{at}/podgroups", body)
     labels: dict[str, str] = {}
     if cause.plugins is not None:

@@ -6,8 +6,8 @@ Rules:
   R2  each test of ``laws`` runs on both cores, with half as many examples on each;
   R3  a test with the mark ``of_framework`` is about the inside of the old core, and runs on that
       alone. A test that makes no scheduler runs once;
-  R4  a test with the mark ``core_lacks``, or in ``NOT_LOOKED_THROUGH``, may fail on the new core;
-      take the mark away with what is missing.
+  R4  a test with the mark ``core_lacks``, or in ``NOT_LOOKED_THROUGH``, runs on the old core alone;
+      take the mark away with what is missing. ``-p support.on_the_core`` runs all on the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = [
     "deciding_with",
     "forget_answers",
     "half_the_examples",
-    "missing_of",
     "runs_on",
     "make_scheduler",
 ]
@@ -103,13 +102,6 @@ def forget_answers(one: Scheduler) -> None:
         one.forget_answers()
 
 
-def missing_of(path: Path, marks: dict[str, pytest.Mark]) -> str:
-    """Return why a test may fail on the new core; empty if it may not."""
-    if "core_lacks" in marks:
-        return str(marks["core_lacks"].args[0])
-    return "not looked through yet" if path.name in NOT_LOOKED_THROUGH else ""
-
-
 def runs_on(path: Path, marks: dict[str, pytest.Mark]) -> tuple[str, ...]:
     """Return the cores on which a test runs; that of the presets unless it is among the laws."""
     if "of_framework" in marks:
@@ -117,7 +109,8 @@ def runs_on(path: Path, marks: dict[str, pytest.Mark]) -> tuple[str, ...]:
     default, once = current_core(), marks.get("once")
     if not path.is_relative_to(_LAWS) or (once is not None and "makes no" in once.args[0]):
         return (default,)
-    return tuple(CORES) if default == "framework" else (default,)
+    lacks = "core_lacks" in marks or path.name in NOT_LOOKED_THROUGH
+    return (default,) if lacks or default != "framework" else tuple(CORES)
 
 
 @contextmanager

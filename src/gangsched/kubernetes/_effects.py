@@ -253,6 +253,8 @@ class Effects:
         if key is not None and reason.startswith(EXCEEDED):
             self._forget_timer(key)
             self._tell(key, Sentence(FAILED, reason))
+        elif key is not None and self._is_of_bundle(key):
+            self._waits(key)
         # a scheduling gate is no failure: the API server has set the condition already
         elif not pod.scheduling_gates and _HELD in reason and not (key and self._waits(key)):
             self._unschedulable(uid, f"held: {reason}")
@@ -371,12 +373,17 @@ class Effects:
         What has counts of members is told later: members come one by one.
         """
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
-        if info is None or info.is_complete:
+        if info is None or (info.is_complete and not self._is_of_bundle(key)):
             return False  # it is tried, so the pod has a reason of its own
         sentence = self._sentence(key)
         if sentence is not None and sentence.reason == FAILED:
             self._tell(key, sentence)
         return sentence is not None
+
+    def _is_of_bundle(self, key: GroupKey) -> bool:
+        """Return whether a group may wait for others although its own members are complete."""
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        return info is not None and info.spec is not None and bool(info.spec.bundle)
 
     def _sentence(self, key: GroupKey) -> Sentence | None:
         info: PodGroupInfo | None = self._scheduler.registry.get(key)
