@@ -185,8 +185,8 @@ class SnapshotRow:
     """All that a scheduler remembers between two calls, and for which profile and unit.
 
     *labels* are the node labels that were told apart: they break ties between nodes. *no_plans* are
-    the gangs that do not preempt again before an event, *held* those that hold no node again before
-    one, and *overdue* the pods that did not terminate in time.
+    the gangs that do not preempt again before an event. *held* are those that hold no node again
+    before one, and *overdue* the pods that did not terminate in time.
     """
 
     unit: SchedulingUnit
