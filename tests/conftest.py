@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
-from support.cores import current_core, deciding_with, half_the_examples, runs_on
+from support.cores import current_core, deciding_with, runs_on
 from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
 from support.workers import control_plane_scheduling
@@ -73,11 +72,7 @@ def unit_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def core_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let schedulers be those of the core that the test runs on; see ``support.cores``."""
-    core, is_one_of_two = getattr(request, "param", (current_core(), False))
-    with ExitStack() as stack:
-        stack.enter_context(deciding_with(core))
-        if is_one_of_two:
-            stack.enter_context(half_the_examples(request.function))
+    with deciding_with(getattr(request, "param", current_core())):
         yield
 
 
@@ -89,8 +84,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
     cores = runs_on(metafunc.definition.path, marks)
     if cores != (current_core(),):
-        each = [pytest.param((core, len(cores) > 1), id=core) for core in cores]
-        metafunc.parametrize("core_by_default", each, indirect=True)
+        metafunc.parametrize("core_by_default", cores, indirect=True)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,8 @@
 Rules:
   R1  presets and ``make_scheduler`` make schedulers of the core of the running test, when they are
       called, not when a module is imported;
-  R2  each test of ``laws`` runs on both cores, with half as many examples on each;
+  R2  in the profile ``deep`` each test of ``laws`` runs on both cores. Otherwise it runs on the
+      core that presets choose: twice as many tests take too long for every day;
   R3  a test with the mark ``of_framework`` is about the inside of the old core, and runs on that
       alone. A test that makes no scheduler runs once;
   R4  a test with the mark ``core_lacks``, or in ``NOT_LOOKED_THROUGH``, runs on the old core alone;
@@ -12,24 +13,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import settings
 
 from gangsched import ClusterState, Profile, Scheduler, framework, presets
 from gangsched.core.scheduler import Scheduler as Core
-from support.examples import IS_DEEP
 
 __all__ = [
     "CORES",
     "current_core",
     "deciding_with",
     "forget_answers",
-    "half_the_examples",
     "runs_on",
     "make_scheduler",
 ]
@@ -68,7 +67,6 @@ NOT_LOOKED_THROUGH: Final = frozenset(
 """Laws that may fail on the new core: take a file out when its failures were looked through."""
 
 _LAWS: Final = Path(__file__).parents[1] / "laws"
-_SETTINGS: Final = "_hypothesis_internal_use_settings"
 
 
 @contextmanager
@@ -110,18 +108,5 @@ def runs_on(path: Path, marks: dict[str, pytest.Mark]) -> tuple[str, ...]:
     if not path.is_relative_to(_LAWS) or (once is not None and "makes no" in once.args[0]):
         return (default,)
     lacks = "core_lacks" in marks or path.name in NOT_LOOKED_THROUGH
-    return (default,) if lacks or default != "framework" else tuple(CORES)
-
-
-@contextmanager
-def half_the_examples(test: Callable[..., object]) -> Iterator[None]:
-    """Draw half of the examples of a property inside the ``with`` block; all in ``deep``."""
-    if IS_DEEP or not is_hypothesis_test(test):
-        yield
-        return
-    before: settings = getattr(test, _SETTINGS)
-    setattr(test, _SETTINGS, settings(before, max_examples=(before.max_examples + 1) // 2))
-    try:
-        yield
-    finally:
-        setattr(test, _SETTINGS, before)
+    is_deep = settings.get_current_profile_name() == "deep"
+    return tuple(CORES) if is_deep and default == "framework" and not lacks else (default,)
