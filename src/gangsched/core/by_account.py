@@ -119,7 +119,7 @@ class ParkedGangs:
 
     def add(self, gang: Gang) -> None:
         """Add a gang. O(log gangs)."""
-        found = self._accounts.get(gang.account)
+        found: Any = self._accounts.get(gang.account)
         if found is None:
             found = self._accounts[gang.account] = SortedKeyList(key=_sort_key)
         found.add(gang)

@@ -176,7 +176,7 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
     if not gang.infos:
         refusal = state.points.pre_enqueue(one.pod, None, state.now)
         return None if refusal is None else (None, refusal)
-    by_group = dict.fromkeys(gang.infos, one)
+    by_group: dict[GroupKey, PodRecord] = dict.fromkeys(gang.infos, one)
     if len(by_group) > 1:
         by_group = {}  # the first member of each is asked about
         for record in (*gang.pending.values(), *gang.waiting.values()):

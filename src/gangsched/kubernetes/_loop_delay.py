@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -18,11 +18,11 @@ _PERIOD: Final = 0.25
 
 
 @contextmanager
-def measured_delays(observe: Callable[[float], object]) -> Iterator[None]:
+def measured_delays(observe: Callable[[float], object]) -> Generator[None, None, None]:
     """Tell *observe*, four times a second, by how many seconds the running loop is late."""
     loop = asyncio.get_running_loop()
     due = loop.time()
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle | None = None
 
     def tick() -> None:
         nonlocal due, timer
@@ -35,4 +35,5 @@ def measured_delays(observe: Callable[[float], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
