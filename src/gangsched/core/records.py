@@ -373,7 +373,7 @@ class Records:
         self.guard: Guard | None = None
         self.notes_departed = False
         self.departed: list[PodUID] = []
-        self.now = -math.inf
+        self.now: float = -math.inf
         self.notes_ended = False
         self.ended: list[Pod] = []
         self.step = 1
