@@ -73,7 +73,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._decision_log import LOGGER as DECISIONS
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._partial import PartialGangs
+from gangsched.kubernetes._partial import PartialGangs, is_whole
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
 from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._restart_notes import RestartNotes
@@ -130,7 +130,7 @@ class Effects:
         self._scheduler = scheduler
         self._partial = partial
         self._first_settled = first_settled
-        self._restarts = restarts
+        self._restarts = self._left_by_others = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
         self._said: dict[GroupKey, Sentence] = {}
@@ -161,6 +161,12 @@ class Effects:
     def settled(self, now: float) -> None:
         """Say so, the first time. Conditions do not depend on whether more is to come."""
         self._partial.settled()
+        restarts, self._left_by_others = self._left_by_others, None
+        if restarts is not None:
+            # an earlier leader may have ended before it wrote that these run again
+            for info in self._scheduler.registry:
+                if is_whole(info):
+                    restarts.bound(info.key)
         if self._first_settled is not None:
             first, self._first_settled = self._first_settled, None
             first()

@@ -191,3 +191,20 @@ async def test_next_leader_goes_on_with_a_restart_that_was_begun() -> None:
         await until(lambda: api.pods() == {"default/b-0": "n", "default/b-1": "n"})
         await until(lambda: "restarting-until" not in notes_of(api))
     assert notes_of(api)["restarts"] == "1", "it is not counted again"
+
+
+@on_a_loop
+async def test_note_of_a_leader_that_ended_too_early_is_taken_back_from_a_gang_that_runs() -> None:
+    api = MemoryApi()
+    api.served.add("scheduling.x-k8s.io/v1alpha1")
+    api.put(NODES, node_json("n"))
+    api.put(GROUPS, group_json(restarts="1", restarting_until="1767225600"))
+    for name in ("a", "b"):
+        found = pod_json(name)
+        found["metadata"]["labels"] = {LABEL: "g"}
+        found["spec"]["nodeName"] = "n"
+        found["status"] = {"phase": "Running"}
+        api.put(PODS, found)
+    async with running(api):
+        await until(lambda: "restarting-until" not in notes_of(api))
+    assert notes_of(api) == {"restarts": "1"}
