@@ -22,7 +22,18 @@ from typing import Any, Final
 from attrs import frozen
 
 import gangsched
-from gangsched import Bind, Bound, Effect, InMemoryCluster, NodeAdded, PodAdded, PodDeleted, presets
+from gangsched import (
+    Bind,
+    Bound,
+    Effect,
+    InMemoryCluster,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodDeleted,
+    Scheduler,
+    presets,
+)
 from gangsched.testing import make_node, make_pod
 from rivals import Core, presets_on
 
@@ -69,21 +80,31 @@ def walked(call: Callable[[], tuple[Effect, ...] | None]) -> tuple[Walk, tuple[E
     return Walk(len(entered), len(met), back), effects or ()
 
 
-def deleted_waiting_member() -> Walk:
-    """Return the walk of the event by which one of three waiting members of four is gone."""
+def _nodes(cpu: int) -> InMemoryCluster:
+    """Return a cluster of three nodes."""
     cluster = InMemoryCluster()
     for n in range(3):
-        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": 1, "pods": 10})))
+        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": cpu, "pods": 10})))
+    return cluster
+
+
+def _arrive(cluster: InMemoryCluster, scheduler: Scheduler, turn: int) -> list[Pod]:
+    """Add a gang of 4, and return its pods."""
+    named: dict[str, Any] = {"group": f"g{turn}", "min_available": 4, "cpu": 1}
+    pods = [make_pod(f"g{turn}-{m}", **named) for m in range(4)]
+    for pod in pods:
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=100.0 * turn)
+    return pods
+
+
+def deleted_waiting_member() -> Walk:
+    """Return the walk of the event by which one of three waiting members of four is gone."""
+    cluster = _nodes(cpu=1)
     scheduler = presets.coscheduling(cluster)
     scheduler.rebuild(now=0.0)
     walk = Walk(0, 0, 0)
     for turn in range(3):
-        now = 100.0 * turn
-        pods = [
-            make_pod(f"g{turn}-{m}", group=f"g{turn}", min_available=4, cpu=1) for m in range(4)
-        ]
-        for pod in pods:
-            scheduler.handle(cluster.apply(PodAdded(pod)), now=now)
+        now, pods = 100.0 * turn, _arrive(cluster, scheduler, turn)
         for _member in range(3):
             scheduler.schedule_one(now=now)
         gone = cluster.apply(PodDeleted(pods[1].uid))
@@ -95,19 +116,12 @@ def deleted_waiting_member() -> Walk:
 
 def decision_of_four() -> Walk:
     """Return the walk of the decision that places and releases a gang of 4."""
-    cluster = InMemoryCluster()
-    for n in range(3):
-        cluster.apply(NodeAdded(make_node(f"n{n}", allocatable={"cpu": 8, "pods": 10})))
+    cluster = _nodes(cpu=8)
     scheduler = presets.gang(cluster)
     scheduler.rebuild(now=0.0)
     walk = Walk(0, 0, 0)
     for turn in range(3):
-        now = 100.0 * turn
-        pods = [
-            make_pod(f"g{turn}-{m}", group=f"g{turn}", min_available=4, cpu=1) for m in range(4)
-        ]
-        for pod in pods:
-            scheduler.handle(cluster.apply(PodAdded(pod)), now=now)
+        now, pods = 100.0 * turn, _arrive(cluster, scheduler, turn)
         walk, effects = walked(partial(scheduler.schedule_one, now=now))
         binds = [effect for effect in effects if isinstance(effect, Bind)]
         assert len(binds) == 4, effects
