@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
-from gangsched.cli._configuration import plugin_factories, read_checked, read_configuration
+from gangsched.cli._configuration import (
+    name_all_faults,
+    plugin_factories,
+    read_checked,
+    read_configuration,
+)
 from gangsched.cli._files import BadInputError
 from gangsched.cli._signals import stopped_by_signals
 from gangsched.configuration import Settings
@@ -202,7 +207,7 @@ def check(
 def named_in_errors(
     file: str | None, settings: Settings, made: Mapping[str, Callable[..., object]]
 ) -> Generator[None]:
-    """Name the file of the configuration in an error that is about it.
+    """Name the file of the configuration, and all of its faults, in an error that is about it.
 
     A configuration is checked while credentials are read, in code that does not know the file. So
     it is checked again after an error, to know whether the error is about the file.
@@ -219,6 +224,7 @@ def named_in_errors(
         yield
     except (InvalidValueError, ProfileError):
         if file is not None:
+            name_all_faults(file)
             _check_settings(file, settings, made)
         raise
 
