@@ -17,13 +17,14 @@ from gangsched.cli._files import BadInputError
 from support.chart import Helm
 from support.control_plane.fixtures import need_control_plane
 
-yaml = pytest.importorskip("yaml")
+pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("runs Helm")
 
 Object = dict[str, Any]
 RENEW: Final = "configuration.leaderElection.renewDeadline"
 RETRY: Final = "configuration.leaderElection.retryPeriod"
 QUANTITY: Final = "expected a Kubernetes quantity >= 0, such as 500m, 4Gi or 1e3"
+PAGE: Final = "docs/how-to/operate-on-kubernetes.md"
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,7 @@ REFUSED: list[tuple[Object, str]] = [
         f'resources.requests.memory: {QUANTITY}, got "256Mb"',
     ),
     ({"resources": {"limits": {"cpu": "two"}}}, "resources.limits.cpu: expected a Kubernetes"),
+    ({"prometheusRule": {"runbookUrl": "docs"}}, "/prometheusRule/runbookUrl"),
 ]
 
 
@@ -99,22 +101,21 @@ def test_value_that_a_scheduler_would_refuse_is_refused_with_its_name(
         helm.template(values=values)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {},
-        election(leaseDuration="1h1m1s1ms", renewDeadline="1h1m1s", retryPeriod="1h1m"),
-        election(leaseDuration=3, renewDeadline="2.5s", retryPeriod="2499ms"),
-        election(renewDeadline="2.001s"),
-        {"configuration": {"podInitialBackoffSeconds": 10}},
-        {"configuration": {"drainSeconds": 0, "demandSeconds": "0s"}},
-        quota(hard={"cpu": "500m", "memory": "2Ti", "nvidia.com/gpu": 64, "pods": "1e3"}),
-        quota(hard={"cpu": 0, "hugepages-2Mi": "+1.5Gi", "ephemeral-storage": 100_000_000}),
-        {"pluginConfig": [{"name": "Backfill"}, {"name": "DefaultPreemption", "args": {}}]},
-        {"resources": {"requests": {"cpu": 0.5, "memory": "1Gi"}, "limits": None}},
-    ],
-    ids=str,
-)
+RENDERED: list[Object] = [
+    {},
+    election(leaseDuration="1h1m1s1ms", renewDeadline="1h1m1s", retryPeriod="1h1m"),
+    election(leaseDuration=3, renewDeadline="2.5s", retryPeriod="2499ms"),
+    election(renewDeadline="2.001s"),
+    {"configuration": {"podInitialBackoffSeconds": 10}},
+    {"configuration": {"drainSeconds": 0, "demandSeconds": "0s"}},
+    quota(hard={"cpu": "500m", "memory": "2Ti", "nvidia.com/gpu": 64, "pods": "1e3"}),
+    quota(hard={"cpu": 0, "hugepages-2Mi": "+1.5Gi", "ephemeral-storage": 100_000_000}),
+    {"pluginConfig": [{"name": "Backfill"}, {"name": "DefaultPreemption", "args": {}}]},
+    {"resources": {"requests": {"cpu": 0.5, "memory": "1Gi"}, "limits": None}},
+]
+
+
+@pytest.mark.parametrize("values", RENDERED, ids=str)
 def test_value_that_renders_is_valid_for_the_scheduler(
     helm: Helm, tmp_path: Path, values: Object
 ) -> None:
@@ -139,7 +140,26 @@ def test_chart_knows_the_plugins_with_arguments_that_the_scheduler_knows(
         read_checked(str(file))
     with pytest.raises(AssertionError) as refused:
         helm.template(values={"pluginConfig": [{"name": "none"}]})
-    found = [re.search(r"one of ([\w, ]+), got", str(each.value)) for each in (caught, refused)]
-    scheduler, chart = (set() if each is None else set(each[1].split(", ")) for each in found)
-    assert scheduler == chart
+    chart = listed(str(refused.value))
+    assert listed(str(caught.value)) == chart
     assert len(chart) >= 6
+
+
+def listed(error: str) -> set[str]:
+    """Return the names that an error expects."""
+    found = re.search(r"one of ([\w, ]+), got", error)
+    assert found is not None, error
+    return set(found[1].split(", "))
+
+
+@pytest.mark.parametrize("base", ["", "https://docs.example.com/operate.html"])
+def test_each_alert_has_a_link_to_its_place_on_the_page(helm: Helm, base: str) -> None:
+    enabled = {"enabled": True, "runbookUrl": base}
+    objects = helm.template(values={"prometheusRule": enabled})
+    (rule,) = (each for each in objects if each["kind"] == "PrometheusRule")
+    name, page = ("runbook_url", base) if base else ("runbook", PAGE)
+    alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
+    assert len(alerts) >= 8
+    for alert in alerts:
+        assert alert["annotations"][name] == f"{page}#{alert['alert'].lower()}"
+        assert set(alert["annotations"]) == {"summary", name}
