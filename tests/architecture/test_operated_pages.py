@@ -148,6 +148,19 @@ def test_reference_lists_every_metric_of_the_scheduler_with_its_type(exported: E
     assert listed == {name: kind for name, kind in own.items() if name not in created}
 
 
+# The chart --------------------------------------------------------------------------------------
+
+
+def test_each_alert_of_the_chart_has_its_place_on_the_page_and_each_place_its_alert() -> None:
+    rule = (ROOT / "charts/gangsched/templates/prometheusrule.yaml").read_text("utf-8")
+    named = re.findall(r"- alert: (\w+)", rule)
+    linked = re.findall(r'"gangsched.runbook" \(list \$page "(\w+)"\)', rule)
+    places = re.findall(r"^### (Gangsched\w+)$", OPERATE.read_text("utf-8"), re.MULTILINE)
+    assert len(named) >= 8
+    assert linked == named
+    assert places == named
+
+
 # Rights -----------------------------------------------------------------------------------------
 
 

@@ -235,6 +235,7 @@ def test_gang_that_was_whole_is_not_released_if_it_lost_a_member_between_two_lea
     # the gang that was begun is as old as the others, and it is released
     until(lambda: _is_gone(cluster, "begun-0"))
     assert cluster.counts() == {SIZE - 1}
+    until(lambda: {_gang(each) for each in cluster.events("BelowMinimum")} == {*cluster.gangs})
     until(lambda: all(len(cluster.saying(n)) >= 2 or s.api for n, s in cluster.gangs.items()))
 
 

@@ -73,7 +73,7 @@ FOUND: Final = [
     "quotas[0].hard must be a resource that pods can request: cpu, memory",
     "quotas[1].namespace must be absent",
     "ignoredConstraints must be a constraint that is not modelled",
-    "ignoredConstraints must be a field of pods (did you mean spec.resourceClaims?",
+    "ignoredConstraints must be one of spec.containers.resources.claims, ",
 ]
 
 

@@ -67,7 +67,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         code = ended.code
     captured = capsys.readouterr()
     assert (code, captured.out) == (2, "")
-    assert captured.err.count("\n") == 1
+    assert all(line.startswith("gangsched") for line in captured.err.splitlines())
     return captured.err
 
 

@@ -25,6 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- /* The configuration: what the values say, over what the chart sets. */ -}}
 {{- define "gangsched.configuration" -}}
+{{- include "gangsched.checks" . -}}
 {{- $profile := dict "schedulerName" .Values.schedulerName -}}
 {{- if .Values.pluginConfig -}}
 {{- $_ := set $profile "pluginConfig" .Values.pluginConfig -}}
@@ -44,17 +45,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $given.resourceNamespace | default .Release.Namespace -}}
 {{- end -}}
 
-{{- /* A duration of the configuration in whole seconds, rounded up: a number, or a text such as 1m30s. */ -}}
-{{- define "gangsched.seconds" -}}
+{{- /* A duration of the configuration in milliseconds: a number of seconds, or a text such as 1m30s. */ -}}
+{{- define "gangsched.milliseconds" -}}
 {{- if kindIs "string" . -}}
-{{- $hours := regexFind "[0-9]+h" . | trimSuffix "h" | int -}}
-{{- $minutes := regexFind "[0-9]+m([0-9]|$)" . | regexFind "^[0-9]+" | int -}}
-{{- $seconds := regexFind "[0-9.]+s" . | trimSuffix "s" | float64 | ceil | int -}}
+{{- $hours := regexFind "[0-9]+h" . | trimSuffix "h" | float64 -}}
+{{- $minutes := regexFind "[0-9]+m([0-9]|$)" . | regexFind "^[0-9]+" | float64 -}}
+{{- $seconds := regexFind "[0-9.]+s" . | trimSuffix "s" | float64 -}}
 {{- $milliseconds := regexFind "[0-9]+ms" . | trimSuffix "ms" | float64 -}}
-{{- add (mul $hours 3600) (mul $minutes 60) $seconds (divf $milliseconds 1000 | ceil | int) -}}
+{{- addf (mulf $hours 3600000) (mulf $minutes 60000) (mulf $seconds 1000) $milliseconds -}}
 {{- else -}}
-{{- ceil (float64 .) | int -}}
+{{- mulf (float64 .) 1000 -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The same in whole seconds, rounded up. */ -}}
+{{- define "gangsched.seconds" -}}
+{{- divf (include "gangsched.milliseconds" . | float64) 1000 | ceil | int -}}
 {{- end -}}
 
 {{- /* The process ends within a second after drainSeconds; the kubelet kills it after the grace period. */ -}}
@@ -66,4 +72,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail (printf "terminationGracePeriodSeconds: expected at least 5 more than configuration.drainSeconds, which is %v, got %d" $drain $grace) -}}
 {{- end -}}
 {{- $grace -}}
+{{- end -}}
+
+{{- /* Where "Operate it on Kubernetes" says what to do about an alert. */ -}}
+{{- define "gangsched.runbook" -}}
+{{- $page := index . 0 -}}
+{{- if $page -}}
+runbook_url: {{ printf "%s#%s" (trimSuffix "#" $page) (lower (index . 1)) | quote }}
+{{- else -}}
+runbook: {{ printf "docs/how-to/operate-on-kubernetes.md#%s" (lower (index . 1)) | quote }}
+{{- end -}}
 {{- end -}}

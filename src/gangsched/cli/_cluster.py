@@ -5,18 +5,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
 
-from gangsched.cli._configuration import plugin_factories, read_checked, read_configuration
+from gangsched.cli._configuration import (
+    name_all_faults,
+    plugin_factories,
+    read_checked,
+    read_configuration,
+)
 from gangsched.cli._files import BadInputError
 from gangsched.cli._signals import stopped_by_signals
 from gangsched.configuration import Settings
-from gangsched.configuration.settings import check_ignored
+from gangsched.configuration.settings import read_ignored
 from gangsched.errors import InvalidValueError, ProfileError
 
 if TYPE_CHECKING:
@@ -172,16 +177,36 @@ def settings_of(
     if options.kubeconfig is not None:
         client = evolve(settings.client, kubeconfig=options.kubeconfig)
         settings = evolve(settings, client=client)
-    for path in options.ignore:
-        try:
-            check_ignored("--ignore", path)
-        except InvalidValueError as error:
-            raise BadInputError(str(error)) from error
-    settings = evolve(settings, ignored=tuple(dict.fromkeys((*settings.ignored, *options.ignore))))
+    if options.ignore:
+        settings = _with_ignored(settings, options.ignore)
     if options.leader_elect is not None:
         election = evolve(settings.leader_election, leader_elect=options.leader_elect)
         settings = evolve(settings, leader_election=election)
     return settings, made
+
+
+def _with_ignored(settings: Settings, given: Iterable[str]) -> Settings:
+    """Return a configuration that ignores the constraints of ``--ignore``, too.
+
+    Raises:
+        BadInputError: One of them is malformed or unknown.
+    """
+    from gangsched.kubernetes._cluster_settings import check_ignored_name
+
+    added = dict[str, bool]()
+    try:
+        for text in given:
+            path, is_unknown = read_ignored("--ignore", text)
+            check_ignored_name("--ignore", path, is_unknown=is_unknown)
+            added[path] = is_unknown
+    except InvalidValueError as error:
+        raise BadInputError(str(error)) from error
+    unknown = (path for path, is_unknown in added.items() if is_unknown)
+    return evolve(
+        settings,
+        ignored=tuple(dict.fromkeys((*settings.ignored, *added))),
+        ignored_unknown=settings.ignored_unknown.union(unknown),
+    )
 
 
 def check(
@@ -202,7 +227,7 @@ def check(
 def named_in_errors(
     file: str | None, settings: Settings, made: Mapping[str, Callable[..., object]]
 ) -> Generator[None]:
-    """Name the file of the configuration in an error that is about it.
+    """Name the file of the configuration, and all of its faults, in an error that is about it.
 
     A configuration is checked while credentials are read, in code that does not know the file. So
     it is checked again after an error, to know whether the error is about the file.
@@ -219,6 +244,7 @@ def named_in_errors(
         yield
     except (InvalidValueError, ProfileError):
         if file is not None:
+            name_all_faults(file)
             _check_settings(file, settings, made)
         raise
 

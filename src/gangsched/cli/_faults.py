@@ -2,23 +2,27 @@
 
 Theory of operation. The readers of a configuration end with the first fault. So a copy of the
 document is repaired and read again until it has none: what a fault names is taken out, and its
-default is used. Each fault is about the document as it would be without those before it.
+default is used. A field that has none, because an entry needs it, gets a value that is valid, so
+that the rest of the entry is read. Each fault is about the document as it would be without those
+before it.
 
 A fault that cannot be repaired so is the consequence of other fields. A default may be too large
-for a field beside it, and an entry means nothing without its name. Then a field is looked for
-without which the fault is gone, first beside it, then in all of the document.
+for a field beside it, and the arguments of a plugin mean nothing without its name. Then a field is
+looked for without which the fault is gone, first beside it, then in all of the document.
 
 Rules:
   R1  a path is told as in the file: what was taken out of a list moves no place;
-  R2  a fault that follows from a repair is not told: its path was told before, or is within one;
-  R3  each repair makes the document smaller, so there is an end. If no repair helps, the faults
-      that were found so far are all.
+  R2  a fault that follows from a repair is not told: its path was told before, or is within one.
+      Neither is one whose sentence compares it with a field beside it that was repaired;
+  R3  a field gets a valid value once, and any other repair makes the document smaller, so there is
+      an end. If no repair helps, the faults that were found so far are all.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from attrs import evolve, frozen
@@ -31,6 +35,20 @@ _Fields: TypeAlias = "Mapping[object, Any]"
 
 _MOST: Final = 100
 """The most faults that are looked for."""
+_VALID: Final[Mapping[str, Any]] = {
+    "defaultingType": "List",
+    "hard": {"cpu": 1},
+    "maxSkew": 1,
+    "name": "any-{}",
+    "namespaces": ["any"],
+    "resources": [{"name": "cpu"}],
+    "topologyKey": "any",
+    "type": "LeastAllocated",
+    "whenUnsatisfiable": "ScheduleAnyway",
+}
+"""Of each field that an entry needs, or that others depend on, a value that is valid."""
+_OTHER: Final = re.compile(r"(?:than|least) (\w+)")
+"""In a sentence, the field beside it that a value is compared with."""
 
 
 @final
@@ -110,7 +128,7 @@ def faults_of(document: object, check: Check, also: Iterable[Fault] = ()) -> lis
     root = [_copied(document)]  # in a list, so that the document has a place, too
     order = {place.path: number for number, place in enumerate(_places(root))}
     found: dict[str, Fault] = {}
-    unknown = set[str]()
+    unknown, repaired, filled = set[str](), set[str](), set[str]()
     while len(found) < _MOST and (fault := check(root[0])) is not None:
         place, path, told = _located(root, fault.path)
         part = None if place is None else _part(place, fault.value)
@@ -120,13 +138,48 @@ def faults_of(document: object, check: Check, also: Iterable[Fault] = ()) -> lis
             unknown.add(_parent(path))
         # a field that is absent is mostly the one that is misspelt beside it
         is_misspelt = place is None and _parent(path) in unknown
-        if not is_misspelt and not any(path == at or _is_within(at, path) for at in found):
+        if not is_misspelt and not _follows(fault, path, found, repaired):
             found[path] = evolve(fault, path=path, sentence=fault.told_at(told))
-        if place is not None and place.path:
+        repaired.add(path)
+        if path not in filled and part is None and _filled(root, place, fault.path, path):
+            filled.add(path)
+        elif place is not None and place.path:
             place.take_out()
         elif not _repaired(root, fault, check):
             break
     return sorted((*also, *found.values()), key=lambda fault: _rank(order, fault.path))
+
+
+def _follows(fault: Fault, path: str, found: Collection[str], repaired: Collection[str]) -> bool:
+    """Return whether a fault is there because of the repair of another one."""
+    other = _OTHER.search(fault.sentence)
+    if other is not None and f"{_parent(path)}.{other[1]}".removeprefix(".") in repaired:
+        return True
+    return any(path == at or _is_within(at, path) for at in found)
+
+
+def _filled(root: list[Any], place: _Place | None, named: str, path: str) -> bool:
+    """Give a field that an entry needs a valid value; return whether it is such a field.
+
+    Args:
+        root: The document.
+        place: The field; None if it is absent.
+        named: The path of the field, as its fault names it.
+        path: The path of the field in the file.
+    """
+    parent, _dot, key = named.rpartition(".")
+    if place is not None:
+        owner, key = place.container, place.key
+    else:
+        around = _located(root, parent)[0]
+        owner = None if around is None else around.container[around.key]
+    if not isinstance(owner, dict) or key not in _VALID:
+        return False
+    value = _VALID[key]
+    if isinstance(value, str):  # a name is that of no other entry
+        value = value.format("".join(filter(str.isdigit, path)))
+    cast("dict[object, Any]", owner)[key] = _copied(value)
+    return True
 
 
 def _parent(path: str) -> str:

@@ -41,7 +41,7 @@ __all__ = [
     "LeaderElection",
     "ProfileSettings",
     "Settings",
-    "check_ignored",
+    "read_ignored",
     "read_settings",
 ]
 
@@ -55,6 +55,8 @@ _TRANSPORTS: Final = ("auto", "aiohttp", "httptools")
 _CONSTRAINT: Final = re.compile(
     r"spec(?:\.[A-Za-z][A-Za-z0-9]*)+|(?:metadata\.annotations\.)?[a-z0-9][-a-z0-9.]*/[-A-Za-z0-9_.]+"
 )
+_UNKNOWN: Final = "unknown:"
+"""Begins the path of a constraint that no version knows for which this library was made."""
 _POINTS: Final = ("multiPoint", "filter", "score")
 
 
@@ -155,6 +157,8 @@ class Settings:
         quotas: How much the groups of some namespaces may request in total.
         ignored: Constraints that are not modelled and are ignored, as paths without indices. A pod
             with another such constraint is held.
+        ignored_unknown: Those of *ignored* that need not be known, because a later version of
+            Kubernetes or of a dialect may have them.
     """
 
     leader_election: LeaderElection = field(factory=LeaderElection)
@@ -169,6 +173,7 @@ class Settings:
     demand_interval: float = 30.0
     quotas: tuple[Quota, ...] = ()
     ignored: tuple[str, ...] = ()
+    ignored_unknown: frozenset[str] = frozenset()
 
 
 def read_settings(document: object) -> Settings:
@@ -183,6 +188,7 @@ def read_settings(document: object) -> Settings:
     root = _Mapping("", {} if document is None else document)
     root.choice("kind", (_KIND,), _KIND)  # first: a document of another kind has another version
     root.choice("apiVersion", (_API,), _API)
+    ignored = _ignored(root)
     settings = Settings(
         leader_election=_leader_election(root.mapping("leaderElection")),
         client=_client(root.mapping("clientConnection")),
@@ -195,7 +201,8 @@ def read_settings(document: object) -> Settings:
         write_group_status=root.flag("writePodGroupStatus", True),
         demand_interval=root.seconds("demandSeconds", 30.0, least=0.0),
         quotas=_quotas(root.each("quotas")),
-        ignored=_ignored(root),
+        ignored=tuple(ignored),
+        ignored_unknown=frozenset(path for path, is_unknown in ignored.items() if is_unknown),
     )
     root.close()
     if settings.maximum_backoff < settings.initial_backoff:
@@ -205,29 +212,29 @@ def read_settings(document: object) -> Settings:
     return settings
 
 
-def check_ignored(name: str, path: str) -> None:
-    """Check that a text may be the path of a constraint.
+def read_ignored(name: str, text: str) -> tuple[str, bool]:
+    """Return the path of a constraint, and whether it need not be known.
 
     Args:
         name: How the text is given, for the error.
-        path: The text.
+        text: The path, after ``unknown:`` if it need not be known.
 
     Raises:
         InvalidValueError: It is no such path.
     """
+    path = text.removeprefix(_UNKNOWN)
     if not _CONSTRAINT.fullmatch(path):
         expected = (
             "a path without indices, such as spec.resourceClaims, or the key of an annotation"
         )
-        raise InvalidValueError(name, path, expected)
+        raise InvalidValueError(name, text, expected)
+    return path, path != text
 
 
-def _ignored(root: _Mapping) -> tuple[str, ...]:
+def _ignored(root: _Mapping) -> dict[str, bool]:
     name = "ignoredConstraints"
-    paths = root.texts(name, optional=True)
-    for place, path in enumerate(paths):
-        check_ignored(f"{root.path(name)}[{place}]", path)
-    return tuple(dict.fromkeys(paths))
+    texts = enumerate(root.texts(name, optional=True))
+    return dict(read_ignored(f"{root.path(name)}[{place}]", text) for place, text in texts)
 
 
 def _quotas(given: list[_Mapping]) -> tuple[Quota, ...]:

@@ -163,7 +163,8 @@ class AtUrl:
                 return Response(error.code, body=error.read(_MOST_BYTES))
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            remedy = _remedies.SERVE
+            is_refused = isinstance(reason, ssl.SSLCertVerificationError)
+            remedy = _remedies.CERTIFICATE if is_refused else _remedies.SERVE
             raise NotAnsweredError(f"{self.url}: {reason}", remedy=remedy) from error
 
 

@@ -10,8 +10,10 @@ Rules:
       terminating. Members that failed stay;
   R3  a group that is restarted is reported at once: its other members are evicted, and that is not
       the deletion of its job;
-  R4  what still waits when the scheduler stops is reported, because the next leader does not know
-      that the group ran.
+  R4  what still waits when the scheduler stops is reported, because the next leader may not know
+      that the group ran;
+  R5  a group that lost members while no scheduler ran has no notice. It is found when all that was
+      listed is taken in, and reported by R1 and R2.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupBelowMinimum
 from gangsched.model import GroupKey, Pod
 
@@ -49,12 +53,21 @@ class BelowMinimumReports:
 
     def fell(self, notice: GroupBelowMinimum) -> None:
         """Report a group in a second, unless its job is being deleted."""
-        key = notice.group
-        if key in self._waiting:
-            return
         note = f"{notice.scheduled} of {notice.min_available} members hold a node or have succeeded"
-        loop = asyncio.get_running_loop()
-        self._waiting[key] = (loop.call_later(_REPORTED_AFTER, self._look, key), note)
+        self._report_later(notice.group, note)
+
+    def found(self, info: PodGroupInfo) -> None:
+        """Report a group in a second that ran before this scheduler and has lost members since."""
+        minimum = info.min_available
+        scheduled = info.assigned + info.members.count(MemberState.SUCCEEDED)
+        if minimum is not None and info.assigned and scheduled < minimum:
+            counts = f"{scheduled} of {minimum} members hold a node or have succeeded"
+            self._report_later(info.key, f"{counts}; it was whole before this scheduler began")
+
+    def _report_later(self, key: GroupKey, note: str) -> None:
+        if key not in self._waiting:
+            loop = asyncio.get_running_loop()
+            self._waiting[key] = (loop.call_later(_REPORTED_AFTER, self._look, key), note)
 
     def restarted(self, key: GroupKey) -> None:
         """Report a group at once, if it waits to be reported."""

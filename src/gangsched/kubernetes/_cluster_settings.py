@@ -3,8 +3,8 @@
 Rules:
   R1  an ignored constraint that is honoured, or that restricts no node, is refused: to ignore it
       would have no effect, and one would think that it has;
-  R2  a field that no version known here has may be one of a later version, so it may be ignored. A
-      name that differs from a known one by a letter or two is a mistake, and refused;
+  R2  a name that is not known is refused, because it is mostly misspelt. A later version of
+      Kubernetes may have such a field, and it holds pods: ``unknown:`` before it says so;
   R3  a quota of a resource that no pod can request limits nothing, and is refused.
 """
 
@@ -16,17 +16,27 @@ from typing import Final
 
 from gangsched._core._quotas import Quota
 from gangsched.configuration import Settings
+from gangsched.configuration._unknown import hint
 from gangsched.errors import InvalidValueError
-from gangsched.objects.pod_fields import POD_FIELDS, Treatment
+from gangsched.objects.group_fields import DIALECTS
+from gangsched.objects.pod_annotations import HELD_ANNOTATIONS
+from gangsched.objects.pod_fields import HELD_WITHIN, POD_FIELDS, Treatment
 
-__all__ = ["check_cluster_settings"]
+__all__ = ["check_cluster_settings", "check_ignored_name"]
 
 _WHY: Final = {
     Treatment.HONOURED: "this field is honoured, and cannot be ignored",
     Treatment.FREE: "this field restricts no node",
 }
-_HELD: Final = [name for name, found in POD_FIELDS.items() if found is Treatment.HELD]
 _SPEC: Final = "spec."
+_ANNOTATIONS: Final = "metadata.annotations."
+_OF_SPECS: Final = {
+    *(name for name, found in POD_FIELDS.items() if found is Treatment.HELD),
+    *(name for of in DIALECTS.values() for name, found in of.items() if found is Treatment.HELD),
+    *HELD_WITHIN,
+}
+_HELD: Final = (*sorted(f"{_SPEC}{name}" for name in _OF_SPECS), *HELD_ANNOTATIONS)
+"""All constraints that are known and not modelled, of pods and of groups."""
 _CLOSE: Final = 0.85
 """How like a known name a misspelt one is, as ``difflib`` measures it."""
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -44,21 +54,30 @@ def check_cluster_settings(settings: Settings) -> None:
     Raises:
         InvalidValueError: A constraint cannot be ignored, or a quota limits what no pod requests.
     """
-    _check_ignored(settings.ignored)
+    for path in settings.ignored:
+        is_unknown = path in settings.ignored_unknown
+        check_ignored_name("ignoredConstraints", path, is_unknown=is_unknown)
     _check_quotas(settings.quotas)
 
 
-def _check_ignored(paths: Iterable[str]) -> None:
-    for path in paths:
-        name = path.removeprefix(_SPEC)
-        treatment = POD_FIELDS.get(name)
-        if treatment in _WHY:
-            expected = f"a constraint that is not modelled: {_WHY[treatment]}"
-            raise InvalidValueError("ignoredConstraints", path, expected)
-        if treatment is None and path.startswith(_SPEC):
-            for meant in get_close_matches(name, _HELD, n=1, cutoff=_CLOSE):
-                expected = f"a field of pods (did you mean {_SPEC}{meant}?)"
-                raise InvalidValueError("ignoredConstraints", path, expected)
+def check_ignored_name(field: str, path: str, *, is_unknown: bool = False) -> None:
+    """Check that a constraint is one that holds pods.
+
+    Args:
+        field: How it is given, for the error.
+        path: Its path, without indices.
+        is_unknown: Whether it need not be one that is known.
+
+    Raises:
+        InvalidValueError: It is none.
+    """
+    treatment = POD_FIELDS.get(path.removeprefix(_SPEC)) if path.startswith(_SPEC) else None
+    if treatment in _WHY:
+        expected = f"a constraint that is not modelled: {_WHY[treatment]}"
+        raise InvalidValueError(field, path, expected)
+    if not is_unknown and path.removeprefix(_ANNOTATIONS) not in _HELD:
+        expected = f"one of {', '.join(_HELD)}; or unknown:PATH, if a later version has it"
+        raise InvalidValueError(field, path, expected + hint(path, _HELD))
 
 
 def _check_quotas(quotas: Iterable[Quota]) -> None:

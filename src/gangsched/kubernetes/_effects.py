@@ -9,7 +9,8 @@
   is true.
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
-- ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``.
+- ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``. The same for
+  a gang that was whole, and that lost a member before this scheduler listed it.
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
@@ -135,6 +136,8 @@ class Effects:
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
         self._said: dict[GroupKey, Sentence] = {}
         self._below_minimum = BelowMinimumReports(self._members, self._fell)
+        self._is_settled = False
+        self._fallen: set[GroupKey] = set()
 
     def is_victim(self, uid: PodUID) -> bool:
         """Return whether a pod is evicted for a preemptor. O(1)."""
@@ -161,6 +164,9 @@ class Effects:
     def settled(self, now: float) -> None:
         """Say so, the first time. Conditions do not depend on whether more is to come."""
         self._partial.settled()
+        if not self._is_settled:
+            self._is_settled = True
+            self._report_found()
         restarts, self._left_by_others = self._left_by_others, None
         if restarts is not None:
             # an earlier leader may have ended before it wrote that these run again
@@ -170,6 +176,13 @@ class Effects:
         if self._first_settled is not None:
             first, self._first_settled = self._first_settled, None
             first()
+
+    def _report_found(self) -> None:
+        """Report the gangs that were whole and lost a member while no scheduler ran."""
+        for info in self._scheduler.registry:
+            if info.key not in self._fallen and self._partial.was_whole(info.key):
+                self._below_minimum.found(info)
+        self._fallen.clear()
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""
@@ -213,6 +226,8 @@ class Effects:
             case GroupPartlyBound():
                 self._group_partly_bound(effect)
             case GroupBelowMinimum():
+                if not self._is_settled:
+                    self._fallen.add(effect.group)
                 self._below_minimum.fell(effect)
             case GroupRestarted():
                 self._group_restarted(effect)

@@ -15,6 +15,7 @@ from gangsched.kubernetes._api import Response
 __all__ = [
     "ANOTHER_LEASE",
     "AT_AN_ADDRESS",
+    "CERTIFICATE",
     "LIST_LEASES",
     "LIST_PODS",
     "NAME_A_LEASE",
@@ -49,6 +50,12 @@ _ABSENT: Final = 404
 _UNREACHABLE: Final = (502, 503, 504)
 _NO_PAGE: Final = b"not found"
 """The body of a scheduler that serves no such page; see ``_server``."""
+
+CERTIFICATE: Final = (
+    "name the authorities of its certificate with --scheduler-ca FILE; one that it has made for"
+    " itself at its start has none: run it with --serve-cert and --serve-key, in the chart with"
+    " serving.secretName"
+)
 
 
 def get_lease(namespace: str) -> str:

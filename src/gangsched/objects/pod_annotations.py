@@ -19,7 +19,7 @@ from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest
 from gangsched.objects.notes import NoteKind
 
-__all__ = ["held_by_annotations"]
+__all__ = ["HELD_ANNOTATIONS", "held_by_annotations"]
 
 _KOORDINATOR: Final = "gang.scheduling.koordinator.sh/"
 _ALLOWED: Final[dict[str, tuple[str, ...] | None]] = {
@@ -43,6 +43,12 @@ _YUNIKORN: Final = (
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/schedulingPolicyParameters",
 )
+
+HELD_ANNOTATIONS: Final = (
+    *(f"{_KOORDINATOR}{name}" for name, allowed in _ALLOWED.items() if allowed is not None),
+    *_YUNIKORN,
+)
+"""The annotations that hold a pod or a group, unless their value asks for what is done anyway."""
 
 
 def held_by_annotations(manifest: Manifest, annotations: Field) -> Iterator[str]:

@@ -16,7 +16,15 @@ from typing import Any, Final, TypeAlias
 from gangsched.objects.fields import Field
 from gangsched.objects.pod_volumes import unknown_volumes
 
-__all__ = ["POD_FIELDS", "POD_SCHEMAS", "Schema", "Treatment", "unknown", "unmodelled"]
+__all__ = [
+    "HELD_WITHIN",
+    "POD_FIELDS",
+    "POD_SCHEMAS",
+    "Schema",
+    "Treatment",
+    "unknown",
+    "unmodelled",
+]
 
 
 class Treatment(enum.Enum):
@@ -96,6 +104,8 @@ POD_SCHEMAS: Final[Mapping[str, Schema | None]] = {
 }
 """The fields that are read; with the fields in them, each of which is read too."""
 _HELD: Final = ("resourceClaims", "workloadRef")
+HELD_WITHIN: Final = ("containers.resources.claims", "initContainers.resources.claims")
+"""The fields that hold a pod and are in a field that is read."""
 _FREE: Final = (
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
     *("enableServiceLinks", "ephemeralContainers", "evictionResponders", "hostAliases"),

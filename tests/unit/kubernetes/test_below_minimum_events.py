@@ -214,7 +214,7 @@ async def test_group_that_is_restarted_gets_both_events_though_its_members_are_e
 
 
 @on_a_loop
-async def test_scheduler_that_stops_has_reported_what_it_knew() -> None:
+async def test_scheduler_that_stops_has_reported_what_it_knew_and_the_next_what_it_finds() -> None:
     api = cluster(2)
     async with running(api, WITHOUT_STATUS):
         await placed(api)
@@ -222,6 +222,87 @@ async def test_scheduler_that_stops_has_reported_what_it_knew() -> None:
         await asyncio.sleep(0.2)
     assert len(events(api)) == 1
     async with running(api, WITHOUT_STATUS):
+        await until(lambda: len(events(api)) == 2)
         await asyncio.sleep(QUIET)
-    (found,) = events(api)
-    assert "series" not in found, "the next leader does not repeat it"
+    notes = sorted(each["note"] for each in events(api))
+    counts = "1 of 2 members hold a node or have succeeded"
+    assert notes == [counts, f"{counts}; it was whole before this scheduler began"]
+    assert not any("series" in each for each in events(api)), "once from each"
+
+
+# Before the scheduler began ---------------------------------------------------------------------
+
+
+def left(kept: int, *, native: bool = True, was_whole: bool = True, size: int = 3) -> MemoryApi:
+    """Return a cluster as a scheduler has left it, with *kept* of a gang's bound pods."""
+    api = cluster(size) if native else labelled(size, with_object=False)
+    if native and was_whole:
+        group = api.get(GROUPS, "default/g")
+        assert group is not None
+        condition = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}
+        condition["lastTransitionTime"] = "2026-01-31T12:00:00Z"
+        group["status"] = {"conditions": [condition]}
+        api.put(GROUPS, group)
+    for n in range(size):
+        found = api.get(PODS, f"default/g-{n}")
+        assert found is not None
+        found["spec"]["nodeName"] = "n"
+        found["status"]["phase"] = "Running"
+        if was_whole and not native:
+            found["metadata"]["annotations"] = {"gangsched.io/gang-was-whole": "true"}
+        api.put(PODS, found)
+    for n in range(kept, size):
+        api.remove(PODS, f"default/g-{n}")
+    return api
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["group", "labels"])
+def test_gang_that_lost_a_member_while_no_scheduler_ran_gets_the_event(native: bool) -> None:
+    async def run() -> None:
+        api = left(2, native=native)
+        async with running(api, WITHOUT_STATUS):
+            await until(lambda: len(events(api)) == 1)
+            await asyncio.sleep(QUIET)
+        (found,) = events(api)
+        assert found["regarding"]["kind"] == ("PodGroup" if native else "Pod")
+        assert found["note"].startswith(
+            "2 of 3 members hold a node or have succeeded; it was whole"
+        )
+        assert "series" not in found, "once"
+        assert events(api, "PartlyBound") == []
+
+    on_a_loop(run)()
+
+
+@pytest.mark.parametrize(
+    "api",
+    [left(3), left(0), left(3, native=False), left(2, was_whole=False)],
+    ids=["whole", "gone", "whole by labels", "never whole"],
+)
+def test_gang_that_did_not_fall_while_no_scheduler_ran_gets_no_event(api: MemoryApi) -> None:
+    async def run() -> None:
+        async with running(api, WITHOUT_STATUS):
+            await asyncio.sleep(QUIET)
+        assert events(api) == []
+
+    on_a_loop(run)()
+
+
+@on_a_loop
+async def test_gang_whose_pods_end_while_no_scheduler_runs_gets_no_event() -> None:
+    api = left(3)
+    for n, phase in enumerate(("Succeeded", "Succeeded", "Running")):
+        set_phase(api, f"g-{n}", phase)
+    async with running(api, WITHOUT_STATUS):
+        await asyncio.sleep(QUIET)
+    assert events(api) == []
+
+
+@on_a_loop
+async def test_job_that_is_deleted_while_no_scheduler_runs_gets_no_event() -> None:
+    api = left(2)
+    for n in range(2):
+        terminate(api, f"g-{n}")
+    async with running(api, WITHOUT_STATUS):
+        await asyncio.sleep(QUIET)
+    assert events(api) == []

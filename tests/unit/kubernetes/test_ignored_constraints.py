@@ -14,6 +14,7 @@ pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 from gangsched.cli import main
 from gangsched.errors import InvalidValueError
 from gangsched.kubernetes import Settings, read_settings
+from gangsched.kubernetes._cluster_settings import check_cluster_settings
 from gangsched.kubernetes._decode import GroupDecoder, PodDecoder
 from gangsched.kubernetes._facts import Dialect
 from support.api_objects import pod, raw
@@ -82,8 +83,11 @@ def test_option_adds_to_the_configuration(
     file.write_text("ignoredConstraints: [spec.workloadRef]\n", encoding="utf-8")
     given = [command, "--config", str(file), "--check"]
     assert main([*given, "--ignore", CLAIMS]) == 0
-    assert main([*given, "--ignore", "spec.fieldOfALaterVersion"]) == 0
+    assert main([*given, "--ignore", "unknown:spec.fieldOfALaterVersion"]) == 0
     for path, why in (
+        ("spec.fieldOfALaterVersion", "must be one of spec.containers.resources.claims, "),
+        ("unknown:spec.nodeSelector", "this field is honoured, and cannot be ignored"),
+        ("nodes.k8s.io/typo", "yunikorn.apache.org/task-groups"),
         ("spec.nodeSelector", "this field is honoured, and cannot be ignored"),
         ("spec.hostname", "this field restricts no node"),
         ("nodeSelector", "a path without indices"),
@@ -92,8 +96,9 @@ def test_option_adds_to_the_configuration(
         capsys.readouterr()
         assert main([*given, "--ignore", path]) == 2
         said = capsys.readouterr().err
+        assert said.startswith("gangsched: --ignore must be ")
         assert why in said
-        assert path in said
+        assert path.removeprefix("unknown:") in said
 
 
 def test_options_and_configuration_are_put_together(tmp_path: Path) -> None:
@@ -136,3 +141,55 @@ async def test_extender_refuses_a_field_that_is_honoured() -> None:
     with pytest.raises(InvalidValueError, match="ignoredConstraints"):
         async with extending(MemoryApi(), evolve(ALONE, ignored=("spec.affinity",))):
             pass
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("spec.resourceClaim", "spec.resourceClaims"),
+        ("spec.resource", None),
+        ("spec.containers.resources.claim", "spec.containers.resources.claims"),
+        ("spec.networkTopologies", "spec.networkTopology"),
+        ("yunikorn.apache.org/task-group", "yunikorn.apache.org/task-groups"),
+        ("metadata.annotations.example.com/any", None),
+        ("spec.resourceClaims.name", "spec.resourceClaims"),
+    ],
+)
+def test_constraint_that_is_not_known_is_refused_with_those_that_are(
+    path: str, near: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        check_cluster_settings(read_settings({"ignoredConstraints": [CLAIMS, path]}))
+    assert (caught.value.field, caught.value.value) == ("ignoredConstraints", path)
+    for known in (CLAIMS, "spec.workloadRef", "spec.queue", "yunikorn.apache.org/task-groups"):
+        assert known in caught.value.expected
+    assert near is None or f"(did you mean {near}?)" in caught.value.expected
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(f"ignoredConstraints: [{path}]\n", encoding="utf-8")
+    assert main(["run", "--config", str(file), "--check"]) == 2
+    assert (
+        "ignoredConstraints must be one of spec.containers.resources.claims, "
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(CLAIMS, "spec.parentCompositePodGroupName", "spec.initContainers.resources.claims"),
+        *("gang.scheduling.koordinator.sh/mode", "unknown:spec.fieldOfALaterVersion"),
+        *("metadata.annotations.yunikorn.apache.org/task-groups", "unknown:spec.affinity.later"),
+    ],
+)
+def test_constraint_that_is_known_or_of_a_later_version_is_ignored(path: str) -> None:
+    settings = read_settings({"ignoredConstraints": [path]})
+    check_cluster_settings(settings)
+    assert settings.ignored == (path.removeprefix("unknown:"),)
+
+
+def test_field_of_a_later_version_that_is_ignored_holds_no_pod() -> None:
+    held = pod(fieldOfALaterVersion={"zone": "a"})
+    path = "spec.fieldOfALaterVersion"
+    assert PodDecoder()(raw(held)).pod.unmodelled == (path,)
+    ignored = read_settings({"ignoredConstraints": [f"unknown:{path}"]}).ignored
+    assert PodDecoder(ignored)(raw(held)).pod.unmodelled == ()
