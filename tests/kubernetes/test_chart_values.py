@@ -101,6 +101,26 @@ def test_value_that_a_scheduler_would_refuse_is_refused_with_its_name(
         helm.template(values=values)
 
 
+def test_all_faults_of_the_values_are_named(helm: Helm) -> None:
+    values = {
+        **{"replicas": 2, "terminationGracePeriodSeconds": 20},
+        "serving": {"insecure": True, "secretName": "certificate"},
+        "configuration": {
+            "drainSeconds": 100,
+            "leaderElection": {"leaderElect": False, "renewDeadline": "20s"},
+            "quotas": [{"name": "a", "namespaces": ["b"], "hard": {"cpu": "two", "cores": 1}}],
+        },
+        "pluginConfig": [{"name": "Unknown", "args": {}}],
+    }
+    with pytest.raises(AssertionError) as refused:
+        helm.template(values=values)
+    said = str(refused.value)
+    named = ("replicas", "serving.insecure", "terminationGracePeriodSeconds", RENEW)
+    quota = "configuration.quotas[0].hard"
+    for field in (*named, f"{quota}.cpu", f'{quota}: expected a resource', "pluginConfig[0].name"):
+        assert field in said, (field, said)
+
+
 RENDERED: list[Object] = [
     {},
     election(leaseDuration="1h1m1s1ms", renewDeadline="1h1m1s", retryPeriod="1h1m"),

@@ -63,15 +63,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- divf (include "gangsched.milliseconds" . | float64) 1000 | ceil | int -}}
 {{- end -}}
 
-{{- /* The process ends within a second after drainSeconds; the kubelet kills it after the grace period. */ -}}
 {{- define "gangsched.grace" -}}
-{{- $drain := dig "drainSeconds" 20 .Values.configuration -}}
-{{- $seconds := include "gangsched.seconds" $drain | int -}}
-{{- $grace := .Values.terminationGracePeriodSeconds | default (add $seconds 20) | int -}}
-{{- if lt $grace (add $seconds 5 | int) -}}
-{{- fail (printf "terminationGracePeriodSeconds: expected at least 5 more than configuration.drainSeconds, which is %v, got %d" $drain $grace) -}}
-{{- end -}}
-{{- $grace -}}
+{{- $seconds := dig "drainSeconds" 20 .Values.configuration | include "gangsched.seconds" | int -}}
+{{- .Values.terminationGracePeriodSeconds | default (add $seconds 20) | int -}}
 {{- end -}}
 
 {{- /* Where "Operate it on Kubernetes" says what to do about an alert. */ -}}
