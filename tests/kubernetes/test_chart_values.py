@@ -103,7 +103,8 @@ def test_value_that_a_scheduler_would_refuse_is_refused_with_its_name(
 
 def test_all_faults_of_the_values_are_named(helm: Helm) -> None:
     values = {
-        **{"replicas": 2, "terminationGracePeriodSeconds": 20},
+        "replicas": 2,
+        "terminationGracePeriodSeconds": 20,
         "serving": {"insecure": True, "secretName": "certificate"},
         "configuration": {
             "drainSeconds": 100,
@@ -117,7 +118,7 @@ def test_all_faults_of_the_values_are_named(helm: Helm) -> None:
     said = str(refused.value)
     named = ("replicas", "serving.insecure", "terminationGracePeriodSeconds", RENEW)
     quota = "configuration.quotas[0].hard"
-    for field in (*named, f"{quota}.cpu", f'{quota}: expected a resource', "pluginConfig[0].name"):
+    for field in (*named, f"{quota}.cpu", f"{quota}: expected a resource", "pluginConfig[0].name"):
         assert field in said, (field, said)
 
 

@@ -208,7 +208,10 @@ class Owner:
 
     def _is_object(self, kind: str, delta: Delta[Any], dialect: str = "") -> bool:
         if delta.kind == "refused":
-            _log.warning("an object cannot be read and is ignored: %s", delta.error)
+            name = "" if delta.identity is None else delta.identity.key
+            error = delta.error
+            why = error if error is None or not error.field else f"{error.field}: {error.problem}"
+            _log.warning("%s %s cannot be read and is ignored: %s", kind, name, why)
         if self._unreadable is not None:
             self._unreadable.note(kind, delta, dialect)
         return delta.kind != "synced"

@@ -57,7 +57,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
 
 @on_a_loop
-async def test_pod_that_cannot_be_read_says_which_field_and_value(counts: Counts) -> None:
+async def test_pod_that_cannot_be_read_says_which_field_and_value(
+    counts: Counts, caplog: pytest.LogCaptureFixture
+) -> None:
     api = MemoryApi()
     api.put(NODES, node_json("n"))
     api.put(PODS, pod_json("good"))
@@ -77,6 +79,11 @@ async def test_pod_that_cannot_be_read_says_which_field_and_value(counts: Counts
     assert set(notes(api)) == {"bad"}
     assert not condition(api, "foreign")
     assert api.pods()["default/bad"] is None
+    logged = [text for text in caplog.messages if "cannot be read" in text]
+    assert any(
+        text.startswith(f"Pod default/bad cannot be read and is ignored: {FIELD}: ")
+        for text in logged
+    )
 
 
 @on_a_loop
