@@ -27,6 +27,9 @@ Object = dict[str, Any]
 
 # how a connection that the server ended while it was idle fails
 _ENDED: Final = (http.client.RemoteDisconnected, BrokenPipeError, ssl.SSLEOFError)
+# etcd on a busy machine: nobody knows whether the request was carried out
+_UNDECIDED: Final = b"etcdserver: request timed out"
+_TRIES: Final = 10
 _PATCH_TYPES: Final = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -130,17 +133,33 @@ class Client:
         """Return the decoded answer to one request.
 
         A request that cannot be sent on a connection which the server closed meanwhile is sent
-        again on a new one. It is not, if an answer was lost.
+        again on a new one. It is not, if an answer was lost. It is also repeated while etcd takes
+        too long.
 
         Raises:
             ApiError: The status is 400 or more.
             OSError: There is no connection, or it was lost.
         """
         status, answer = self.raw(method, path, body, content_type)
+        for _try in range(_TRIES):
+            if status != 500 or _UNDECIDED not in answer:
+                break
+            status, answer = self.raw(method, path, body, content_type)
+            if (method, status) == ("DELETE", 404):
+                return {}  # an earlier one was carried out
+            if (method, status) == ("POST", 409):
+                return self._posted(path, body)
         if status >= 400:
             raise ApiError(method, path, status, answer)
         decoded: Object = json.loads(answer) if answer[:1] in (b"{", b"[") else {}
         return decoded
+
+    def _posted(self, path: str, body: object) -> Object:
+        """Return what a request has made whose answer said that nobody knows."""
+        path = path.partition("?")[0]
+        if path.endswith(("/binding", "/eviction")) or not isinstance(body, Mapping):
+            return {}
+        return self.get(f"{path}/{body['metadata']['name']}")
 
     def raw(
         self, method: str, path: str, body: object = None, content_type: str = "application/json"
