@@ -67,7 +67,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         code = ended.code
     captured = capsys.readouterr()
     assert (code, captured.out) == (2, "")
-    assert all(line.startswith("gangsched") for line in captured.err.splitlines())
+    lines = captured.err.splitlines()
+    assert lines
+    assert all(line.startswith("gangsched") for line in lines)
     return captured.err
 
 

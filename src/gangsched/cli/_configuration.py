@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gangsched.cli._faults import Check, Fault, faults_of
-from gangsched.cli._files import BadInputError, read
+from gangsched.cli._files import STANDARD_INPUT, BadInputError, read
 from gangsched.cli._imports import factories
 from gangsched.cli._strict_yaml import NotStrictError, read_strictly
 from gangsched.configuration import Settings, read_settings
@@ -25,10 +25,6 @@ __all__ = [
     "read_checked",
     "read_configuration",
 ]
-
-
-_STANDARD_INPUT: Final = "-"
-"""The file that cannot be read twice."""
 
 
 def read_configuration(file: str) -> Settings:
@@ -59,7 +55,7 @@ def name_all_faults(file: str) -> None:
     Raises:
         BadInputError: The file has faults, each of which is a sentence.
     """
-    if file != _STANDARD_INPUT:
+    if file != STANDARD_INPUT:
         _read(file, _first_fault)
 
 
@@ -171,7 +167,7 @@ def configured(file: str) -> Callable[[ClusterState], Scheduler]:
                 settings, cluster, factories=made, run_times=AnnotatedRunTimes(RUN_SECONDS)
             )
         except InvalidValueError as error:
-            if file != _STANDARD_INPUT:
+            if file != STANDARD_INPUT:
                 _read(file, _first_without_cluster)  # raises, with all faults
             raise BadInputError(f"{file}: {error}") from error
 

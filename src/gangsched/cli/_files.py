@@ -9,7 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["BadInputError", "lines", "opened", "print_json", "read", "written"]
+__all__ = [
+    "STANDARD_INPUT",
+    "BadInputError",
+    "lines",
+    "opened",
+    "print_json",
+    "read",
+    "written",
+]
+
+STANDARD_INPUT: Final = "-"
+"""The name of the file that can be read once only."""
 
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of a file of gzip."""
@@ -28,7 +39,7 @@ class BadInputError(Exception):
 
 def lines(name: str) -> Iterator[str]:
     """Yield the lines of a file, or of standard input; each is read when it is needed."""
-    if name == "-":
+    if name == STANDARD_INPUT:
         yield from sys.stdin
         return
     try:
@@ -57,7 +68,7 @@ def opened(name: str) -> Iterator[str]:
 def read(name: str) -> str:
     """Return a text file, or standard input, with its line breaks as they are."""
     try:
-        if name == "-":
+        if name == STANDARD_INPUT:
             return sys.stdin.read()
         return Path(name).read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -20,7 +20,7 @@ from typing import Any, final
 
 from attrs import frozen
 
-from gangsched.cli._files import BadInputError, opened, read
+from gangsched.cli._files import STANDARD_INPUT, BadInputError, opened, read
 from gangsched.cli._options import seconds
 from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
@@ -219,7 +219,7 @@ def _nodes(text: str) -> tuple[Node, ...]:
     try:
         return parse_nodes_shape(text)
     except InvalidValueError as error:
-        if text != "-" and not Path(text).suffix and not Path(text).exists():
+        if text != STANDARD_INPUT and not Path(text).suffix and not Path(text).exists():
             raise InvalidValueError(
                 "--nodes", text, f"{error.expected}, or the name of a CSV file"
             ) from None
@@ -228,7 +228,7 @@ def _nodes(text: str) -> tuple[Node, ...]:
 
 def _lines(name: str) -> Callable[[], Iterable[str]]:
     """Return what reads the lines of a file from its beginning, each when it is needed."""
-    if name != "-" and Path(name).is_file():
+    if name != STANDARD_INPUT and Path(name).is_file():
         return lambda: opened(name)
     # a pipe cannot be read again, and a trace is read twice or more
     # newline="" leaves the line breaks inside quoted cells to the CSV reader
@@ -241,7 +241,7 @@ def refuse_two_of_stdin(options: argparse.Namespace) -> None:
     given = [("a manifest", name) for name in options.manifests]
     given += [("--at", name) for _when, *names in options.at for name in names]
     given += [(f"--{each}", getattr(options, each)) for each in ("trace", "nodes", "faults")]
-    from_stdin = [option for option, name in given if name == "-"]
+    from_stdin = [option for option, name in given if name == STANDARD_INPUT]
     if len(from_stdin) > 1:
         raise BadInputError(f"expected one input from standard input, got {_and(from_stdin)}")
 

@@ -53,15 +53,14 @@ class BelowMinimumReports:
 
     def fell(self, notice: GroupBelowMinimum) -> None:
         """Report a group in a second, unless its job is being deleted."""
-        note = f"{notice.scheduled} of {notice.min_available} members hold a node or have succeeded"
-        self._report_later(notice.group, note)
+        self._report_later(notice.group, _counts(notice.scheduled, notice.min_available))
 
     def found(self, info: PodGroupInfo) -> None:
         """Report a group in a second that ran before this scheduler and has lost members since."""
         minimum = info.min_available
         scheduled = info.assigned + info.members.count(MemberState.SUCCEEDED)
         if minimum is not None and info.assigned and scheduled < minimum:
-            counts = f"{scheduled} of {minimum} members hold a node or have succeeded"
+            counts = _counts(scheduled, minimum)
             self._report_later(info.key, f"{counts}; it was whole before this scheduler began")
 
     def _report_later(self, key: GroupKey, note: str) -> None:
@@ -90,3 +89,7 @@ class BelowMinimumReports:
         if timer is not None:
             timer.cancel()
         return note
+
+
+def _counts(scheduled: int, minimum: int) -> str:
+    return f"{scheduled} of {minimum} members hold a node or have succeeded"

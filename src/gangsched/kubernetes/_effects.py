@@ -131,7 +131,7 @@ class Effects:
         self._scheduler = scheduler
         self._partial = partial
         self._first_settled = first_settled
-        self._restarts = self._left_by_others = restarts
+        self._restarts = restarts
         self._victims: set[PodUID] = set()
         self._incomplete: dict[GroupKey, asyncio.TimerHandle] = {}
         self._said: dict[GroupKey, Sentence] = {}
@@ -163,26 +163,25 @@ class Effects:
 
     def settled(self, now: float) -> None:
         """Say so, the first time. Conditions do not depend on whether more is to come."""
+        if self._is_settled:
+            return
+        self._is_settled = True
         self._partial.settled()
-        if not self._is_settled:
-            self._is_settled = True
-            self._report_found()
-        restarts, self._left_by_others = self._left_by_others, None
-        if restarts is not None:
-            # an earlier leader may have ended before it wrote that these run again
-            for info in self._scheduler.registry:
-                if is_whole(info):
-                    restarts.bound(info.key)
-        if self._first_settled is not None:
-            first, self._first_settled = self._first_settled, None
-            first()
-
-    def _report_found(self) -> None:
-        """Report the gangs that were whole and lost a member while no scheduler ran."""
         for info in self._scheduler.registry:
-            if info.key not in self._fallen and self._partial.was_whole(info.key):
-                self._below_minimum.found(info)
+            self._note_found(info)
         self._fallen.clear()
+        if self._first_settled is not None:
+            self._first_settled()
+
+    def _note_found(self, info: PodGroupInfo) -> None:
+        """Report a gang that lost a member while no scheduler ran; take back what was left of it.
+
+        An earlier leader may have ended before it wrote that a gang runs again.
+        """
+        if info.key not in self._fallen and self._partial.was_whole(info.key):
+            self._below_minimum.found(info)
+        if self._restarts is not None and is_whole(info):
+            self._restarts.bound(info.key)
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""

@@ -209,9 +209,7 @@ class Owner:
     def _is_object(self, kind: str, delta: Delta[Any], dialect: str = "") -> bool:
         if delta.kind == "refused":
             name = "" if delta.identity is None else delta.identity.key
-            error = delta.error
-            why = error if error is None or not error.field else f"{error.field}: {error.problem}"
-            _log.warning("%s %s cannot be read and is ignored: %s", kind, name, why)
+            _log.warning("%s %s cannot be read and is ignored: %s", kind, name, delta.problem)
         if self._unreadable is not None:
             self._unreadable.note(kind, delta, dialect)
         return delta.kind != "synced"

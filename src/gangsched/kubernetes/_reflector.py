@@ -128,6 +128,14 @@ class Delta(Struct, Generic[T_co], frozen=True):
     value: T_co | None = None
     error: ManifestError | None = None
 
+    @property
+    def problem(self) -> str:
+        """The malformed field and what is wrong with it, without a file; empty if none is."""
+        error = self.error
+        if error is None or not error.field:
+            return "" if error is None else error.problem
+        return f"{error.field}: {error.problem}"
+
 
 @final
 @frozen

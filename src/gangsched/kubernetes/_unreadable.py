@@ -98,7 +98,7 @@ class UnreadableObjects:
         uid = delta.identity.uid
         namespace, _slash, name = delta.identity.key.rpartition("/")
         namespace = namespace or "default"
-        message = f"the pod cannot be read: {error.field}: {error.problem}"
+        message = f"the pod cannot be read: {delta.problem}"
         if self._said.get(delta.identity.key) == (uid, message):
             return
         self._said[delta.identity.key] = (uid, message)
