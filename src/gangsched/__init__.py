@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gangsched._core._gate import GangMember, Gate
     from gangsched._core._heap import HeapHandle, PriorityHeap, heap_implementation
     from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
-    from gangsched._core._queue import SchedulingQueue
     from gangsched._core._quorum import MatchPolicy
     from gangsched._core._quotas import Quota
     from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
@@ -140,7 +139,7 @@ if TYPE_CHECKING:
     from gangsched.profile import Profile
     from gangsched.protocols import ClusterState, StateKey
     from gangsched.run_times import AnnotatedRunTimes, RunTimes
-    from gangsched.scheduler import Scheduler
+    from gangsched.scheduler import QueueEntry, QueuePlace, Scheduler, SchedulingQueue
     from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
     from gangsched.what_if import Insufficient, SmallestChange, Sufficient, WhatIf
 
@@ -242,6 +241,8 @@ __all__ = [
     "Profile",
     "ProfileError",
     "QOSClass",
+    "QueueEntry",
+    "QueuePlace",
     "QueuedPod",
     "Quota",
     "ReentrantCallError",

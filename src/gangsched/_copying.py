@@ -21,7 +21,7 @@ Rules:
   R4  the original is not changed by a fork, nor by reading from the fork.
 
 Objects that belong to the user are not examined by these rules. For plugins, for the values that a
-plugin writes into a cycle, and for run times, see ``gangsched.protocols.Forkable``.
+plugin writes into a cycle, and for run times, see ``gangsched.protocols.StateExtensions``.
 """
 
 from __future__ import annotations
@@ -63,12 +63,11 @@ _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
 _MEMORY: Final = (
     "gangsched._core.",
     "gangsched.core.",
-    "gangsched.framework.",
     "gangsched.profile.",
 )
 """The modules in which a frozen class may hold mutable objects. Elsewhere it never does."""
 _COMPILED: Final = "gangsched._core._heap._c"
-_HINT: Final = "add fork(), see gangsched.protocols.Forkable"
+_HINT: Final = "add fork(), see gangsched.protocols.StateExtensions"
 
 
 def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
@@ -100,7 +99,7 @@ def fork_counted(
 
 
 def forked_profile(profile: Profile) -> Profile:
-    """Return a profile with forks of the plugins that have state; see ``Forkable``.
+    """Return a profile with forks of the plugins that have state; see ``StateExtensions``.
 
     Raises:
         ProfileError: A plugin has state and no ``fork``.
@@ -136,7 +135,7 @@ def forked_policy(policy: Backfill | None) -> Backfill | None:
 
 
 def is_forkable(plugin: object) -> bool:
-    """Return whether a plugin has ``fork`` or visibly keeps no state; see ``Forkable``."""
+    """Return whether a plugin has ``fork`` or visibly keeps no state; see ``StateExtensions``."""
     return _has_fork(plugin) or _is_shared(plugin)
 
 

@@ -120,7 +120,8 @@ class Coscheduling:
         match_policy: Which members count for the quorum.
         when_bind_fails: What happens to a released group if a bind fails.
         minima_first: Whether elastic members of started gangs are queued behind the minima of other
-            gangs of their priority; otherwise a gang gets as many members as fit at once. Not with
+            gangs of their priority; otherwise a gang gets as many members as fit at once. An
+            elastic member may still go first while the other gang backs off. Not with
             ``only_waiting``.
         bind_retries: With ``release_after_retries``, how often a bind is retried before the other
             members are evicted; an int >= 0.

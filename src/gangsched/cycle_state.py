@@ -35,7 +35,7 @@ class CycleState:
         group: The pod's group; None for a regular pod.
         nodes: The nodes.
         cluster: The cluster state. If it has ``objects``, the plugins see them; see
-            ``gangsched.protocols.ShowsObjects``.
+            ``gangsched.protocols.ClusterState``.
         counts: The counts of their pods. Without them, a plugin that asks for counts fails, unless
             there are no nodes.
 

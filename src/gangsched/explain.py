@@ -438,7 +438,10 @@ class Running:
             return f"on {self.node}"
         verb = "is" if self.binding == 1 else "are"
         bound = f", {self.binding} {verb} being bound" if self.binding else ""
-        return f"{self.members} members hold nodes{bound}"
+        held = (
+            "1 member holds a node" if self.members == 1 else f"{self.members} members hold nodes"
+        )
+        return f"{held}{bound}"
 
 
 @final

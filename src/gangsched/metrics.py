@@ -194,6 +194,10 @@ class Metrics:
         """Count a running gang that fell below its minimum."""
         self._fallen.labels(self._profile).inc()
 
+    def released(self) -> None:
+        """Count a pod that a host evicts by itself, since its gang stays partly on nodes."""
+        self._evicted.labels(self._profile).inc()
+
     def see(self, effects: Iterable[Effect], now: float) -> None:
         """Count the effects of a call; called by ``MeasuredScheduler``."""
         for effect in effects:

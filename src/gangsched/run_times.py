@@ -30,7 +30,7 @@ class RunTimes(Protocol):
     """A source of expected end times of pods.
 
     If it has state, it also needs ``fork`` for ``Scheduler.what_if``; see
-    ``gangsched.protocols.Forkable``.
+    ``gangsched.protocols.StateExtensions``.
     """
 
     def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:

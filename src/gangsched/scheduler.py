@@ -1,11 +1,9 @@
-"""The scheduler that presets, hosts, simulations, the command and Kubernetes use.
-
-There are two, behind the same four calls, and this module alone chooses one: ``framework``, and
-``core``, which replaces it. See decision 0079.
-"""
+"""The four calls: events in, decisions, effects out."""
 
 from __future__ import annotations
 
-from gangsched.framework.scheduler import Scheduler
+from gangsched.core.gang import QueuePlace
+from gangsched.core.queue_view import QueueEntry, SchedulingQueue
+from gangsched.core.scheduler import Scheduler
 
-__all__ = ["Scheduler"]
+__all__ = ["QueueEntry", "QueuePlace", "Scheduler", "SchedulingQueue"]

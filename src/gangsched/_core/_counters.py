@@ -14,7 +14,7 @@ members that have not done their part. They are counted by role, since their pod
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final, final
 
 from attrs import frozen
@@ -75,8 +75,7 @@ class RoleCounts:
 class PodGroupCounters:
     """The members of a group, counted by state, in total and for each role.
 
-    Runtime complexity: every method and property is O(1), except iteration, which is O(members),
-    and ``set_all``, which is O(1) for each member given.
+    Runtime complexity: every method and property is O(1), except iteration, which is O(members).
 
     Not thread-safe.
     """
@@ -96,31 +95,19 @@ class PodGroupCounters:
         Raises:
             InvalidValueError: *state* is not a ``MemberState``.
         """
-        before = self._states.get(uid)
-        self.set_all((uid,), state)
-        return before
-
-    def set_all(self, uids: Collection[PodUID], state: MemberState) -> None:
-        """Set the state of several members. O(1) for each.
-
-        Raises:
-            InvalidValueError: *state* is not a ``MemberState``.
-        """
         # Any int is a valid index of the counts, -1 and True included: so compare the type.
         if type(state) is not MemberState:
             raise InvalidValueError("state", state, "a MemberState")
-        states, counts, roles = self._states, self._counts, self._roles
-        counts[state] += len(uids)
-        for uid in uids:
-            before = states.get(uid)
-            states[uid] = state
-            if before is None:
-                continue
-            counts[before] -= 1
-            if roles and (role := roles.get(uid)) is not None:
+        before = self._states.get(uid)
+        self._states[uid] = state
+        self._counts[state] += 1
+        if before is not None:
+            self._counts[before] -= 1
+            if self._roles and (role := self._roles.get(uid)) is not None:
                 of_role = self._by_role[role]
                 of_role[before] -= 1
                 of_role[state] += 1
+        return before
 
     def give_role(self, uid: PodUID, role: str | None) -> None:
         """Set the role of a member, which replaces its previous role; None for no role.
@@ -186,6 +173,11 @@ class PodGroupCounters:
     def role_of(self, uid: PodUID) -> str | None:
         """Return the role of a member; None if it has none, or is not a member."""
         return self._roles.get(uid)
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether a member has a role. O(1)."""
+        return bool(self._by_role)
 
     def role(self, role: str, *, untried: int = 0) -> RoleCounts:
         """Return the counts of the members with a role.

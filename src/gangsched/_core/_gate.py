@@ -313,7 +313,8 @@ class Gate:
     def _release(self, info: PodGroupInfo, *, now: float) -> None:
         first = not info.was_scheduled
         gone = tuple(wait.uid for wait in self._waiting.allow(info.key))
-        info.members.set_all(gone, MemberState.ASSIGNED)
+        for uid in gone:
+            info.members.set(uid, MemberState.ASSIGNED)
         began = info.attempt_started_at
         assert began is not None  # an attempt lasts while a member waits
         info.attempt_started_at, info.was_scheduled = None, True

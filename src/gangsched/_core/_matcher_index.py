@@ -36,6 +36,11 @@ class MatcherIndex(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._filed or self._others)
 
+    @property
+    def others(self) -> int:
+        """How many values have to be tried for every pod, since they are under no label."""
+        return len(self._others)
+
     def add(self, matcher: PodMatcher, value: T) -> None:
         """File a value under a matcher."""
         pairs = matcher.pairs()

@@ -112,7 +112,7 @@ def shares(group: GroupView, policy: MatchPolicy) -> list[Share]:
 
 
 def roles_needed(group: GroupView, policy: MatchPolicy) -> dict[str, int]:
-    """Return the number of members that each role lacks; see ``RoleRule``. O(roles)."""
+    """Return the number of members that each role lacks; see ``GangExtensions``. O(roles)."""
     if group.min_available is None:
         return {}
     if policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:

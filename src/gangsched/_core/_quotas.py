@@ -133,6 +133,9 @@ class QuotaLedger:
 
     Args:
         quotas: The quotas.
+
+    Attributes:
+        is_used: Whether there is a quota at all.
     """
 
     __slots__ = (
@@ -144,10 +147,12 @@ class QuotaLedger:
         "_quotas",
         "_used",
         "_waiting",
+        "is_used",
     )
 
     def __init__(self, quotas: Iterable[Quota] = ()) -> None:
         self._quotas = as_quotas(quotas)
+        self.is_used: Final = bool(self._quotas)
         # the quotas of each namespace, by number
         self._of: dict[str, list[int]] = {}
         for number, quota in enumerate(self._quotas):
@@ -159,11 +164,6 @@ class QuotaLedger:
         self._charged: dict[GroupKey, Resources] = {}
         self._waiting: dict[GroupKey, str] = {}
         self._has_returned = False
-
-    @property
-    def is_used(self) -> bool:
-        """Whether there is a quota at all. O(1)."""
-        return bool(self._quotas)
 
     @property
     def waiting(self) -> tuple[GroupKey, ...]:
@@ -273,6 +273,10 @@ class QuotaLedger:
         """Return whether less is charged to a group than before, since the last call. O(1)."""
         returned, self._has_returned = self._has_returned, False
         return returned
+
+    def note_returned(self) -> None:
+        """Let the groups that wait be asked again, as if less was charged than before. O(1)."""
+        self._has_returned = bool(self._waiting)
 
     def restore(self, charges: Iterable[Charge], waiting: Iterable[tuple[GroupKey, str]]) -> None:
         """Remember what a snapshot has; members are counted when they are read."""

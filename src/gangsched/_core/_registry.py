@@ -23,12 +23,11 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, final
 
 from attrs import define, field
 
-from gangsched._core._bundle import Bundle, Bundles
 from gangsched._core._claims import Claims
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
@@ -70,7 +69,6 @@ class PodGroupInfo:
         is_binding: Whether the group was released, and was not bound as a whole since.
         untried: The number of unscheduled members not tried in this attempt; set by the queue.
         untried_by_role: The same number for each role; set by the queue.
-        bundle: The groups that it starts with, by its specification; None if it starts alone.
     """
 
     key: GroupKey
@@ -92,7 +90,6 @@ class PodGroupInfo:
     is_binding: bool = False
     untried: int = 0
     untried_by_role: dict[str, int] = field(factory=dict[str, int])
-    bundle: Bundle | None = None
 
     @property
     def namespace(self) -> str:
@@ -241,15 +238,15 @@ class PodGroupRegistry:
         InvalidValueError: *grace* is invalid.
     """
 
-    __slots__ = ("_bundles", "_grace", "_groups", "_left", "_numbers", "_strict_priorities")
+    __slots__ = ("_grace", "_groups", "_left", "_naming", "_numbers", "_strict_priorities")
 
     def __init__(self, grace: float = 0.0, *, strict_priorities: bool = True) -> None:
         if not is_seconds(grace) or grace < 0:
             raise InvalidValueError("grace", grace, "a finite number of seconds >= 0")
         self._grace = grace
         self._strict_priorities = strict_priorities
-        self._bundles = Bundles()
         self._groups: dict[GroupKey, PodGroupInfo] = {}
+        self._naming: dict[GroupKey, dict[GroupKey, None]] = {}
         self._left: dict[GroupKey, float] = {}  # end of the grace period, the earliest first
         self._numbers = 0
 
@@ -450,6 +447,10 @@ class PodGroupRegistry:
             return None
         return self._left.get(key)
 
+    def naming(self, key: GroupKey) -> Collection[GroupKey]:
+        """Return the groups whose specification names a group as one of their bundle. O(1)."""
+        return self._naming.get(key, ())
+
     def __len__(self) -> int:
         return len(self._groups)
 
@@ -461,10 +462,15 @@ class PodGroupRegistry:
         return iter(self._groups.values())
 
     def _specify(self, info: PodGroupInfo, spec: PodGroup | None) -> None:
-        """Set the specification of a group, and its bundle. O(groups of the bundle)."""
-        before, info.spec = info.bundle, spec
-        info.bundle = None if spec is None else self._bundles.join(spec)
-        self._bundles.leave(before)
+        """Set the specification of a group. O(groups of the bundle)."""
+        for other in () if info.spec is None else info.spec.bundle:
+            naming = self._naming[other]
+            del naming[info.key]
+            if not naming:
+                del self._naming[other]
+        info.spec = spec
+        for other in () if spec is None else spec.bundle:
+            self._naming.setdefault(other, {})[info.key] = None
 
     def _create(self, key: GroupKey) -> PodGroupInfo:
         self._numbers += 1
@@ -500,6 +506,8 @@ class PodGroupRegistry:
                 raise InternalError(f"group {key} has neither specification nor member")
             if key in self._left and self._counts(info):
                 raise InternalError(f"group {key} has a member and a grace period")
-        self._bundles._check((info.spec, info.bundle) for info in self)
+        named = {(other, i.key) for i in self if i.spec is not None for other in i.spec.bundle}
+        if named != {(other, key) for other, naming in self._naming.items() for key in naming}:
+            raise InternalError("groups are not listed where their bundles name others")
         if not self._left.keys() <= self._groups.keys():
             raise InternalError("a grace period belongs to an unknown group")

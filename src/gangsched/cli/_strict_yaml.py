@@ -3,18 +3,20 @@
 Rules:
   R1  a key that a mapping has twice is an error, as in the strict decoding of Kubernetes; PyYAML
       takes the later value, so that a setting is lost without a word;
-  R2  an error is one line, with the line and the column of the text, counted from 1.
+  R2  an alias within the node that it names is an error: such a document has no end;
+  R3  an error is one line, with the line and the column of the text, counted from 1.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 __all__ = ["NotStrictError", "read_strictly"]
 
 
 class NotStrictError(Exception):
-    """A text is not YAML, or has a key twice.
+    """A text is not YAML, has a key twice, or refers to itself.
 
     Attributes:
         repeated: Of each key that is given twice, in the order of the text, the path and the
@@ -30,7 +32,8 @@ def read_strictly(text: str) -> object:
     """Return the only document of a text; None if it is empty.
 
     Raises:
-        NotStrictError: The text is not YAML, has several documents, or has a key twice.
+        NotStrictError: The text is not YAML, has several documents, has a key twice, or has an
+            alias within the node that it names.
     """
     import yaml
 
@@ -39,11 +42,12 @@ def read_strictly(text: str) -> object:
     try:
         repeated = _repeated_keys(untyped.compose(text, Loader=loader))
         document: object = untyped.load(text, Loader=loader)
+        json.dumps(document, default=str, skipkeys=True)  # finds a circle
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotStrictError(f"{_at(mark)}: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: a timestamp such as 2026-13-01
+        # ValueError: a timestamp such as 2026-13-01, or a circle
         raise NotStrictError(" ".join(str(error).split())) from error
     if repeated:
         repeated.sort(key=lambda each: (each[0].line, each[0].column))

@@ -33,7 +33,7 @@ def services_of(objects: _View, namespace: str, labels: Mapping[str, str]) -> tu
     """Return the services of a namespace that select pods with these labels.
 
     Runtime complexity: O(labels + services that select one of them) for an ``ObjectStore`` and any
-    other view with ``services_of``; see ``gangsched.protocols.ShowsServices``. Else O(services).
+    other view with ``services_of``; see ``gangsched.protocols.ObjectsView``. Else O(services).
     """
     asked = getattr(objects, "services_of", None)
     if callable(asked):

@@ -11,9 +11,11 @@ Rules:
   R2  a minimum needs its ``min_resources``, or what its largest members request if that is more. So
       any of its members may be the ones that start;
   R3  a member beyond the minimum is placed only if that fits, too, whenever it came;
-  R4  a group that is being restarted is charged as if it ran;
+  R4  a group that is being restarted is charged as if it ran, until it is tried again; after its
+      backoff only if its minimum exists;
   R5  when a charge ends, the gangs that wait are asked again in queue order, each beside those that
-      fit before it.
+      fit before it. If one of these leaves the queue without a node, the others are asked again;
+  R6  a gang that is not admitted for another reason does not wait for a quota.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import restarts
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.resources import NOTHING
 
-__all__ = ["ask_waiting", "charge", "denial", "within"]
+__all__ = ["ask_waiting", "charge", "denial", "note_left", "stop_waiting", "within"]
 
 _COUNTED: Final = frozenset(
     {
@@ -64,18 +66,22 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
 def charge(state: State, gang: Gang) -> None:
     """Charge the groups that have members on nodes, or are being restarted; release the others."""
     ledger = state.records.quotas
-    for info in gang.infos.values() if ledger.is_used else ():
+    for info in gang.infos.values():
         if not ledger.covers(info.key):
             continue
         if not info.unscheduled:
             ledger.stop_waiting(info.key)
         if _on_nodes(gang, info):
             ledger.force(info.key, _needed(gang, info))
-        elif not restarts.is_under_way(state, info):
+        elif not restarts.is_under_way(state, info) and not _returns(state, info):
             waits = ledger.reason(info.key)
             ledger.release(info.key)
             if waits:
                 ledger.wait(info.key, waits)
+
+
+def _returns(state: State, info: PodGroupInfo) -> bool:
+    return info.is_complete and restarts.returns(state, info)
 
 
 def ask_waiting(state: State) -> None:
@@ -94,6 +100,8 @@ def ask_waiting(state: State) -> None:
         gang = records.gang_of.get(info.key)
         if gang is None:
             ledger.stop_waiting(info.key)
+        elif gang.key in state.touched:
+            continue  # another group of its bundle was asked about for both
         elif info.was_scheduled:
             if not _exceeded_by_each(state, gang, info):
                 state.touch(gang)
@@ -102,6 +110,21 @@ def ask_waiting(state: State) -> None:
             if not ledger.exceeded([*ahead, *claims]):
                 ahead += claims
                 state.touch(gang)
+
+
+def stop_waiting(state: State, gang: Gang) -> None:
+    """Note that a gang is not admitted for another reason, so it would take no quota. O(groups)."""
+    for key in gang.infos if state.records.quotas.is_used else ():
+        state.records.quotas.stop_waiting(key)
+
+
+def note_left(state: State, gang: Gang) -> None:
+    """Note that a gang left the queue: without a node it does not use what it was admitted for."""
+    ledger = state.records.quotas
+    if ledger.is_used and any(
+        not i.scheduled and ledger.covers(i.key) for i in gang.infos.values()
+    ):
+        ledger.note_returned()
 
 
 def within(

@@ -51,6 +51,7 @@ def checked_settings(
     fills = backfill is None or isinstance(backfill, Backfill)
     _check(fills, "backfill", backfill, "a Backfill or None")
     is_whole = SchedulingUnit(unit) is SchedulingUnit.GROUP
+    strategy = PlacementStrategy(placement)  # refused with the unit "pod", too, which ignores it
     _check(backfill is None or is_whole, "backfill", backfill, "None if unit is 'pod'")
     lasts = is_seconds(group_grace) and group_grace >= 0
     _check(lasts, "group_grace", group_grace, "a finite number of seconds >= 0")
@@ -68,7 +69,7 @@ def checked_settings(
         profile=profile,
         membership=membership,
         unit=SchedulingUnit(unit),
-        placement=PlacementStrategy(placement),
+        placement=strategy if is_whole else PlacementStrategy.SCORE,
         search_budget=search_budget,
         backoff=backoff or Backoff(),
         preemption=preemption,

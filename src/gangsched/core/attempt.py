@@ -20,8 +20,8 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._plugin_calls import name_of
 from gangsched.core import notices
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.points import Waits
-from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
@@ -87,7 +87,7 @@ def assume(
     record.attempt = max(record.attempt, state.records.attempt_floor) + 1
     record.round = record.gang.round
     state.records.move(record, _WAITING, slot, is_taken=is_taken)
-    state.pods_changed = True
+    state.pods_tried = True
 
 
 def wait(state: State, record: PodRecord, waits: Waits, timeout: float) -> None:
@@ -118,17 +118,19 @@ def give_back(
     The counts change before ``unreserve`` is called, so a plugin sees the group without the pod.
     """
     records = state.records
-    records.waiting.remove(record.uid)
+    if record.uid in records.waiting:
+        records.waiting.remove(record.uid)
+        state.given_back[record.uid] = None  # another scheduler may have bound it meanwhile
     slot, round_ = record.slot, record.round
     # plugins are told the node, so the record keeps it until they are
     records.move(record, to, slot)
     verdict = state.points.unreserve(record, cause, state.now)
-    records.move(record, to, -1, since=record.gang.began)
+    records.move(record, to, -1, since=state.gains.since(record.gang.began))
     record.cycle = None
     if to is _UNSCHEDULED:
         record.round = round_
-        record.pod_class = state.evaluator.class_of(record.pod)
-    state.pods_changed = True
+        record.pod_class = record.pod_class or state.evaluator.class_of(record.pod)
+    state.pods_tried = True
     return verdict
 
 
@@ -193,6 +195,7 @@ def release(
         for record in gone:
             state.records.waiting.remove(record.uid)
             state.records.move(record, _BINDING, record.slot)
+            state.pods_changed = True
         if info is not None and info.attempt_started_at is not None:
             succeed(state, info)
         if info is not None and gone:
@@ -203,10 +206,9 @@ def release(
         if record.seq in refused:
             give_back(state, record, _UNSCHEDULED, "refused")
             notices.tell(state, record, refused[record.seq])
-    gang.failures, gang.backoff_until = 0, -math.inf
-    gang.reason, gang.refused, gang.giving_way = "", None, ""
-    if refused:  # by a plugin, so no node would help those that are left
-        fail(state, gang, next(iter(refused.values())), backs_off=True)
+    if gang.backoff_until <= state.now:  # otherwise the bind of a member has failed since
+        gang.failures, gang.backoff_until, gang.reason = 0, -math.inf, ""
+    gang.refused, gang.giving_way = None, ""
     if not gang.waiting:
         gang.began, gang.is_whole = 0, False
     for record in members:
@@ -222,7 +224,7 @@ def recheck(state: State, gang: Gang) -> bool:
     """
     profile, points = state.settings.profile, state.points
     members = sorted(gang.waiting.values(), key=lambda record: record.seq)
-    wide, each = profile.group_wide["permit"], profile.per_member["permit"]
+    wide, each = profile.group_wide["permit"]
     try:
         blocked, left, refused = False, dict[int, list[str]](), dict[int, str]()
         for info_members in _by_info(members):
@@ -342,10 +344,20 @@ def reject(
     *,
     evicts: bool = False,
     backs_off: bool = True,
+    tells: bool = True,
 ) -> None:
-    """Reject the attempt of a gang: every waiting member gives its node back. O(members)."""
+    """Reject the attempt of a gang: every waiting member gives its node back. O(members).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        reason: Why.
+        evicts: Whether its bound members are evicted.
+        backs_off: Whether it backs off.
+        tells: Whether its pods are told the reason; otherwise the caller tells them another one.
+    """
     if evicts:
-        for record in list(gang.members.values()):
+        for record in sorted(gang.members.values(), key=lambda each: each.seq):
             evict(state, record, reason)
         for info in gang.infos.values():
             info.was_scheduled = info.is_binding = False
@@ -366,7 +378,10 @@ def reject(
         until = max(gang.backoff_until, state.now)
         state.out.append(GroupRejected(info.key, info.attempts, reason, until))
     gang.began, gang.giving_way = 0, ""
-    notices.tell_gang(state, gang, reason)
+    if evicts:
+        gang.refused = None  # its backoff ends with time alone
+    if tells:
+        notices.tell_gang(state, gang, reason)
     state.touch(gang)
 
 

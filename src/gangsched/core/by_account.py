@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, final
 from sortedcontainers import SortedKeyList
 
 from gangsched._core._heap import PriorityHeap
-from gangsched.core.records import Gang
+from gangsched.core.gang import Gang
 from gangsched.errors import InternalError
 
 __all__ = ["ActiveGangs", "ParkedGangs", "Shares", "turn_of"]

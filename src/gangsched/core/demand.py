@@ -7,20 +7,28 @@ over nodes, so it is necessary for a placement; for members of one class it is e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
-from typing import TypeAlias, final
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from gangsched._core._capacity import gap
+from gangsched.cluster_objects import ClusterObject
 from gangsched.core.by_account import ParkedGangs
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import Gang
+from gangsched.core.node_table import PODS
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import Gang
+from gangsched.resources import NOTHING, Resources
 
-__all__ = ["Demand", "Minimum", "Reach"]
+__all__ = ["Bounds", "Demand", "Minimum", "Reach"]
 
 Reach: TypeAlias = tuple[int, bool]
 """The priority below which a gang preempts, and whether it may evict pods."""
+
+Bounds: TypeAlias = Mapping[PodClass, int]
+"""How many more pods of some classes plugins accept, on all nodes together."""
+_NO_BOUNDS: Final[Bounds] = {}
 
 
 @final
@@ -38,18 +46,18 @@ class Minimum:
     number: int
     level: str | None = None
 
-    def could_be_met(self) -> bool:
+    def could_be_met(self, bounds: Bounds = _NO_BOUNDS) -> bool:
         """Return whether enough pods fit, each class counted by itself. O(classes x domains)."""
         for pod_class, _most in self.parts:
-            pod_class.refresh()
+            pod_class.memo.refresh()
         if self.level is None:
-            return self._fits_in(EVERYWHERE) >= self.number
-        return any(self._fits_in(domain) >= self.number for domain in self._domains())
+            return self._fits_in(EVERYWHERE, bounds) >= self.number
+        return any(self._fits_in(domain, bounds) >= self.number for domain in self._domains())
 
     def shortfall(self, domain: Domain | None = None) -> int:
         """Return how many pods lack capacity, at the least, in a domain or the best of them."""
         for pod_class, _most in self.parts:
-            pod_class.refresh()
+            pod_class.memo.refresh()
         domains = self._domains() if domain is None else (domain,)
         return max(self.number - max(map(self._fits_in, domains), default=0), 0)
 
@@ -58,10 +66,12 @@ class Minimum:
             return (EVERYWHERE,)
         return self.parts[0][0].table.domains.at(self.level)
 
-    def _fits_in(self, domain: Domain) -> int:
+    def _fits_in(self, domain: Domain, bounds: Bounds = _NO_BOUNDS) -> int:
         total = 0
         for pod_class, most in self.parts:
-            fits = pod_class.within(domain)
+            fits = pod_class.memo.within(domain)
+            if bounds:
+                fits = min(fits, bounds.get(pod_class, fits))
             total += fits if fits < most else most
         return total
 
@@ -80,11 +90,13 @@ class Demand:
         reads_pods: Whether pods that come or go on any node may help.
         reads_terms: Whether they may if they carry terms about other pods.
         reach: Whom its gangs may preempt; None if nobody.
+        in_all: What has to be free on all nodes together.
+        least: What each of its pods needs at the least, by the number of a resource.
     """
 
     __slots__ = (
-        *("_classes", "alternatives", "blocked_at", "gangs", "key", "leader", "parked", "reach"),
-        *("reads_pods", "reads_terms"),
+        *("_classes", "alternatives", "blocked_at", "gangs", "in_all", "key", "leader", "parked"),
+        *("least", "reach", "reads_pods", "reads_terms"),
     )
 
     def __init__(
@@ -92,7 +104,9 @@ class Demand:
         key: Hashable,
         alternatives: tuple[tuple[Minimum, ...], ...],
         reach: Reach | None = None,
+        in_all: Resources = NOTHING,
     ) -> None:
+        self.in_all: Resources = in_all
         self.key: Hashable = key
         self.reach: Reach | None = reach
         self.alternatives: tuple[tuple[Minimum, ...], ...] = alternatives
@@ -103,21 +117,46 @@ class Demand:
         self._classes: tuple[PodClass, ...] = tuple(
             dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
         )
-        late = [each.only_about_carried for c in self._classes for each in c.late]
-        self.reads_pods: bool = not all(late)
-        self.reads_terms: bool = any(late)
+        self.least: dict[int, int] = _least(self._classes)
+        late = [each for c in self._classes for each in c.late]
+        self.reads_pods: bool = any(each.reads_pods for each in late)
+        self.reads_terms: bool = any(each.only_about_carried for each in late)
 
-    def could_fit(self) -> bool:
+    @property
+    def classes(self) -> tuple[PodClass, ...]:
+        """The classes of its pods."""
+        return self._classes
+
+    def could_fit(self, bounds: Bounds = _NO_BOUNDS) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""
-        return any(
-            all(minimum.could_be_met() for minimum in minima) for minima in self.alternatives
-        )
+        if self.in_all and self._classes and gap(self.in_all, self._classes[0].table.total_free()):
+            return False
+        for minima in self.alternatives:
+            for minimum in minima:
+                if not minimum.could_be_met(bounds):
+                    break
+            else:
+                return True
+        return False
+
+    def reads(self, kinds: Collection[type[ClusterObject]]) -> bool:
+        """Return whether plugins read objects of some kinds for a pod of this demand."""
+        return any(not pod_class.objects.isdisjoint(kinds) for pod_class in self._classes)
 
     def is_helped_by(self, slots: Collection[int]) -> bool:
         """Return whether a pod of this demand fits on one of some nodes."""
         for pod_class in self._classes:
             state_of = pod_class.table.state_of
             for slot in slots:
-                if pod_class.takes(state_of[slot]):
+                if pod_class.memo.takes(state_of[slot]):
                     return True
         return False
+
+
+def _least(classes: Sequence[PodClass]) -> dict[int, int]:
+    """Return what pods of any of some classes need of the resources that all of them need."""
+    if not classes:
+        return {}
+    needs = [dict(pod_class.compared) for pod_class in classes]
+    common = set(needs[0]).intersection(*needs) - {PODS}
+    return {number: min(each[number] for each in needs) for number in sorted(common)}

@@ -16,14 +16,23 @@ of Koordinator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, final
 
 from attrs import field, frozen
 
 from gangsched.model import GroupKey, PodGroup
 
-__all__ = ["HOST", "REGULAR", "Slices", "SubGroup", "Within", "group_tree", "present", "shortfall"]
+__all__ = [
+    "HOST",
+    "REGULAR",
+    "Slices",
+    "SubGroup",
+    "Within",
+    "group_tree",
+    "least_needed",
+    "present",
+]
 
 HOST: Final = "kubernetes.io/hostname"
 """The level below all labels: a single node."""
@@ -109,8 +118,8 @@ REGULAR: Final = SubGroup("", 1)
 """The tree of a regular pod."""
 
 
-def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> SubGroup | None:
-    """Return the tree of one group; None while nothing states its minimum.
+def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> SubGroup:
+    """Return the tree of one group. If nothing states its minimum, only the gang policy decides.
 
     Args:
         key: The key of the group.
@@ -118,7 +127,7 @@ def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> Sub
         minimum: The minimum that members claim; used without a specification.
     """
     if spec is None:
-        return None if minimum is None else SubGroup(key, minimum, group=key)
+        return SubGroup(key, minimum or 0, group=key)
     topology = spec.topology
     within = None if topology is None else Within(topology.key, topology.required)
     if not spec.roles:
@@ -149,15 +158,12 @@ def present(tree: SubGroup, count: Callable[[SubGroup], int]) -> int | None:
     return total if met >= tree.wanted and total >= tree.least else None
 
 
-def shortfall(tree: SubGroup, counts: Mapping[str, int]) -> int:
-    """Return how many members *tree* lacks, at the least; 0 if its minima are met.
+def least_needed(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> int:
+    """Return how many members *tree* needs, at the least: what it lacks, or those below it.
 
     Args:
         tree: The root.
-        counts: The number of members by the key of a leaf.
+        lacks: Returns how many members a sub group lacks of its own minimum.
     """
-    if not tree.children:
-        return max(tree.least - counts.get(tree.key, 0), 0)
-    lacks = sorted(shortfall(child, counts) for child in tree.children)
-    below = sum(counts.get(leaf.key, 0) for leaf in tree.leaves)
-    return max(sum(lacks[: tree.wanted]), tree.least - below)
+    below = sorted(least_needed(child, lacks) for child in tree.children)
+    return max(lacks(tree), sum(below[: tree.wanted]))

@@ -4,7 +4,7 @@ Theory of operation. Nodes in equal states share a ``NodeState``: equal taints a
 fields, equal values of the labels that anything reads, equal amounts offered and free. A node that
 takes a pod moves to another state. So what is derived from nodes is derived from states, and costs
 as much as there are different ones. Sharing is storage only: each node is known by its *slot*, an
-index that it keeps as long as it or a pod on it is known.
+index that it keeps as long as it, a pod on it or a hold there is known.
 
 Every move appends the two states to one *log*. Whatever is derived remembers how far it has read,
 and reads on before it answers. This is the only invalidation there is.
@@ -20,8 +20,9 @@ Invariants (``check``, and ``Records.check`` for what pods take):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from heapq import heappop, heappush
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from hashlib import sha256
+from heapq import heappop, heappush, nsmallest
 from typing import Any, Final, TypeAlias, final
 
 from gangsched.core.domains import Domains
@@ -88,8 +89,9 @@ class NodeTable:
         state_of: The state of each slot.
         states: The states by key; some may be without nodes until ``trim``.
         resources: The number of each resource that a node offers or a pod requests.
-        samples: For each static kind, a node of it. Nodes of one kind get equal answers from
-            plugins that read only static fields and the labels that are watched.
+        samples: For each static kind, a node of it. Nodes of one kind have equal signatures and
+            equal values of the labels that are watched, so static plugins answer alike.
+        numbering: How often the kinds were numbered anew.
         domains: The nodes by domain.
         log: The states that gained or lost a node; ``log_start`` is the number of the first entry.
         gains: The slots that may take more than before, each with the step since which they could
@@ -104,27 +106,35 @@ class NodeTable:
         self.states: dict[_Key, NodeState] = {}
         self.resources: dict[str, int] = {"pods": PODS}
         self.samples: list[Node] = []
+        self.numbering: int = 0
         self.domains: Domains = Domains(self.nodes)
         self.log: list[NodeState] = []
         self.log_start: int = 0
         self.gains: dict[int, int] = {}
         self.count: int = 0
         self._unused: list[int] = []
+        self._signatures: list[Hashable] = []
+        self._kept: dict[int, int] = {}  # how many holds refer to a slot, which may hold nothing
         self._watched: dict[str, None] = {}
         self._kinds: dict[tuple[Any, ...], int] = {}
         self._kind_texts: list[str] = []
         self._states_made = 0
         self._needs: dict[tuple[Resources, FrozenMap[int]], Needs] = {}
+        self._digests: dict[int, tuple[Node, int]] = {}
         self._undo: list[tuple[int, Needs, int]] | None = None
 
     # Nodes --------------------------------------------------------------------------------------
 
-    def set(self, node: Node) -> None:
-        """Add a node, or take over a change of it. O(resources + labels)."""
+    def set(self, node: Node, signature: Hashable = None) -> None:
+        """Add a node, or take over a change of it. O(resources + labels).
+
+        Args:
+            node: The node.
+            signature: What static plugins read of it besides its labels.
+        """
         slot = self.slot(node.name)
         offers = node.allocatable
-        for name in offers:
-            self.number(name)
+        self.know(offers)
         offered = tuple([int(offers.get(name, 0)) for name in self.resources])
         if "pods" not in offers:
             offered = (UNLIMITED, *offered[1:])
@@ -137,7 +147,8 @@ class NodeTable:
             self.nodes[slot] = node
             self.domains.put(slot, node)
         self.nodes[slot] = node
-        self._offer(slot, self._kind(node), offered)
+        self._signatures[slot] = signature
+        self._offer(slot, self._kind(node, signature), offered)
         self.gained(slot)
 
     def remove(self, name: NodeName) -> None:
@@ -148,6 +159,7 @@ class NodeTable:
             self.count -= 1
             self.domains.remove(slot, node)
             self.nodes[slot] = None
+            self._digests.pop(slot, None)
             self._offer(slot, GONE, (0,) * len(self.resources))
             self._forget_if_unused(slot)
 
@@ -164,34 +176,66 @@ class NodeTable:
         slot = self.slots[name] = len(self.names)
         self.names.append(name)
         self.nodes.append(None)
+        self._signatures.append(None)
         nothing = (0,) * len(self.resources)
         state = self._state((GONE, nothing, nothing))
         self.state_of.append(state)
         self._enter(slot, state)
         return slot
 
+    def keep(self, slot: int) -> None:
+        """Keep a slot for one more hold, whatever it holds there."""
+        self._kept[slot] = self._kept.get(slot, 0) + 1
+
+    def let_go(self, slot: int) -> None:
+        """Keep a slot for one hold less; ``give`` what it holds next."""
+        self._kept[slot] -= 1
+        if not self._kept[slot]:
+            del self._kept[slot]
+
     def number(self, resource: str) -> int:
         """Return the number of a resource. O(nodes) for a new one."""
-        number = self.resources.get(resource)
-        if number is None:
-            number = self.resources[resource] = len(self.resources)
-            self._renew(lambda _slot, s: (s.kind, (*s.free, 0), (*s.offered, 0)))
-        return number
+        if resource not in self.resources:
+            self.know((resource,))
+        return self.resources[resource]
+
+    def know(self, resources: Iterable[str]) -> None:
+        """Give each new one of some resources a number. O(nodes) if there are any."""
+        new = [each for each in resources if each not in self.resources]
+        if new:
+            for each in new:
+                self.resources[each] = len(self.resources)
+            nothing = (0,) * len(new)
+            self._renew(lambda _slot, s: (s.kind, s.free + nothing, s.offered + nothing))
 
     def watch(self, labels: Iterable[str]) -> None:
         """Distinguish nodes by further labels. O(nodes) if one of them is new."""
         new = [key for key in labels if key not in self._watched]
         if new:
             self._watched.update(dict.fromkeys(new))
+            self.numbering += 1
             self._kinds.clear()
             self.samples.clear()
             self._kind_texts.clear()
-            kinds = [GONE if node is None else self._kind(node) for node in self.nodes]
+            signed = zip(self.nodes, self._signatures, strict=True)
+            kinds = [GONE if node is None else self._kind(node, s) for node, s in signed]
             self._renew(lambda slot, s: (kinds[slot], s.free, s.offered))
 
     def tells_apart(self, labels: Iterable[str]) -> bool:
         """Return whether nodes of one kind have equal values of these labels. O(labels)."""
         return all(key in self._watched for key in labels)
+
+    def digest(self) -> str:
+        """Return a digest of the nodes. O(nodes), of which those are read that have changed."""
+        total, known = 0, self._digests
+        for slot, node in enumerate(self.nodes):
+            if node is not None:
+                found = known.get(slot)
+                if found is None or found[0] is not node:
+                    part = sha256(repr(node).encode()).digest()
+                    found = known[slot] = (node, int.from_bytes(part[:16], "big"))
+                total ^= found[1]
+        return f"{total:032x}"
 
     # Capacity -----------------------------------------------------------------------------------
 
@@ -205,7 +249,8 @@ class NodeTable:
             amounts = {name: int(amount) for name, amount in requests.items() if name != "pods"}
             amounts = {"pods": MILLI + int(requests.get("pods", 0)), **amounts}
             amounts |= {DEFAULTED + name: int(more) for name, more in requests.defaulted.items()}
-            found = tuple([(self.number(name), amount) for name, amount in amounts.items()])
+            self.know(amounts)
+            found = tuple([(self.resources[name], amount) for name, amount in amounts.items()])
             self._needs[key] = found
         return found
 
@@ -332,10 +377,22 @@ class NodeTable:
         pairs = sorted({(n, s) for n, s in state._heap if state_of[s] is state and names[s] == n})
         return [slot for _name, slot in pairs]
 
+    def first_of(self, states: Collection[NodeState], number: int) -> list[int]:
+        """Return the first *number* nodes in some states, by name. O(nodes there)."""
+        names = self.names
+        if number == 1:
+            return [min(map(self.first_in, states), key=names.__getitem__)]
+        slots = (
+            slot
+            for state in states
+            for slot in ([self.first_in(state)] if state.count == 1 else self.slots_in(state))
+        )
+        return nsmallest(number, slots, key=names.__getitem__)
+
     def _forget_if_unused(self, slot: int) -> None:
-        """Free the slot of a node that does not exist once no pod is known there."""
+        """Free the slot of a node that does not exist once no pod and no hold is known there."""
         state = self.state_of[slot]
-        if not any(state.free):
+        if slot not in self._kept and not any(state.free):
             name = self.names[slot]
             del self.slots[name]
             self.gains.pop(slot, None)
@@ -372,14 +429,14 @@ class NodeTable:
         self.log_start += len(self.log) + 1
         self.log.clear()
 
-    def _kind(self, node: Node) -> int:
+    def _kind(self, node: Node, signature: Hashable) -> int:
         values = tuple([node.labels.get(key) for key in self._watched])
-        key = (node.taints, node.unschedulable, node.declared_features, values)
-        number = self._kinds.setdefault(key, len(self.samples))
+        number = self._kinds.setdefault((signature, values), len(self.samples))
         if number == len(self.samples):
             self.samples.append(node)
             labels = sorted(zip(self._watched, values, strict=True))
-            self._kind_texts.append(repr((labels, *key[:3])))
+            text = repr((labels, node.taints, node.unschedulable, node.declared_features))
+            self._kind_texts.append(text)
         return number
 
     def check(self) -> None:

@@ -11,9 +11,9 @@ from typing import final
 
 from attrs import define, field, frozen
 
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.hold import Hold
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import GroupKey, PodGroup, PodUID
 
@@ -99,6 +99,11 @@ class Nominations:
     def __init__(self) -> None:
         self._of: dict[Gang, Nomination] = {}
         self.overdue: set[PodUID] = set()
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether there is anything to review. O(1)."""
+        return bool(self._of or self.overdue)
 
     def get(self, gang: Gang) -> Nomination | None:
         """Return the nomination of a gang; None if it has none."""

@@ -4,7 +4,8 @@ An autoscaler adds nodes for the pods that it sees as unschedulable. So it has t
 member of a gang that failed, and not only the member that found no node.
 
 Rules:
-  R1  a pod that was tried itself is told after each try, with its own reason;
+  R1  a pod that was tried itself is told after each try, with its own reason. Of members that go
+      alone, those are told that do not know the reason, or else the first one;
   R2  a gang that is known to fail, because one that asks for the same has failed, fails once
       without a try, so that its pods are told, too;
   R3  the other pending members of its gang get the reason of the gang. They are told only if it is
@@ -13,10 +14,8 @@ Rules:
 
 from __future__ import annotations
 
-from gangsched._core import _quorum
-from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.events import Effect, GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
@@ -27,6 +26,8 @@ __all__ = ["incomplete", "not_admitted", "presence", "tell", "tell_gang"]
 def tell(state: State, record: PodRecord, reason: str) -> None:
     """Post why a pod that was tried is not placed."""
     record.reason = record.told = reason
+    if record.gang.told_all != reason:
+        record.gang.told_all = ""
     state.out.append(PodUnschedulable(record.uid, reason))
 
 
@@ -57,20 +58,24 @@ def not_admitted(
         if not is_known:
             state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
-    present, absent = presence(info)
-    notice: Effect = PodNotAdmitted(gang.pod.uid, denial)
+    present, absent = presence(state, info)
+    notice: Effect | None = None
     if told:
         reason = told
-    elif len(gang.infos) > 1 and present >= (info.min_available or 0) and not absent:
+    elif gang.is_bundle and present >= (info.min_available or 0) and not absent:
         reason = f"pod group {info.key} waits for another group of its bundle"
     else:
         notice = GroupIncomplete(info.key, present, info.min_available, absent)
         reason = incomplete(info.key)
-    # most members know it since an earlier one came, and need not be sorted
-    pending = gang.pending.values()
-    others = [r for r in pending if r.reason != reason or r.told != reason]
+    others: list[PodRecord] = []
+    for record in reversed(gang.pending.values()):
+        if record.reason != reason or record.told != reason:
+            others.append(record)
+        elif gang.told_all == reason:
+            break  # so does every one before it
+    gang.told_all = reason
     if not is_known or any(record.told != reason for record in others):
-        state.out.append(notice)
+        state.out.append(notice or PodNotAdmitted(gang.pod.uid, denial))
     for record in sorted(others, key=lambda each: each.seq):
         record.reason = reason
         if record.told != reason:
@@ -82,13 +87,14 @@ def incomplete(key: GroupKey) -> str:
     return f"pod group {key} is incomplete"
 
 
-def presence(info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
-    """Return how many members count for the quorum, and the roles with too few."""
-    policy = MatchPolicy.WAITING_AND_RUNNING
-    minimum = info.min_available
-    if minimum is None:
-        return info.all + info.succeeded, ()
-    present = _quorum.counted(info, policy, minimum) + info.unscheduled
-    shares = _quorum.shares(info, policy)
-    some = [(share.role, share.least, share.scheduled + share.unscheduled) for share in shares]
-    return present, tuple([each for each in some if each[2] < each[1]])
+def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
+    """Return how many members count for the quorum, and the roles with too few. O(roles)."""
+    present, wanted = info.all, state.points.roles_needed(info)
+    if "" in wanted and info.min_available is not None:
+        present = info.min_available - wanted[""] + info.unscheduled
+    absent: list[tuple[str, int, int]] = []
+    for role, least in info.roles.items():
+        some = least - wanted.get(role, 0) + info.role(role).unscheduled
+        if some < least:
+            absent.append((role, least, some))
+    return present, tuple(absent)

@@ -9,28 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from gangsched import _plugin_calls as calls
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
 from gangsched.core import accounts
+from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.gang_tree import SubGroup, present
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.pod_class import PodClass
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
+from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
+from gangsched.errors import GangschedError
+from gangsched.explain import Diagnosis
+from gangsched.model import Pod
 from gangsched.resources import NOTHING, Resources
 
 __all__ = [
     "Places",
     "by_group",
     "enough",
+    "is_within_bounds",
     "missing",
     "place_alone",
     "place_gang",
     "places",
     "pre_filter",
+    "wanted_in_all",
 ]
 
 Places: TypeAlias = list[tuple[PodRecord, int]]
@@ -39,23 +48,25 @@ Places: TypeAlias = list[tuple[PodRecord, int]]
 
 def pre_filter(
     state: State, pods: Sequence[PodRecord], cycle_of: Callable[[PodRecord], CycleState]
-) -> tuple[list[PodRecord], dict[PodRecord, str]]:
-    """Return the members that pass PreFilter, and why others do not."""
+) -> tuple[list[PodRecord], dict[PodRecord, Diagnosis | str]]:
+    """Return the members that pass PreFilter, and why others do not; see ``Points.pre_filter``."""
     profile, points, now = state.settings.profile, state.points, state.now
     if not profile.pre_filter:
         return list(pods), {}
-    refused: dict[PodRecord, str] = {}
-    wide, each = profile.group_wide["pre_filter"], profile.per_member["pre_filter"]
+    refused: dict[PodRecord, Diagnosis | str] = {}
+    wide, each = profile.group_wide["pre_filter"]
     for members in by_group(pods):
         first = members[0]
-        denied = points.pre_filter(cycle_of(first), first.pod, now, wide) if wide else None
+        asked = points.concerned("pre_filter wide", wide, first.pod, first.pod_class)
+        denied = points.pre_filter(cycle_of(first), first.pod, now, asked) if asked else None
         if denied is not None:
-            refused |= dict.fromkeys(members, denied.reason)
+            refused |= dict.fromkeys(members, denied)
             continue
         for record in members if each else ():
-            denied = points.pre_filter(cycle_of(record), record.pod, now, each)
+            asked = points.concerned("pre_filter each", each, record.pod, record.pod_class)
+            denied = points.pre_filter(cycle_of(record), record.pod, now, asked) if asked else None
             if denied is not None:
-                refused[record] = denied.reason
+                refused[record] = denied
     return [record for record in pods if record not in refused], refused
 
 
@@ -71,7 +82,7 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
     assert gang.tree is not None
     is_placed = bool(task.nodes) or task.minimum(gang.tree, EVERYWHERE)  # some were nominated
-    if not is_placed and not search(task, state.settings.search_budget):
+    if not is_placed and (task.is_denied or not _search(state, gang, task)):
         return False
     task.failed = task.diagnosis = None
     needed = len(task.nodes)
@@ -79,6 +90,48 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
         task.elastic(gang.tree)
         _keep_within_quotas(state, task, needed)
     return True
+
+
+def _search(state: State, gang: Gang, task: Task) -> bool:
+    demand: Demand | None = gang.demand
+    if demand is not None and not is_within_bounds(state, demand):
+        return False
+    return search(task, state.settings.search_budget)
+
+
+def is_within_bounds(state: State, demand: Demand) -> bool:
+    """Return whether plugins may accept enough pods of a demand on all nodes together.
+
+    See ``PodExtensions.cluster_headroom``. O(classes) without such a plugin. If one raises, the
+    attempt is not avoided.
+    """
+    bounds: dict[PodClass, int] = {}
+    try:
+        for pod_class in demand.classes:
+            found = [_headroom(state, late.plugin, pod_class.sample) for late in pod_class.late]
+            known = [number for number in found if number is not None]
+            if known:
+                bounds[pod_class] = min(known)
+    except GangschedError as error:
+        state.points.deferred.append(error)
+        return True
+    return not bounds or demand.could_fit(bounds)
+
+
+def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
+    """Return how many more pods like one a plugin accepts; None if it does not say."""
+    if not callable(getattr(plugin, "cluster_headroom", None)):
+        return None
+    records = state.records
+    cycle = CycleState(None, NodeViews(records), state.settings.cluster, records.counts)
+    if callable(getattr(plugin, "pre_filter", None)):
+        denied = state.points.pre_filter(cycle, pod, state.now, (plugin,))
+        if denied is not None:
+            return None  # the attempt is told why
+    answer: int | None = calls.call(plugin, "cluster_headroom", pod, (int, type(None)), cycle, pod)
+    if answer is True or answer is False or (answer is not None and answer < 0):
+        raise calls.returned(plugin, "cluster_headroom", pod, answer)
+    return answer
 
 
 def place_alone(state: State, gang: Gang, task: Task) -> bool:
@@ -108,6 +161,12 @@ def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
 
 def missing(state: State, gang: Gang) -> Resources:
     """Return what the nodes lack in total for a gang that states its total request."""
+    wanted = wanted_in_all(state, gang)
+    return gap(wanted, state.table.total_free()) if wanted else NOTHING
+
+
+def wanted_in_all(state: State, gang: Gang) -> Resources:
+    """Return what a gang that states its total request needs beside what its members hold."""
     wanted_in_all = NOTHING
     for info in gang.infos.values():
         if info.was_scheduled:
@@ -121,7 +180,7 @@ def missing(state: State, gang: Gang) -> Resources:
                 ):
                     wanted = wanted - record.pod.requests
             wanted_in_all = wanted_in_all + wanted if wanted_in_all else wanted
-    return gap(wanted_in_all, state.table.total_free()) if wanted_in_all else NOTHING
+    return wanted_in_all
 
 
 def places(
@@ -162,6 +221,6 @@ def places(
         if needed is None:
             return list(task.nodes) if place_alone(state, gang, task) else None
         tree = gang.tree or SubGroup(gang.key)
-        is_placed = task.minimum(tree, EVERYWHERE) or search(task, budget)
+        is_placed = task.minimum(tree, EVERYWHERE) or (not task.is_denied and search(task, budget))
         count(task.steps)
         return list(task.nodes) if is_placed else None

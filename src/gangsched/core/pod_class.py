@@ -1,44 +1,23 @@
-"""The one memo: what capacity and plugins say about the pods of one signature, state by state.
+"""Pods that get equal answers from every plugin.
 
-Theory of operation. A ``PodClass`` stands for pods that get equal answers. For each state of nodes
-(see ``node_table``) it knows how many such pods fit on a node, and how good the node is. It reads
-the log of the table before it answers. So it looks only at states that it has not met, and at those
-of which the number of nodes has changed. What plugins read of labels and taints alone is asked once
-for each static kind of nodes.
-
-From these answers follow the total, the sums by domain, the states in order, and the number of
-nodes by reason. Each is made when it is first asked for, and follows the log from then on.
-
-Everything here can be dropped at any time (``forget``): it is found again when it is needed. A
-class outlives its last pod, since the next job often asks for the same; ``Evaluator`` drops those
-that were not used for longest.
-
-Plugins whose answers are no function of a state are not part of the memo; see ``late``.
+A class shares its ``Memo`` with all classes of which capacity and static plugins read the same.
+These differ only for plugins that are asked about single nodes: by terms of a gang about its own
+pods, for example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, final
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, final
 
-from sortedcontainers import SortedKeyList
-
-from gangsched.core.domains import EVERYWHERE, Chain, Domain, Path
-from gangsched.core.node_table import DEFAULTED, GONE, PODS, Needs, NodeState, NodeTable
+from gangsched.cluster_objects import ClusterObject
+from gangsched.core.domains import Chain
+from gangsched.core.memo import Filters, Memo, Scores
+from gangsched.core.node_table import Needs, NodeTable
 from gangsched.cycle_state import CycleState
-from gangsched.explain import Diagnosis
 from gangsched.model import Node, Pod
-from gangsched.outcomes import Unschedulable
 
-__all__ = ["Answers", "Asked", "Late", "PodClass"]
-
-_MOST: Final = 1 << 30
-"""More pods than any node takes."""
-
-_Reasons: TypeAlias = tuple[str, ...]
-_BEST: Final = 1 << 20
-"""Above any weighted sum of scores."""
-_BITS: Final = 32
+__all__ = ["Asked", "Late", "LateScores", "PodClass"]
 
 
 class Late(NamedTuple):
@@ -49,8 +28,13 @@ class Late(NamedTuple):
         filters: Whether it refuses nodes.
         weight: The weight of its score; 0 if it does not score.
         only_about_carried: Whether it has to be asked only if a pod on a node carries a term about
-            the pod; see ``gangsched.protocols.PodsAffected``.
+            the pod; see ``gangsched.protocols.PodExtensions``.
         prepares: Whether it is told of all nodes that are accepted, before they are scored.
+        shows_pods: Whether it may read the pods on a node: it says that it reads them.
+        reads_pods: Whether its answers may depend on pods on any node.
+        is_first: Whether it comes before what compares requests with what is free: its reasons do.
+        by_kind: Whether it only scores, and gives one score to all nodes of a static kind.
+        may_skip: Whether it says in a cycle if it tells nodes apart at all.
     """
 
     plugin: Any
@@ -58,6 +42,11 @@ class Late(NamedTuple):
     weight: int
     only_about_carried: bool = False
     prepares: bool = False
+    shows_pods: bool = True
+    reads_pods: bool = False
+    is_first: bool = False
+    by_kind: bool = False
+    may_skip: bool = False
 
 
 class Asked(NamedTuple):
@@ -67,49 +56,29 @@ class Asked(NamedTuple):
         filters: Those that filter kinds of nodes.
         scores: Those that score kinds of nodes, with their weights.
         late: Those that are asked about single nodes.
+        tells_apart: Whether a filter that signs no pods may refuse one and accept another one.
     """
 
-    filters: tuple[Any, ...]
-    scores: tuple[tuple[Any, int], ...]
+    filters: Filters
+    scores: Scores
     late: tuple[Late, ...]
+    tells_apart: bool
 
 
-class Answers(Protocol):
-    """What a class asks about its pods; ``Evaluator`` answers."""
+class LateScores(Protocol):
+    """What plugins score that are asked about single nodes; ``Evaluator`` answers."""
 
     @property
-    def table(self) -> NodeTable:
-        """The nodes."""
+    def spreads(self) -> bool:
+        """Whether pods take as many nodes as there are."""
         ...
 
-    def packs(self, pod: Pod, /) -> bool:
-        """Return whether pods like this one fill nodes."""
-        ...
-
-    def sort(self, pod: Pod, /) -> Asked:
-        """Return which plugins are asked about pods like this one, and how."""
-        ...
-
-    def static(self, pod: Pod, asked: Asked, node: Node, /) -> int | Unschedulable:
-        """Return the static score of a kind of nodes, or why it is refused."""
-        ...
-
-    def capacity_scores(
-        self, pod: Pod, states: Sequence[NodeState], /, *, packs: bool
-    ) -> list[int] | None:
-        """Return the score of each state by its capacity; None if there is no such score."""
+    def kind_score(self, late: Late, pod: Pod, node: Node, /) -> int:
+        """Return the score of a plugin for a kind of nodes, before it is normalized."""
         ...
 
     def score(self, plugin: Any, cycle: CycleState, pod: Pod, node: Any, /) -> int:
         """Return the score of one plugin for one node."""
-        ...
-
-    def watch(self, labels: Chain, /) -> None:
-        """Distinguish nodes by labels."""
-        ...
-
-    def note_used(self, used: PodClass, /) -> None:
-        """Note that the answers of a class are needed."""
         ...
 
 
@@ -119,322 +88,88 @@ class PodClass:
 
     Attributes:
         number: Unique, ascending in the order of creation.
-        signature: What the answers depend on.
+        signature: What the answers depend on, of the pod itself. Classes with one signature differ
+            in the selectors of other pods that are about them; see ``selections``.
         sample: One of these pods.
+        memo: What capacity and static plugins say about them.
         needs: What one of them takes of its node; ``compared``: what has to be free for it.
         labels: The node labels that are read for them.
-        packs: Whether they fill nodes instead of being spread.
+        packs: Whether they fill nodes; ``spreads``: whether they take as many as there are.
         plugins: The plugins that are asked about them.
-        total: How many fit, over all nodes; call ``refresh`` before.
+        objects: The kinds of other objects that plugins read for them.
+        tells_apart: See ``Asked``.
+        concerned: By point, the plugins that have to do with them; see ``Points.concerned``.
     """
 
-    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {
-        **dict.fromkeys(("_kinds", "_fits", "_rank", "_counted", "_sums", "_due"), dict),
-        **dict.fromkeys(("_buckets", "_reasons"), lambda: None),
-        "_seen": lambda: -1,
-        "_was_asked": lambda: False,
-        "total": int,
-    }
-    """What a copy begins with in place of the answers; see ``forget``."""
+    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {"_even": dict, "concerned": dict}
+    """What a copy begins with in place of the answers."""
 
     __slots__ = (
-        *("_buckets", "_counted", "_due", "_fits", "_kinds", "_rank", "_reasons", "_seen"),
-        *("_sums", "_was_asked"),
-        *("compared", "evaluator", "labels", "needs", "number", "packs", "plugins", "sample"),
-        *("signature", "table", "total", "__weakref__"),
+        *(
+            "_even",
+            "compared",
+            "concerned",
+            "evaluator",
+            "labels",
+            "memo",
+            "needs",
+            "number",
+            "objects",
+        ),
+        *("packs", "plugins", "sample", "signature", "spreads", "table", "tells_apart"),
+        "__weakref__",
     )
 
     def __init__(
-        self, number: int, signature: Hashable, sample: Pod, labels: Chain, evaluator: Answers
+        self,
+        number: int,
+        signature: Hashable,
+        sample: Pod,
+        memo: Memo,
+        labels: Chain,
+        plugins: Asked,
+        objects: frozenset[type[ClusterObject]],
+        evaluator: LateScores,
     ) -> None:
         self.number: int = number
         self.signature: Hashable = signature
         self.sample: Pod = sample
+        self.memo: Memo = memo
         self.labels: Chain = labels
-        self.evaluator: Answers = evaluator
-        self.table: NodeTable = evaluator.table
-        self.needs: Needs = self.table.needs(sample.requests)
-        names = {n: name for name, n in self.table.resources.items()}
-        compared = [(n, a) for n, a in self.needs if a > 0 and not names[n].startswith(DEFAULTED)]
-        # the number of pods last, since it seldom limits how many fit
-        self.compared: tuple[tuple[int, int], ...] = tuple(
-            sorted(compared, key=lambda each: each[0] == PODS)
-        )
-        self.packs: bool = evaluator.packs(sample)
-        self.plugins: Asked = evaluator.sort(sample)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all answers."""
-        self._kinds: dict[int, tuple[int, _Reasons]] = {}
-        self._fits: dict[NodeState, int] = {}
-        self._rank: dict[NodeState, int] = {}
-        self._counted: dict[NodeState, int] = {}
-        self._sums: dict[Chain, dict[Path, int]] = {}
-        self._buckets: dict[int, Any] | None = None
-        self._reasons: dict[str, int] | None = None
-        self._due: dict[NodeState, int] = {}  # nodes that are in the reasons, of changed states
-        self._seen = -1
-        self._was_asked = False
-        self.total: int = 0
-
-    # Answers ------------------------------------------------------------------------------------
-
-    def refresh(self) -> PodClass:
-        """Read what has changed. O(states that changed); O(states) after ``forget``."""
-        table = self.table
-        end = table.log_start + len(table.log)
-        if self._seen == end:
-            return self
-        self.evaluator.note_used(self)
-        if self._seen < table.log_start or len(self._fits) > 2 * len(table.states) + 100:
-            self._read_all()
-        else:
-            fits, counted = self._fits, self._counted
-            changed = dict.fromkeys(table.log[self._seen - table.log_start :])
-            new = [state for state in changed if state.count and state not in fits]
-            if new:
-                self._evaluate(new)
-            for state in changed:
-                number, before = state.count, counted.get(state, 0)
-                if number != before and state in fits:
-                    self._count(state, number, before)
-        self._seen = end
-        return self
-
-    def _read_all(self) -> None:
-        self.forget()
-        states = [state for state in self.table.states.values() if state.count]
-        self._evaluate(states)
-        fits = self._fits
-        self._counted = {state: state.count for state in states}
-        self.total = sum([state.count * fits[state] for state in self._rank])
-
-    def fits(self, state: NodeState) -> int:
-        """Return how many pods fit on a node in a state. O(resources) for one that is not known."""
-        found = self._fits.get(state)
-        if found is None:
-            self._evaluate([state])
-            found = self._fits[state]
-        return found
-
-    def takes(self, state: NodeState) -> bool:
-        """Return whether a pod fits on a node in a state. O(resources); nothing is remembered."""
-        free = state.free
-        for number, amount in self.compared:
-            if free[number] < amount:
-                return False
-        return self.accepts(state)
-
-    def accepts(self, state: NodeState) -> bool:
-        """Return whether static plugins accept the nodes in a state, whatever is free there."""
-        if state.kind not in self._kinds:
-            self._kinds[state.kind] = self._static(state.kind)
-        return self._kinds[state.kind][0] >= 0
-
-    def rank(self, state: NodeState) -> int:
-        """Return the rank of a state that takes a pod; the smallest is the best."""
-        return self._rank[state]
-
-    def score(self, state: NodeState) -> int:
-        """Return the weighted sum of the scores of a state that takes a pod."""
-        return _BEST - (self._rank[state] >> _BITS)
-
-    def bound(self, rank: int) -> int:
-        """Return how many pods fit on a node of a rank, for a class that packs."""
-        return rank & ((1 << _BITS) - 1)
-
-    def within(self, domain: Domain) -> int:
-        """Return how many fit in a domain; call ``refresh`` before. O(1) but for the first time."""
-        if domain == EVERYWHERE:
-            return self.total
-        if isinstance(domain, int):
-            return self.fits(self.table.state_of[domain])
-        chain = tuple([key for key, _value in domain])
-        sums = self._sums.get(chain)
-        if sums is None:
-            self.evaluator.watch(chain)  # the values are part of the kind of a node
-            self.refresh()
-            sums = self._sums[chain] = {}
-            for state, number in self._counted.items():
-                _add(sums, self._path(state, chain), number * self._fits[state])
-        return sums.get(domain, 0)
-
-    def in_order(self) -> Iterator[tuple[int, NodeState]]:
-        """Yield the states that take a pod, each with its rank, the best first.
-
-        Of equally good states the one with the smaller ``order`` comes first. O(ranks), and
-        O(n log n) for the states of a rank when they are first come to. The first time, O(states):
-        the best ones are looked for, and all are put in order only if more are needed. Many classes
-        place one gang and no other.
-        """
-        best = -1
-        if self._buckets is None and not self._was_asked:
-            self._was_asked = True
-            counted = self._counted
-            ranks = {state: rank for state, rank in self._rank.items() if state in counted}
-            best = min(ranks.values(), default=-1)
-            for state in sorted([s for s, rank in ranks.items() if rank == best], key=_order):
-                yield best, state
-        buckets = self._in_buckets()
-        for rank in sorted(buckets):
-            if rank == best:
-                continue
-            states: Any = buckets[rank]
-            if type(states) is set:
-                states = buckets[rank] = SortedKeyList(states, key=_order)
-            for state in states:
-                yield rank, state
-
-    def _in_buckets(self) -> dict[int, Any]:
-        """Return the states that take a pod by rank, each rank in order once it is come to."""
-        buckets = self._buckets
-        if buckets is None:
-            buckets = self._buckets = {}
-            counted = self._counted
-            for state, rank in self._rank.items():
-                if state in counted:
-                    bucket = buckets.get(rank)
-                    if bucket is None:
-                        buckets[rank] = {state}
-                    else:
-                        bucket.add(state)
-        return buckets
-
-    def diagnosis(self) -> Diagnosis:
-        """Return why nodes refuse a pod: the number of nodes by reason. O(reasons), later."""
-        self.refresh()
-        counted, due = self._counted, self._due
-        if self._reasons is None or len(due) > len(counted):
-            self._reasons, due = {}, dict.fromkeys(counted, 0)
-        for state, before in due.items():
-            self._note_reasons(state, counted.get(state, 0) - before)
-        self._due = {}
-        found = sorted((reason, n) for reason, n in self._reasons.items() if n)
-        return Diagnosis(self.table.count, tuple(found))
-
-    # How answers are found ----------------------------------------------------------------------
-
-    def _evaluate(self, states: list[NodeState]) -> None:
-        """Find the answers for states that were not met before, one resource after another."""
-        kinds, fits = self._kinds, self._fits
-        met = {state.kind for state in states}
-        for kind in met:
-            if kind not in kinds:
-                kinds[kind] = self._static(kind)
-        if any(kinds[kind][0] < 0 for kind in met):
-            fits.update(dict.fromkeys(states, 0))
-            states = [state for state in states if kinds[state.kind][0] >= 0]
-        frees = [state.free for state in states]
-        bounds: list[int] | None = None
-        for number, amount in self.compared:
-            if bounds and min([free[number] for free in frees]) // amount >= max(bounds):
-                continue  # often so for the number of pods
-            here = [free[number] // amount for free in frees]
-            if bounds is not None:
-                here = [a if a < b else b for a, b in zip(bounds, here, strict=True)]
-            bounds = here
-        if bounds is None or min(bounds, default=1) <= 0:
-            bounds = bounds or [_MOST] * len(states)
-            bounds = [bound if bound > 0 else 0 for bound in bounds]
-            fits.update(zip(states, bounds, strict=True))
-            states = [state for state, bound in zip(states, bounds, strict=True) if bound]
-            bounds = [bound for bound in bounds if bound]
-        else:
-            fits.update(zip(states, bounds, strict=True))
-        if not states:
-            return
-        scores = self.evaluator.capacity_scores(self.sample, states, packs=self.packs)
-        static = {kinds[kind][0] for kind in met} - {-1}
-        if scores is None:
-            scores = [0] * len(states)
-        if static != {0}:
-            scores = [p + kinds[s.kind][0] for p, s in zip(scores, states, strict=True)]
-        if self.packs:  # the fewest nodes, among those with equal scores
-            ranks = [(_BEST - p) << _BITS | b for p, b in zip(scores, bounds, strict=True)]
-        else:
-            ranks = [(_BEST - p) << _BITS for p in scores]
-        self._rank.update(zip(states, ranks, strict=True))
-
-    def _static(self, kind: int) -> tuple[int, _Reasons]:
-        """Return the score of a static kind of nodes, and no reasons; -1 and why if refused."""
-        if kind == GONE:
-            return -1, ()
-        found = self.evaluator.static(self.sample, self.plugins, self.table.samples[kind])
-        return (-1, found.reasons) if isinstance(found, Unschedulable) else (found, ())
-
-    def _count(self, state: NodeState, number: int, before: int) -> None:
-        """Count the nodes of a state anew, in all that is derived."""
-        if number:
-            self._counted[state] = number
-        else:
-            del self._counted[state]
-        if self._reasons is not None:
-            self._due.setdefault(state, before)
-        fits = self._fits[state]
-        if not fits:
-            return
-        self.total += (number - before) * fits
-        for chain, sums in self._sums.items():
-            _add(sums, self._path(state, chain), (number - before) * fits)
-        if self._buckets is not None and not (number and before):
-            self._move_in_order(state, joins=bool(number))
-
-    def _move_in_order(self, state: NodeState, *, joins: bool) -> None:
-        """Add a state to the order, or take it out. O(log n)."""
-        assert self._buckets is not None
-        rank = self._rank[state]
-        bucket: Any = self._buckets.get(rank)
-        if not joins:
-            bucket.remove(state)
-            if not bucket:
-                del self._buckets[rank]
-        elif bucket is None:
-            self._buckets[rank] = {state}
-        else:
-            bucket.add(state)
-
-    def _note_reasons(self, state: NodeState, change: int) -> None:
-        assert self._reasons is not None
-        for reason in self.reasons_of(state):
-            self._reasons[reason] = self._reasons.get(reason, 0) + change
-
-    def reasons_of(self, state: NodeState) -> _Reasons:
-        """Return why nodes in a state refuse such pods, in kube-scheduler's words."""
-        if state.kind == GONE or self._fits[state]:
-            return ()
-        static = self._kinds[state.kind][1]
-        if static:
-            return static
-        names = {number: name for name, number in self.table.resources.items()}
-        short = [n for n, amount in self.compared if state.free[n] < amount]
-        named = sorted(names[n] for n in short if n != PODS)
-        full = ["Too many pods"] if PODS in short else []
-        return (*full, *(f"Insufficient {name}" for name in named))
-
-    def _path(self, state: NodeState, chain: Chain) -> Path | None:
-        """Return the domain of the nodes in a state; None if they lack a label of the chain."""
-        if state.kind == GONE:
-            return None
-        labels = self.table.samples[state.kind].labels
-        try:
-            return tuple([(key, labels[key]) for key in chain])
-        except KeyError:
-            return None
+        self.plugins: Asked = plugins
+        self.objects: frozenset[type[ClusterObject]] = objects
+        self.evaluator: LateScores = evaluator
+        self.table: NodeTable = memo.table
+        self.needs: Needs = memo.needs
+        self.compared: tuple[tuple[int, int], ...] = memo.compared
+        self.packs: bool = memo.packs
+        self.spreads: bool = evaluator.spreads
+        self.tells_apart: bool = plugins.tells_apart
+        self.concerned: dict[str, tuple[Any, ...]] = {}
+        self._even: dict[int, tuple[int, int, frozenset[int]]] = {}
 
     @property
     def late(self) -> tuple[Late, ...]:
         """The plugins that are asked about single nodes."""
         return self.plugins.late
 
+    def forget(self) -> None:
+        """Drop all answers."""
+        self._even.clear()
+        self.memo.forget()
+
+    def is_even(self, late: Late) -> bool:
+        """Return whether a plugin gives one score to every static kind of nodes. O(new kinds)."""
+        table, plugin = self.table, late.plugin
+        samples = table.samples
+        numbering, seen, scores = self._even.get(id(plugin), (-1, 0, frozenset[int]()))
+        if numbering != table.numbering:
+            seen, scores = 0, frozenset[int]()
+        if len(scores) < 2 and seen < len(samples):
+            found = (self.evaluator.kind_score(late, self.sample, node) for node in samples[seen:])
+            scores = scores.union(found)
+            self._even[id(plugin)] = table.numbering, len(samples), scores
+        return len(scores) < 2
+
     def __repr__(self) -> str:
         return f"<PodClass {self.number} like {self.sample.name!r}>"
-
-
-def _add(sums: dict[Path, int], path: Path | None, change: int) -> None:
-    if path is not None:
-        sums[path] = sums.get(path, 0) + change
-
-
-def _order(state: NodeState) -> tuple[Any, ...]:
-    return state.order

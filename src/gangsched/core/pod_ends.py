@@ -7,13 +7,15 @@ itself says that it may accept more.
 Rules:
   R1  each bound pod ends once: it has succeeded or failed, or it was deleted before that;
   R2  plugins are told after the event has been taken in, so that what is tried sees its result;
-  R3  if a plugin raises, the others are still told, and the error is raised at the end.
+  R3  if a plugin raises, the others are still told, and the error is raised at the end;
+  R4  of gangs in backoff that ask for the same, one is tried after the other until one is refused:
+      then the backoff of the others goes on. So the end of a pod costs one vain try.
 """
 
 from __future__ import annotations
 
-from gangsched.core.intake.nodes import object_changed
-from gangsched.core.records import OVER, QueuePlace
+from gangsched.core.gang import Gang, QueuePlace
+from gangsched.core.records import OVER
 from gangsched.core.state import State
 
 __all__ = ["accept_more", "tell"]
@@ -33,9 +35,14 @@ def tell(state: State) -> None:
 
 def accept_more(state: State) -> None:
     """Try again what plugins had refused. O(gangs)."""
-    object_changed(state)
+    state.evaluator.forget()
+    state.pods_changed = True
+    state.queue.wake_all()
+    refused: list[Gang] = []
     for gang in state.records.gangs.values():
         member = gang.refused
-        if gang.place is QueuePlace.BACKOFF and member is not None and member.diagnosis is None:
-            gang.end_backoff()
+        if gang.place is QueuePlace.NOT_ADMITTED or gang.waiting:
             state.touch(gang)
+        elif gang.place is QueuePlace.BACKOFF and member is not None and member.diagnosis is None:
+            refused.append(gang)
+    state.queue.take_turns(refused)

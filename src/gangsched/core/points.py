@@ -25,6 +25,7 @@ from gangsched._plugin_calls import name_of
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError, PluginError
 from gangsched.events import Bind, VolumeChoice
+from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 from gangsched.outcomes import (
     SKIP,
@@ -43,7 +44,8 @@ from gangsched.protocols import EntityView, GroupView, QueueSortKey
 from gangsched.resources import NOTHING, Resources
 
 if TYPE_CHECKING:
-    from gangsched.core.records import PodRecord
+    from gangsched.core.gang import PodRecord
+    from gangsched.core.pod_class import PodClass
 
 __all__ = ["Points", "T", "Waits"]
 
@@ -68,6 +70,11 @@ class Points:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        readers = profile.having("objects_read")
+        judging = (*profile.filter, *profile.score)
+        self._ending: Final = profile.having("pod_ended")
+        self._requesting: Final = profile.having("group_requests")
+        self._event_driven: Final = [p for p in readers if any(p is each for each in judging)]
         self.deferred: list[GangschedError] = []
 
     # The queue ----------------------------------------------------------------------------------
@@ -126,10 +133,27 @@ class Points:
 
     def pre_filter(
         self, cycle: CycleState, pod: Pod, now: float, asked: Sequence[Any] | None = None
-    ) -> Unschedulable | None:
-        """Return why a pod is refused before any node is looked at; None if it is not."""
-        plugins = self.profile.pre_filter if asked is None else asked
-        return _refusal(plugins, "pre_filter", pod, cycle, pod, now=now)
+    ) -> Diagnosis | str | None:
+        """Return why a pod is refused before any node is looked at; None if it is not.
+
+        It is a diagnosis if only an event can help: the plugin says which objects it reads.
+
+        Args:
+            cycle: The cycle of the pod.
+            pod: The pod.
+            now: The current instant.
+            asked: The plugins to ask; None for all that are concerned.
+        """
+        plugins = asked
+        if plugins is None:
+            plugins = self.concerned("pre_filter", self.profile.pre_filter, pod, None)
+        found = calls.first_refusal(tuple(plugins), "pre_filter", pod, cycle, pod, now=now)
+        if found is None:
+            return None
+        plugin, outcome = found
+        if any(plugin is each for each in self._event_driven):
+            return Diagnosis(len(cycle.nodes), (), outcome.reason)
+        return outcome.reason
 
     def post_filter(
         self, cycle: CycleState, pod: Pod, reason: str, now: float
@@ -150,10 +174,17 @@ class Points:
     def reserve(
         self, record: PodRecord, now: float, asked: Sequence[Any] | None = None
     ) -> Unschedulable | None:
-        """Return why a tentative placement is refused; None if it is not."""
-        plugins = self.profile.reserve if asked is None else asked
-        args = (record.cycle, record.pod, record.node)
-        return _refusal(plugins, "reserve", record.pod, *args, now=now)
+        """Return why a tentative placement is refused; None if it is not.
+
+        Args:
+            record: The pod.
+            now: The current instant.
+            asked: The plugins to ask; None for all that are concerned.
+        """
+        pod, plugins = record.pod, asked
+        if plugins is None:
+            plugins = self.concerned("reserve", self.profile.reserve, pod, record.pod_class)
+        return _refusal(plugins, "reserve", pod, record.cycle, pod, record.node, now=now)
 
     def unreserve(
         self, record: PodRecord, cause: str, now: float
@@ -161,7 +192,7 @@ class Points:
         """Tell every plugin that a pod gives its node back; return the first verdict."""
         verdict: RejectGroup | EvictGroup | None = None
         args = (record.cycle, record.pod, record.node)
-        for plugin in reversed(self.profile.reserve):
+        for plugin in reversed(self._to_be_told("reserve", self.profile.reserve, record)):
             try:
                 answer = calls.call(
                     plugin, "unreserve", record.pod, _UNRESERVE, *args, cause=cause, now=now
@@ -215,7 +246,7 @@ class Points:
 
     def post_bind(self, record: PodRecord, now: float) -> None:
         """Tell every plugin that a pod was bound."""
-        for plugin in self.profile.post_bind:
+        for plugin in self._to_be_told("post_bind", self.profile.post_bind, record):
             try:
                 args = (record.pod, record.node)
                 calls.call(plugin, "post_bind", record.pod, type(None), *args, now=now)
@@ -225,16 +256,58 @@ class Points:
     def pod_ended(self, pod: Pod, now: float) -> bool:
         """Tell every plugin that a bound pod has ended; return whether one may accept more."""
         wakes = False
-        for plugin in self.profile.end_listeners:
+        for plugin in self._ending:
             try:
                 wakes |= calls.call(plugin, "pod_ended", pod, bool, pod, pod.node_name, now=now)
             except GangschedError as error:
                 self.deferred.append(error)
         return wakes
 
+    def concerned(
+        self, point: str, plugins: Sequence[Any], pod: Pod, pod_class: PodClass | None
+    ) -> Sequence[Any]:
+        """Return the plugins without those that say that they have nothing to do with a pod.
+
+        A plugin that signs pods says the same for all of a class, so the class remembers it.
+
+        Args:
+            point: Names the plugins: always the same ones.
+            plugins: The plugins.
+            pod: The pod.
+            pod_class: Its class, if it is known.
+        """
+        known = None if pod_class is None else pod_class.concerned.get(point)
+        if known is not None:
+            return known
+        found: list[Any] = []
+        is_signed = True
+        for plugin in plugins:
+            if callable(getattr(plugin, "skips", None)):
+                is_signed = is_signed and _signs(plugin)
+                if calls.call(plugin, "skips", pod, bool, pod):
+                    continue
+            found.append(plugin)
+        if pod_class is not None and is_signed:
+            pod_class.concerned[point] = tuple(found)
+        return found
+
+    def _to_be_told(self, point: str, plugins: Sequence[Any], record: PodRecord) -> Sequence[Any]:
+        """Return the plugins that are concerned; if one fails to say so, the others are told."""
+        pod = record.pod
+        try:
+            return self.concerned(point, plugins, pod, record.pod_class)
+        except GangschedError:
+            found: list[Any] = []
+        for plugin in plugins:
+            try:
+                found += self.concerned(point, (plugin,), pod, None)
+            except GangschedError as error:
+                self.deferred.append(error)
+        return found
+
     def _with_volumes(self, bind: Bind, pod: Pod) -> Bind:
         found: list[VolumeChoice] = []
-        for plugin in self.profile.volume_choosers:
+        for plugin in self.profile.having("volume_choices"):
             answer = calls.call(plugin, "volume_choices", pod, Iterable, pod, bind.node)
             try:
                 choices: tuple[Any, ...] = tuple(answer)
@@ -250,25 +323,26 @@ class Points:
     def members_needed(self, group: GroupView) -> int | None:
         """Return how many more members a group needs; None if its members go one by one."""
         rule: Any = self.profile.quorum
-        fallback = _quorum.members_needed(group, MatchPolicy.ONCE_SATISFIED)
-        if rule is None:
-            return fallback
-
-        def ask() -> int | None:
-            answer: int | None = calls.call(rule, "members_needed", group, (int, type(None)), group)
-            if answer is True or answer is False:
-                raise calls.returned(rule, "members_needed", group, answer)
-            return answer
-
-        return self._defer(ask, fallback)
+        if rule is not None:
+            try:
+                answer: int | None = calls.call(
+                    rule, "members_needed", group, (int, type(None)), group
+                )
+                if answer is True or answer is False:
+                    raise calls.returned(rule, "members_needed", group, answer)
+            except GangschedError as error:
+                self.deferred.append(error)
+            else:
+                return answer
+        return _quorum.members_needed(group, MatchPolicy.ONCE_SATISFIED)
 
     def roles_needed(self, group: GroupView) -> Mapping[str, int]:
         """Return how many more members of each role a group needs; empty if they go one by one.
 
         The key ``""`` stands for members of any role.
         """
-        rule: Any = self.profile.roles
-        if group.roles and rule is not None:
+        rule: Any = self.profile.quorum
+        if group.roles and callable(getattr(rule, "roles_needed", None)):
             return self._defer(lambda: _roles(rule, group), {})
         more = self.members_needed(group)
         return {} if more is None else {"": more}
@@ -276,7 +350,7 @@ class Points:
     def group_requests(self, group: GroupView) -> Resources:
         """Return what a group needs of the cluster in total: the sum over all plugins."""
         wanted = NOTHING
-        for plugin in self.profile.requests:
+        for plugin in self._requesting:
             try:
                 answer: Resources = calls.call(plugin, "group_requests", group, Resources, group)
             except GangschedError as error:
@@ -292,6 +366,12 @@ class Points:
         except GangschedError as error:
             self.deferred.append(error)
             return fallback
+
+
+def _signs(plugin: Any) -> bool:
+    """Return whether what a plugin reads of pods is part of their class."""
+    judges = any(callable(getattr(plugin, each, None)) for each in ("filter", "score", "pre_score"))
+    return judges and callable(getattr(plugin, "pod_signature", None))
 
 
 def _refusal(

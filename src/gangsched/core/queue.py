@@ -7,7 +7,7 @@ pods fit in all**. Then the first of its gangs becomes active, as the *leader*. 
 when that has been placed. Nothing is woken by time, and nothing polls.
 
 *Steps* order failures and gains. Capacity that a gang held during its own attempt cannot help what
-has failed with that capacity already.
+has failed with that capacity already; but see ``core/gains``.
 
 A gang whose pods were never told why they wait is not parked: it is activated, and fails as the
 other did, once.
@@ -21,13 +21,18 @@ Invariants (``check``):
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
+from itertools import chain
 from typing import Any, Final, final
 
+from gangsched.cluster_objects import ClusterObject
+from gangsched.core.blocked import Blocked
 from gangsched.core.by_account import ActiveGangs, Shares, turn_of
 from gangsched.core.demand import Demand, Minimum, Reach
-from gangsched.core.records import Gang, QueuePlace, Records
+from gangsched.core.gang import Gang, QueuePlace
+from gangsched.core.records import Records
 from gangsched.errors import InternalError
+from gangsched.resources import NOTHING, Resources
 
 __all__ = ["Queue"]
 
@@ -35,6 +40,8 @@ _NOWHERE: Final = QueuePlace.NOWHERE  # a look-up in an enum is slow
 _ACTIVE: Final = QueuePlace.ACTIVE
 _BACKOFF: Final = QueuePlace.BACKOFF
 _PARKED: Final = QueuePlace.PARKED
+_MOST_VAIN: Final = 8
+"""How often members that may only wait wake a demand while nothing else happens."""
 
 
 @final
@@ -48,6 +55,7 @@ class Queue:
 
     Attributes:
         preempts: Returns whether gangs of a demand may preempt, because some nodes may take more.
+        is_within_bounds: Returns whether plugins may accept enough pods of a demand by now.
     """
 
     def __init__(
@@ -61,17 +69,23 @@ class Queue:
         self._has_shares = share is not None
         self._share: Shares = share or _equal
         self.preempts: Callable[[Demand, list[int] | None], bool] = lambda _demand, _slots: False
+        self.is_within_bounds: Callable[[Demand], bool] = lambda _demand: True
         self._active: ActiveGangs = ActiveGangs(self._share)
         self._backoff: list[tuple[float, int, Gang]] = []
         self._demands: dict[Hashable, Demand] = {}
-        self._blocked: dict[Demand, None] = {}
+        self._blocked: Blocked = Blocked()
         self._led: dict[Demand, None] = {}
+        # how often members in attempts woke a demand, at one instant and event
+        self._woken: dict[Hashable, int] = {}
+        self._woken_at: tuple[float, int] | None = None
 
     # Places -------------------------------------------------------------------------------------
 
     def put(self, gang: Gang, place: QueuePlace, demand: Demand | None = None) -> None:
         """Put a gang in a place, with what it asks for. O(log gangs)."""
         before = gang.demand
+        if place is _NOWHERE and gang.place is _NOWHERE and before is demand:
+            return
         key, account = gang.sort_key, gang.account
         if place is _ACTIVE or place is _PARKED:
             key = self.key_of(gang)
@@ -97,6 +111,8 @@ class Queue:
             demand.parked.add(gang)
         stays = place is _ACTIVE and before is demand
         if before is not None and before.leader is gang and not stays:
+            if place is _BACKOFF:
+                self._back_off(before)
             self._lead(before)
 
     def key_of(self, gang: Gang) -> tuple[Any, ...]:
@@ -166,6 +182,29 @@ class Queue:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
+    def take_turns(self, gangs: Iterable[Gang]) -> None:
+        """Let gangs in backoff be tried, those of one demand one after the other until one fails.
+
+        They are parked meanwhile; those that are not come to back off again. O(gangs x log gangs).
+        """
+        demands: dict[Demand, None] = {}
+        for gang in list(gangs):
+            demand: Demand | None = gang.demand
+            if demand is None:  # it asked for nothing when it began to back off
+                continue
+            self.put(gang, _PARKED, demand)
+            demands[demand] = None
+        for demand in demands:
+            leader = demand.leader
+            if not demand.blocked_at and (leader is None or leader.place is not _ACTIVE):
+                self._lead(demand)
+
+    def _back_off(self, demand: Demand) -> None:
+        """Let the gangs of a demand back off again that do not come to their turn."""
+        for gang in list(chain.from_iterable(demand.parked.by_account())):
+            if gang.backoff_until > self._records.now:
+                self.put(gang, _BACKOFF, demand)
+
     # Demands ------------------------------------------------------------------------------------
 
     def demand(
@@ -173,49 +212,84 @@ class Queue:
         key: Hashable,
         alternatives: Callable[[], tuple[tuple[Minimum, ...], ...]],
         reach: Reach | None = None,
+        in_all: Resources = NOTHING,
     ) -> Demand:
         """Return the demand of a key and a reach; a new one if no gang asks for it."""
         key = key if reach is None else (key, reach)
-        return self._demands.get(key) or Demand(key, alternatives(), reach)
+        return self._demands.get(key) or Demand(key, alternatives(), reach, in_all)
 
-    def block(self, demand: Demand) -> None:
-        """Note that a gang of this demand does not fit on the nodes as they are."""
-        demand.blocked_at = self._records.step
-        self._blocked[demand] = None
+    def block(self, demand: Demand, *, is_tried: bool = True) -> None:
+        """Note that a gang of this demand does not fit on the nodes as they are.
+
+        Args:
+            demand: The demand.
+            is_tried: Whether a gang was tried. Otherwise it was counted, and this comes after what
+                the cycle of another gang has taken, which may give it back.
+        """
+        self.block_since(demand, self._records.step + (not is_tried))
+
+    def block_since(self, demand: Demand, step: int) -> None:
+        """Note that a gang of this demand did not fit at a step."""
+        demand.blocked_at = step
+        self._blocked.add(demand)
 
     def unblock(self, demand: Demand) -> None:
         """Note that gangs of this demand may fit, and activate the first of them."""
         if demand.blocked_at:
             demand.blocked_at = 0
-            del self._blocked[demand]
+            self._blocked.discard(demand)
             self._lead(demand)
 
-    def wake(self, gains: dict[int, int], *, pods_changed: bool, terms_changed: bool) -> None:
+    def wake(
+        self,
+        gains: dict[int, int],
+        *,
+        pods: bool,
+        has_terms: bool,
+        mark: tuple[float, int] | None = None,
+    ) -> None:
         """Wake the blocked demands that may be helped: the one rule.
 
         Args:
             gains: The nodes that may take more, each with the step since which they could not: a
                 demand that failed before that has failed with this capacity already.
-            pods_changed: Whether pods came to nodes or left them.
-            terms_changed: Whether some of these may carry terms about other pods.
+            pods: Whether pods came to nodes or left them.
+            has_terms: Whether some of these may carry terms about other pods.
+            mark: The current instant and event if these were members in attempts alone, which may
+                only wait there. Gangs that cannot start would wake each other for ever.
         """
-        if not self._blocked:
-            return
         latest, every = max(gains.values(), default=0), [*gains]
-        for demand in list(self._blocked):
+        concerned = self._blocked.concerned(
+            self._records.table, gains, pods_changed=pods, terms_changed=pods and has_terms
+        )
+        for demand in concerned:
             at = demand.blocked_at
             slots = [s for s, since in gains.items() if at > since] if at <= latest else every
             helped = bool(slots) and demand.is_helped_by(slots)
-            helped = helped or (pods_changed and demand.reads_pods)
-            helped = helped or (terms_changed and demand.reads_terms)
-            if (helped and demand.could_fit()) or self.preempts(demand, slots):
+            reads = pods and (demand.reads_pods or (has_terms and demand.reads_terms))
+            may_fit = (helped or reads) and self.could_fit(demand)
+            if may_fit and not helped and mark is not None:
+                may_fit = self._may_be_woken(demand, mark)
+            if may_fit or self.preempts(demand, slots):
                 self.unblock(demand)
+
+    def _may_be_woken(self, demand: Demand, mark: tuple[float, int]) -> bool:
+        """Count a wake-up by members in attempts; return whether there were few at this mark."""
+        if self._woken_at != mark:
+            self._woken_at, self._woken = mark, {}
+        times = self._woken.get(demand.key, 0)
+        self._woken[demand.key] = times + 1
+        return times < _MOST_VAIN
+
+    def could_fit(self, demand: Demand) -> bool:
+        """Return whether a gang of a demand may fit, as far as counts and bounds say."""
+        return demand.could_fit() and self.is_within_bounds(demand)
 
     def force(self, gang: Gang) -> None:
         """Let a gang be tried once more though its demand is known to fail."""
         demand = gang.demand
         demand.blocked_at = 0
-        del self._blocked[demand]
+        self._blocked.discard(demand)
         self.put(gang, _ACTIVE, demand)
         self.lead(demand, gang)
 
@@ -223,10 +297,11 @@ class Queue:
         """Return the blocked demands, the one that was blocked first first. O(demands)."""
         return list(self._blocked)
 
-    def wake_all(self) -> None:
-        """Let the first gang of every blocked demand be tried again."""
+    def wake_all(self, kinds: Collection[type[ClusterObject]] | None = None) -> None:
+        """Let the first gang of each blocked demand be tried again, or of those that read some."""
         for demand in list(self._blocked):
-            self.unblock(demand)
+            if kinds is None or demand.reads(kinds):
+                self.unblock(demand)
 
     def lead(self, demand: Demand, gang: Gang) -> None:
         """Let an active gang be tried for all that are parked."""
@@ -234,18 +309,31 @@ class Queue:
         if self._has_shares:
             self._led[demand] = None
 
+    def follows(self, gang: Gang, demand: Demand) -> bool:
+        """Return whether a parked gang has its turn after the leader of its demand still. O(1)."""
+        leader = demand.leader
+        return (
+            gang.place is _PARKED
+            and gang.demand is demand
+            and leader is not None
+            and leader.place is _ACTIVE
+            and self.key_of(gang) == gang.sort_key
+        )
+
     def _lead(self, demand: Demand) -> None:
         """Activate the first parked gang of a demand, if it could fit or preempt."""
         demand.leader = None
         self._led.pop(demand, None)
         if not demand.parked or demand.blocked_at:
             return
-        if demand.could_fit() or self.preempts(demand, None):
+        if self.could_fit(demand) or self.preempts(demand, None):
             gang = demand.parked.first(self._share)
+            if gang.backoff_until > self._records.now:
+                gang.end_backoff()
             self.put(gang, _ACTIVE, demand)
             self.lead(demand, gang)
         else:
-            self.block(demand)
+            self.block(demand, is_tried=False)
 
     def _drop(self, demand: Demand) -> None:
         demand.gangs -= 1
@@ -253,7 +341,7 @@ class Queue:
             # by identity: another one may have taken its key
             if self._demands.get(demand.key) is demand:
                 del self._demands[demand.key]
-            self._blocked.pop(demand, None)
+            self._blocked.discard(demand)
             self._led.pop(demand, None)
 
     # Reading ------------------------------------------------------------------------------------
@@ -287,6 +375,7 @@ class Queue:
             raise InternalError("a gang is parked that is not known")
         if asking != {id(demand) for demand in self._demands.values()}:
             raise InternalError("a demand is known that no gang asks for")
+        self._blocked.check()
         if set(self._blocked) != {d for d in self._demands.values() if d.blocked_at}:
             raise InternalError("blocked demands are not those that are blocked")
 

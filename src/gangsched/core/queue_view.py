@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from typing import Any, final
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang import Gang, QueuePlace
 from gangsched.core.queue import Queue
-from gangsched.core.records import Gang, QueuePlace, Records
+from gangsched.core.records import Records
 from gangsched.explain import UnschedulableMember
 from gangsched.model import Pod
 
-__all__ = ["QueueEntry", "QueueView"]
+__all__ = ["QueueEntry", "SchedulingQueue"]
 
 
 @final
@@ -61,6 +62,11 @@ class QueueEntry:
     def sort_key(self) -> tuple[Any, ...]:
         """Its key in the queue order."""
         return self._gang.sort_key
+
+    @property
+    def created_at(self) -> float:
+        """When the pod or the group was created."""
+        return self._gang.created_at
 
     @property
     def queued_at(self) -> float:
@@ -110,7 +116,7 @@ class QueueEntry:
 
 
 @final
-class QueueView:
+class SchedulingQueue:
     """The gangs that need nodes, by place. Each property is O(gangs log gangs)."""
 
     __slots__ = ("_queue", "_records")

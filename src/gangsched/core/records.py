@@ -13,31 +13,29 @@ Invariants (``check``):
 
 from __future__ import annotations
 
-import enum
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, Protocol, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._pod_counts import PodCounts
 from gangsched._core._quotas import QuotaLedger
-from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.constraints.matchers import CarriedTerm
-from gangsched.core.gang_tree import REGULAR, SubGroup
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs, NodeTable
-from gangsched.core.pod_class import Late, PodClass
+from gangsched.core.pod_class import Late
+from gangsched.core.selections import Selections
 from gangsched.core.views import NodeView
-from gangsched.cycle_state import CycleState
 from gangsched.errors import InternalError
-from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodUID
 from gangsched.resources import NOTHING, Resources
 
-__all__ = ["OVER", "Gang", "Guard", "NodesBySlot", "PodRecord", "QueuePlace", "Records"]
+__all__ = ["OVER", "Guard", "NodesBySlot", "Records"]
 
 OVER: Final = frozenset({MemberState.SUCCEEDED, MemberState.FAILED, MemberState.ENDED})
 """The states of a pod that no longer uses its node."""
@@ -48,259 +46,6 @@ _BINDING: Final = MemberState.BINDING
 _ASSIGNED: Final = MemberState.ASSIGNED
 _TERMINATING: Final = MemberState.TERMINATING
 _BOUND: Final = (_ASSIGNED, _TERMINATING)
-
-
-class QueuePlace(enum.Enum):
-    """Where a gang is in the scheduling queue."""
-
-    NOWHERE = "nowhere"
-    """No member needs a node."""
-    NOT_ADMITTED = "not admitted"
-    """PreEnqueue refused it; only an event about the gang itself changes that."""
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    PARKED = "parked"
-    """It does not fit; a node that may take more activates it."""
-    NOMINATED = "nominated"
-    """Its victims terminate; their end activates it."""
-
-
-@final
-class PodRecord:
-    """One pod.
-
-    Attributes:
-        uid: The pod's UID.
-        pod: The pod as the cluster showed it last.
-        seq: Ascending in the order of arrival.
-        account: On which account it runs.
-        gang: The gang that it belongs to; a regular pod is a gang by itself.
-        info: Its group; None for a regular pod.
-        role: Its role in the group.
-        leaf: The key of its leaf in the tree of the gang.
-        state: Where it is.
-        slot: The node that it holds; -1 for none. A terminating pod holds its node.
-        pod_class: What capacity and plugins say about it; None while nobody needs to know.
-        needs: What it takes of its node.
-        attempt: The number of its last assumption; the report of a bind names it.
-        round: The round of its gang in which it was tried last; see ``Gang.round``.
-        cycle: What plugins have written about it, while it is assumed.
-        bind_failures: How many binds in a row have failed.
-        started_at: When it came to its node; None without one.
-        reason: Why it is not placed; ``told`` is what was posted last.
-        is_evicted: Whether its eviction was decided.
-    """
-
-    __slots__ = (
-        *(
-            "account",
-            "attempt",
-            "bind_failures",
-            "cycle",
-            "gang",
-            "info",
-            "is_evicted",
-            "leaf",
-            "needs",
-        ),
-        *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
-        *("table", "told", "uid"),
-    )
-
-    def __init__(
-        self, pod: Pod, seq: int, gang: Gang, info: PodGroupInfo | None, role: str | None
-    ) -> None:
-        self.uid: PodUID = pod.uid
-        self.pod = pod
-        self.account = ""
-        self.seq = seq
-        self.gang = gang
-        self.info = info
-        self.role = role
-        self.leaf: str = gang.leaf_of(info, role)
-        self.state = MemberState.GATED
-        self.slot = -1
-        self.pod_class: PodClass | None = None
-        self.needs: Needs = ()
-        self.attempt = 0
-        self.round = -1
-        self.cycle: CycleState | None = None
-        self.bind_failures = 0
-        self.started_at: float | None = None
-        self.reason = self.told = ""
-        self.is_evicted = False
-        self.table: NodeTable = gang.table
-
-    @property
-    def is_assumed(self) -> bool:
-        """Whether it holds a node that the cluster does not show yet."""
-        return self.state is _WAITING or self.state is _BINDING or self.cycle is not None
-
-    @property
-    def node(self) -> NodeName | None:
-        """The name of the node that it holds."""
-        return None if self.slot < 0 else self.table.names[self.slot]
-
-    def __repr__(self) -> str:
-        return f"<{self.uid} {self.state.name.lower()} on {self.node}>"
-
-
-@final
-class Gang:
-    """What is tried together: the pods of a group, of a bundle of groups, or a regular pod.
-
-    Attributes:
-        key: Unique among the gangs.
-        seq: Ascending in the order of arrival.
-        infos: Its groups by key; none for a regular pod.
-        tree: What starts together; None while the minimum of a group is unknown.
-        members: All pods by UID.
-        pending: Those that need a node.
-        waiting: Those that wait on permit.
-        place: Where it is in the queue; ``account``, ``sort_key``, ``handle`` and ``demand`` say
-            where there. The account is empty if the order knows none.
-        queued_at: When it arrived, or failed last.
-        failures: How many attempts in a row have failed.
-        backoff_until: When its backoff ends.
-        round: Pending members are tried once a round; a new one begins when all were tried.
-        began: The step at which its attempt began; 0 without one.
-        is_whole: Whether the next attempt is about all members even if the unit is a pod.
-        giving_way: Why it cannot be completed, while its members wait for another's cycle.
-        held_at: How many events there were when the permit timeout ended its hold last; -1 before.
-            Until the next event it takes no node again to wait on, or gangs would hold nodes in
-            turn for ever.
-        no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
-            made again before an event.
-        refused: The member that found no node in the last attempt.
-        reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
-        was_denied: Whether it was refused when it was last settled.
-    """
-
-    __slots__ = (
-        *(
-            "account",
-            "backoff_until",
-            "began",
-            "demand",
-            "denial",
-            "failures",
-            "giving_way",
-            "handle",
-        ),
-        *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
-        *("pending", "place"),
-        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "tree", "waiting"),
-    )
-
-    def __init__(self, key: str, seq: int, queued_at: float, table: NodeTable) -> None:
-        self.key = key
-        self.seq = seq
-        self.table = table
-        self.infos: dict[GroupKey, PodGroupInfo] = {}
-        self.members: dict[PodUID, PodRecord] = {}
-        self.pending: dict[PodUID, PodRecord] = {}
-        self.waiting: dict[PodUID, PodRecord] = {}
-        self.place = QueuePlace.NOWHERE
-        self.account = ""
-        self.sort_key: tuple[Any, ...] = ()
-        self.handle: Any = None
-        self.demand: Any = None
-        self.queued_at = queued_at
-        self.failures = 0
-        self.backoff_until: float = -math.inf
-        self.round = 0
-        self.began = 0
-        self.is_whole = False
-        self.giving_way = ""
-        self.held_at = -1
-        self.no_plan_at: tuple[float, int] | None = None
-        self.refused: UnschedulableMember | None = None
-        self.reason = self.denial = ""
-        self.set_tree(REGULAR)
-
-    def set_tree(self, tree: SubGroup | None) -> None:
-        """Give the gang a tree, and each member its leaf."""
-        self.tree = tree
-        leaves = () if tree is None else tree.leaves
-        self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
-            (leaf.group, leaf.role): leaf.key for leaf in leaves
-        }
-        for record in self.members.values():
-            record.leaf = self.leaf_of(record.info, record.role)
-
-    def leaf_of(self, info: PodGroupInfo | None, role: str | None) -> str:
-        """Return the key of the leaf of a pod; the key of the gang without a tree."""
-        group = None if info is None else info.key
-        own = self.leaves.get((group, role))
-        return self.leaves.get((group, None), self.key) if own is None else own
-
-    @property
-    def group(self) -> PodGroupInfo | None:
-        """Its group; of a bundle, the one that the queue order puts first."""
-        infos = self.infos.values()
-        if len(infos) < 2:
-            return next(iter(infos), None)
-        return min(infos, key=lambda info: (-info.priority, info.created_at, info.uid))
-
-    @property
-    def is_started(self) -> bool:
-        """Whether it depends on no quorum any more: each group of it was released."""
-        return all(info.was_scheduled for info in self.infos.values())
-
-    @property
-    def pod(self) -> Pod:
-        """The first pending member, or any other."""
-        records = self.pending or self.waiting or self.members
-        return min(records.values(), key=_seq).pod
-
-    @property
-    def priority(self) -> int:
-        """The priority of the pod or the group."""
-        group = self.group
-        return self.pod.priority if group is None else group.priority
-
-    @property
-    def created_at(self) -> float:
-        """When the pod or the group was created."""
-        group = self.group
-        return self.pod.created_at if group is None else group.created_at
-
-    def in_order(self) -> list[PodRecord]:
-        """Return the pending members in the order of arrival."""
-        return sorted(self.pending.values(), key=_seq)
-
-    def untried(self) -> list[PodRecord]:
-        """Return the pending members that were not tried in this round, in order."""
-        return [record for record in self.in_order() if record.round != self.round]
-
-    def end_backoff(self) -> None:
-        """End its backoff; the caller lets it be settled. O(groups)."""
-        self.backoff_until = -math.inf
-        for info in self.infos.values():
-            info.backoff_until = -math.inf
-
-    def count_untried(self, tried: Collection[PodRecord] = frozenset()) -> None:
-        """Count for its groups the pending members that its attempt has not tried, nor *tried* has.
-
-        Without an attempt these are all of them. Runtime complexity: O(pending members).
-        """
-        for info in self.infos.values():
-            info.untried = 0
-            info.untried_by_role.clear()
-        for record in self.pending.values() if self.infos else ():
-            group, role = record.info, record.role
-            is_tried = self.began and record.round == self.round
-            if group is None or is_tried or record in tried:
-                continue
-            group.untried += 1
-            if role is not None:
-                group.untried_by_role[role] = group.untried_by_role.get(role, 0) + 1
-
-    def __repr__(self) -> str:
-        return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
-
-
-_seq: Final = attrgetter("seq")
 
 
 class Guard(Protocol):
@@ -325,6 +70,8 @@ class Records:
         table: The nodes.
         registry: The pod groups.
         carried: Returns the terms that a pod carries to its node.
+        selections: The selectors of known pods.
+        sign: Returns what static plugins read of a node; see ``NodeTable.set``.
         quotas: Counts what members of groups hold; None for no quotas.
         account_of: Returns the account on which a pod runs; its namespace by default.
 
@@ -337,6 +84,8 @@ class Records:
         guard: What keeps the plan of a reservation valid; None if the pods that are placed now may
             break it.
         altered: How often a node was added, changed or removed.
+        confirmed: The nodes that were read since a restore found other nodes; None for all of them.
+            Any other one may have changed meanwhile, though it is known as it is.
         departed: The pods that left nodes, if they are noted; the empty name for a hold.
         ended: The pods that ended after they were bound, if they are noted.
         usage: By account, what its pods hold of each resource.
@@ -350,10 +99,14 @@ class Records:
         table: NodeTable,
         registry: PodGroupRegistry,
         carried: Callable[[Pod], tuple[CarriedTerm, ...]],
+        selections: Selections,
+        sign: Callable[[Node], Hashable],
         quotas: QuotaLedger | None = None,
         account_of: Callable[[Pod], str] = attrgetter("namespace"),
     ) -> None:
         self._carried = carried
+        self.selections: Selections = selections
+        self._sign = sign
         self.account_of = account_of
         self.quotas: QuotaLedger = QuotaLedger() if quotas is None else quotas
         self.counts: PodCounts = PodCounts(NodesBySlot(self), carried)
@@ -370,6 +123,7 @@ class Records:
         self.terminating: dict[PodUID, PodRecord] = {}
         self.priorities: dict[int, int] = {}
         self.altered: int = 0
+        self.confirmed: set[NodeName] | None = None
         self.guard: Guard | None = None
         self.notes_departed = False
         self.departed: list[PodUID] = []
@@ -444,6 +198,7 @@ class Records:
         record.gang.members[record.uid] = record
         record.needs = self.table.needs(record.pod.requests)
         record.account = self.account_of(record.pod)
+        self.selections.add(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
 
@@ -451,6 +206,7 @@ class Records:
         """Take over a newer version of a pod. O(resources) if it requests something else."""
         needs, account = self.table.needs(pod.requests), self.account_of(pod)
         slot = record.slot
+        self.selections.add(pod)
         if (needs, account) != (record.needs, record.account) and slot >= 0:
             self._leave(record, 0)
             record.pod, record.needs, record.account = pod, needs, account
@@ -470,27 +226,37 @@ class Records:
         gang = record.gang
         del gang.members[record.uid]
         del self.pods[record.uid]
+        self.selections.discard(record.uid)
         self.attempt_floor = max(self.attempt_floor, record.attempt)
         if not self.pods:
             self.counts.clear()
 
-    def set_node(self, name: NodeName, node: Node | None) -> None:
-        """Add, change or remove a node. O(resources + labels), and O(pods there) if it is new."""
+    def set_node(self, name: NodeName, node: Node | None) -> bool:
+        """Add, change or remove a node; return whether it may have changed.
+
+        Runtime complexity: O(resources + labels), and O(pods there) if it is new.
+        """
         table, counts = self.table, self.counts
-        self.altered += 1
         slot = table.slots.get(name)
         before = None if slot is None else table.nodes[slot]
+        if node == before and (self.confirmed is None or name in self.confirmed):
+            return False
+        signature = None if node is None else self._sign(node)
+        if self.confirmed is not None:
+            self.confirmed.add(name)
+        self.altered += 1
         if node is None:
             for record in () if slot is None or before is None else self.holders(slot):
                 self._uncount(record)
             table.remove(name)
         else:
-            table.set(node)
+            table.set(node, signature)
         if before is None or node is None or _told_apart(before) != _told_apart(node):
             counts.nodes_changed()
         if before is None and node is not None:
             for record in self.holders(table.slots[name]):
                 self._count(record)
+        return True
 
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
@@ -499,13 +265,13 @@ class Records:
 
     def _count(self, record: PodRecord) -> None:
         if self.table.nodes[record.slot] is not None:
-            if not self.counts.is_active and self._carried(record.pod):
-                self.counts.activate()  # this counts the pod too
-            else:
+            if self.counts.is_active:
                 self.counts.put(record.pod, record.slot)
+            elif self.selections.is_stated_by(record.uid) and self._carried(record.pod):
+                self.counts.activate()  # this counts the pod too
 
     def _uncount(self, record: PodRecord) -> None:
-        if self.table.nodes[record.slot] is not None:
+        if self.counts.is_active and self.table.nodes[record.slot] is not None:
             self.counts.take(record.pod, record.slot)
 
     def _leave(self, record: PodRecord, since: int) -> None:
@@ -553,6 +319,7 @@ class Records:
         """Keep capacity. O(resources)."""
         hold.since = self.step
         self.holds[hold] = None
+        self.table.keep(hold.slot)
         self.table.take(hold.slot, hold.needs)
 
     def drop(self, hold: Hold) -> None:
@@ -562,6 +329,7 @@ class Records:
             self.keep(hold)
         if self.notes_departed:
             self.departed.append(PodUID(""))
+        self.table.let_go(hold.slot)
         self.table.give(hold.slot, hold.needs, hold.since)
 
     def resize(self, hold: Hold, needs: Needs) -> None:
@@ -617,6 +385,11 @@ class Records:
         """Return the pods that hold a node."""
         return self._on.get(slot, {}).values()
 
+    def on_nodes(self) -> Iterator[PodRecord]:
+        """Yield the pods that hold nodes, node by node."""
+        for holders in self._on.values():
+            yield from holders.values()
+
     def pods_on(self, slot: int) -> Collection[Pod]:
         """Return the pods on a node, with those that the current decision plans there."""
         planned = [pod for at, pod in self._planned if at == slot]
@@ -655,6 +428,7 @@ class Records:
         self.waiting._check()
         self.quotas._check()
         self.counts._check()
+        self.selections.check(record.pod for record in self.pods.values())
         width = len(table.resources)
         used = [[0] * width for _name in table.names]
         usage: dict[str, dict[int, int]] = {}
@@ -678,6 +452,8 @@ class Records:
                 for number, amount in record.needs:
                     used[record.slot][number] += amount
                     mine[number] = mine.get(number, 0) + amount
+        kept = Counter(hold.slot for hold in self.holds)
+        _require(kept == table._kept, f"slots {table._kept} are kept, not {kept}")
         for hold in self.holds:
             _require(not hold.is_lent, f"{hold} is still lent")
             for number, amount in hold.needs:

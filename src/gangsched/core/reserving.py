@@ -12,14 +12,16 @@ Rules:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import final
 
 from attrs import define, field
 
 from gangsched.core.demand import Demand
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import PODS, Needs
-from gangsched.core.records import Gang, Guard, PodRecord, Records
+from gangsched.core.records import Guard, Records
 from gangsched.model import PodUID
 from gangsched.options.backfill import Backfill
 
@@ -124,32 +126,40 @@ class Reserving:
         policy: When capacity is reserved; None if backfill is off.
         qualified: The gangs that qualify for a reservation.
         drain_timeouts: How often nodes were drained for each of them until the time limit.
-        infeasible: The gangs that would not fit on the empty cluster, each with how often nodes had
-            changed by then.
+        infeasible: Those that would not fit on the empty cluster.
+        open: The others: they may get a reservation, as far as is known.
+        offers: What nodes offer that have changed since ``reopen``; None for one that is gone.
         current: The reservation in force; None if there is none.
         failed: The demands that failed although a gang of them was exempt, with the step.
         gained: Whether nodes gained capacity since the gang was last considered.
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
         is_drain_paused: Whether draining reached its time limit, and no event has come since.
+        gave_up_at: How many events there were when it reached that limit: what was held until then
+            is no event.
         has_no_candidate: Whether no gang that qualifies can get one, as far as is known.
         no_candidate_until: The instant at which that may change by itself.
         altered: How often nodes had changed when the reservation was made.
+        is_cut: Whether the last look at it left gangs to the next one.
     """
 
     policy: Backfill | None = None
     qualified: dict[Gang, None] = field(factory=dict[Gang, None])
     drain_timeouts: dict[Gang, int] = field(factory=dict[Gang, int])
-    infeasible: dict[Gang, int] = field(factory=dict[Gang, int])
+    infeasible: dict[Gang, None] = field(factory=dict[Gang, None])
+    open: dict[Gang, None] = field(factory=dict[Gang, None])
+    offers: dict[tuple[int, ...] | None, None] = field(factory=dict[tuple[int, ...] | None, None])
     current: ActiveReservation | None = None
     failed: dict[Demand, int] = field(factory=dict[Demand, int])
     gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
     is_drain_paused: bool = False
+    gave_up_at: int = -1
     has_no_candidate: bool = True
     no_candidate_until: float = math.inf
     altered: int = 0
+    is_cut: bool = False
 
     def note_failed(self, gang: Gang, demand: Demand | None, step: int) -> None:
         """Note that an attempt failed: for lack of capacity if a demand is given. O(1)."""
@@ -163,9 +173,7 @@ class Reserving:
         if demand is None:
             self.forget(gang)
         elif not gang.is_started:
-            self.qualified[gang] = None
-            self.has_no_candidate = False
-            self.is_contested |= self._outranks(gang)
+            self.qualify(gang)
 
     def concerns(self, gang: Gang) -> bool:
         """Return whether a pending pod of a gang may be in the way of the plan. O(members)."""
@@ -176,29 +184,66 @@ class Reserving:
         """Note that a gang waits because one that asks for the same has failed. O(1)."""
         if self.policy is None or gang in self.qualified or not gang.infos or gang.is_started:
             return
+        self.qualify(gang)
+
+    def qualify(self, gang: Gang) -> None:
+        """Note that a gang qualifies for a reservation. O(1)."""
         self.qualified[gang] = None
+        if gang not in self.infeasible:
+            self.open[gang] = None
         self.has_no_candidate = False
         self.is_contested |= self._outranks(gang)
+
+    def note_infeasible(self, gang: Gang) -> None:
+        """Note that a gang would not fit on the empty cluster. O(1)."""
+        self.infeasible[gang] = None
+        self.open.pop(gang, None)
+
+    def note_node(self, offered: tuple[int, ...] | None) -> None:
+        """Note what a node offers that has changed; None if it is gone. O(1)."""
+        if self.policy is not None:
+            self.offers[offered] = None
+
+    def reopen(self) -> None:
+        """Open the gangs that a node may help that has changed. O(infeasible x offers)."""
+        offers, self.offers = self.offers, {}
+        for gang in self.reopened(offers):
+            del self.infeasible[gang]
+            self.open[gang] = None
+
+    def reopened(self, offers: Iterable[tuple[int, ...] | None]) -> list[Gang]:
+        """Return which infeasible gangs a node may help. O(infeasible x offers)."""
+        if not self.infeasible or not offers:
+            return []
+        return [gang for gang in self.infeasible if _may_help(gang.demand, offers)]
 
     def note_event(self, gang: Gang) -> None:
         """Note an event about a gang. O(1)."""
         if self.policy is None or not gang.infos:
             return
-        if self.infeasible.pop(gang, None) is not None:
+        if gang in self.infeasible:
+            del self.infeasible[gang]
+            self.open[gang] = None
             self.has_no_candidate = False
         if self.current is not None:
             self.is_stale |= self.current.gang is gang
             self.is_contested |= gang in self.qualified and self._outranks(gang)
 
-    def note_gains(self, gains: dict[int, int]) -> None:
-        """Note that nodes may take more; see ``NodeTable.gains``. O(demands)."""
+    def note_gains(self, gains: dict[int, int], events: int) -> None:
+        """Note that nodes may take more; see ``NodeTable.gains``. O(demands).
+
+        Args:
+            gains: The nodes, each with the step since which it could not.
+            events: How many events there were.
+        """
         if self.policy is None:
             return
         self.gained = True
         least = min(gains.values())
         if not least:
             self.failed.clear()
-            self.is_drain_paused = self.has_no_candidate = False
+            self.has_no_candidate = False
+            self.is_drain_paused &= self.gave_up_at == events
         else:
             self.failed = {key: at for key, at in self.failed.items() if at <= least}
 
@@ -213,10 +258,13 @@ class Reserving:
         current.read = table.log_start + len(table.log)
 
     def forget(self, gang: Gang) -> None:
-        """Forget a gang that no longer qualifies for a reservation. O(1)."""
+        """Forget a gang that no longer qualifies for a reservation. O(demands that failed)."""
+        if self.failed:
+            self.failed = {demand: at for demand, at in self.failed.items() if demand.gangs}
         self.qualified.pop(gang, None)
         self.drain_timeouts.pop(gang, None)
         self.infeasible.pop(gang, None)
+        self.open.pop(gang, None)
         if self.current is not None and self.current.gang is gang:
             self.is_stale = True
 
@@ -224,3 +272,14 @@ class Reserving:
         if self.current is None or not self.current.gang.members:
             return False  # its groups may have joined other gangs
         return gang.priority > self.current.gang.priority
+
+
+def _may_help(demand: Demand | None, offers: Iterable[tuple[int, ...] | None]) -> bool:
+    """Return whether a pod of a demand may fit on an empty node that offers so much.
+
+    Any change may help a gang that reads the pods on nodes: it may spread over fewer of them.
+    """
+    if demand is None or demand.reads_pods:
+        return True
+    least = demand.least.items()
+    return any(o is not None and all(o[n] >= amount for n, amount in least) for o in offers)

@@ -26,12 +26,12 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import Fall, Minimum
 from gangsched.core import attempt
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.events import GroupBelowMinimum, GroupRestarted, RestartLimitReached
 from gangsched.model import GroupKey, RestartPolicy
 
-__all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge"]
+__all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge", "returns"]
 
 _LEAVING: Final = frozenset(
     {
@@ -49,14 +49,10 @@ def judge(state: State, gang: Gang) -> None:
     Runtime complexity: O(groups); O(members) for a group with roles, and for one that is restarted.
     """
     for info in list(gang.infos.values()):
-        if _may_matter(state, info):
+        minimum = info.min_available
+        runs = minimum is not None and info.assigned + info.succeeded >= minimum
+        if runs or state.restarts.get(info.key) is not None:
             _judge_group(state, gang, info)
-
-
-def _may_matter(state: State, info: PodGroupInfo) -> bool:
-    minimum = info.min_available
-    runs = minimum is not None and info.assigned + info.succeeded >= minimum
-    return runs or state.restarts.get(info.key) is not None
 
 
 def _judge_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
@@ -119,6 +115,8 @@ def due(state: State) -> None:
         elif info is not None:
             state.restarts.stop(key)
             state.restarts.try_start(key, gone_at=lambda _until: -math.inf, now=state.now)
+            if not is_under_way(state, info):
+                state.records.quotas.release(key)  # nothing of it has been created again
 
 
 def forget(state: State, key: GroupKey) -> None:
@@ -134,6 +132,12 @@ def forget(state: State, key: GroupKey) -> None:
 def is_under_way(state: State, info: PodGroupInfo) -> bool:
     """Return whether a group is being restarted, or may be. O(1)."""
     return state.restarts.is_held(info.key) or state.restarts.is_short(info.key)
+
+
+def returns(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group was restarted, and has not been tried since its backoff. O(1)."""
+    life, failed_at = state.restarts.get(info.key), info.last_failure_at
+    return life is not None and failed_at is not None and failed_at < life.until
 
 
 def denial(state: State, info: PodGroupInfo) -> str:

@@ -24,16 +24,18 @@ from gangsched._core._one_call import OneCall
 from gangsched._core._quotas import Quota
 from gangsched._fields import check_now
 from gangsched._seconds import format_duration
-from gangsched.core import attempt, cycle, intake, pod_ends, restarts
+from gangsched.core import attempt, cycle, intake, placing, pod_ends, restarts
 from gangsched.core import snapshot as snapshots
 from gangsched.core.arguments import checked_settings
+from gangsched.core.gang import PodRecord
+from gangsched.core.pending_members import demand_of
 from gangsched.core.preemption import make_room, nominations
 from gangsched.core.questions import ahead, anew
 from gangsched.core.questions import smallest_change as smallest
 from gangsched.core.questions import why as reasons
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.scheduler_view import SchedulerView
-from gangsched.core.settle import reject_one, settle_all
+from gangsched.core.settle import cannot_fit, reject_some, settle_all
 from gangsched.core.snapshot import under_way
 from gangsched.core.state import Settings, State
 from gangsched.errors import InvalidValueError
@@ -60,7 +62,7 @@ class Scheduler(SchedulerView):
         profile: The plugins.
         membership: Returns the group of a pod.
         unit: Whether one scheduling cycle is about a pod or about a whole gang.
-        placement: Which pods fill nodes instead of being spread.
+        placement: Which of the feasible nodes gangs that are decided as a whole are placed on.
         search_budget: The number of steps of a search for a placement; 0 for no search.
         backoff: How long a gang backs off after a failure that no node can help.
         group_grace: For how many seconds a group is remembered after its last member is gone.
@@ -139,10 +141,12 @@ class Scheduler(SchedulerView):
         """Run one scheduling cycle; None if no gang is active and there are no effects."""
         with self._call("schedule_one"):
             self._begin(now)
+            if self._state.given_back:
+                intake.read_given_back(self._state)
             reserving.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
-            return effects if decided or effects else None
+            return effects if decided or effects or self._state.reserving.is_cut else None
 
     def next_deadline(self) -> float | None:
         """Return the instant of the next deadline; None if only an event can change anything."""
@@ -205,7 +209,8 @@ class Scheduler(SchedulerView):
                 before the first call; *until* is before *now*; or the ``fork`` method of the run
                 times returned something else.
             ClusterStateError: An event contradicts the cluster state.
-            ProfileError: A plugin, or the run times, have state and no ``fork``; see ``Forkable``.
+            ProfileError: A plugin, or the run times, have state and no ``fork``; see
+                ``gangsched.protocols.StateExtensions``.
             PluginError: A plugin raised.
         """
         now, until = ahead.span(self._now, now, until)
@@ -312,7 +317,7 @@ class Scheduler(SchedulerView):
     def snapshot(self) -> dict[str, Any]:
         """Return what a listing of the cluster does not show: ``gangsched.snapshot/3``.
 
-        It is plain data for JSON. Of plugins it has what ``KeepsState`` and ``KeepsScratch`` give.
+        It is plain data for JSON. Of plugins it has what ``StateExtensions`` gives.
         Restore it into a scheduler that was created with the same arguments. The state is not
         changed. Call it between two calls, never during one.
 
@@ -320,7 +325,7 @@ class Scheduler(SchedulerView):
 
         Raises:
             InvalidValueError: The state of a plugin is not plain data; see
-                ``gangsched.protocols.KeepsState`` and ``KeepsScratch``.
+                ``gangsched.protocols.StateExtensions``.
             PluginError: A plugin raised.
         """
         with self._call("snapshot"):
@@ -372,15 +377,16 @@ class Scheduler(SchedulerView):
     def _begin(self, now: float, *, passing: bool = False) -> None:
         check_now(now)
         state = self._state
-        if now < state.now:
-            raise InvalidValueError("now", now, f"at least {state.now!r}, the instant before")
-        earlier, state.records.now, state.asked = state.now, now, None
+        earlier = state.records.now
+        if now < earlier:
+            raise InvalidValueError("now", now, f"a number >= {earlier!r}, as in the last call")
+        state.records.now, state.asked = now, None
         if not self._listed:
-            self._listed = True
             intake.listing(state)
+            self._listed = True
         begun_before = float("inf") if passing else now
         due = state.records.waiting.expire(now=now, begun_before=begun_before)
-        verdicts: dict[str, Any] = {}
+        expired: list[tuple[PodRecord, str]] = []
         for entry in due:
             record = state.records.pods[entry.uid]
             state.records.waiting.put(entry)
@@ -388,9 +394,12 @@ class Scheduler(SchedulerView):
             if record.info is not None:
                 record.gang.held_at = state.events
             record.gang.is_whole = True  # pod by pod it did not get its nodes in time
-            reject_one(state, record, reason, "timeout", verdicts)
-        for verdict in verdicts.values():
-            attempt.apply_verdict(state, verdict)
+            expired.append((record, reason))
+        for verdict in reject_some(state, expired, "timeout") if expired else ():
+            gang = state.records.gang_of.get(verdict.group)
+            # one that cannot fit is woken by nodes, not by time
+            fails = gang and not gang.waiting and cannot_fit(state, gang, demand_of(state, gang))
+            attempt.apply_verdict(state, verdict, backs_off=not fails)
         if now > earlier:
             state.records.registry.expire(now=now)
         restarts.due(state)
@@ -402,7 +411,8 @@ class Scheduler(SchedulerView):
         if self._retries_refused:
             pod_ends.accept_more(state)
             self._retries_refused = False
-        nominations.review(state, passing=passing)
+        if state.nominations.are_kept:
+            nominations.review(state, passing=passing)
         reserving.expire(state)
 
     def _end(self) -> tuple[Effect, ...]:
@@ -429,4 +439,5 @@ def _blank(settings: Settings) -> State:
     """Return the state of a scheduler that knows nothing yet."""
     state = State(settings)
     state.queue.preempts = MethodType(make_room.preempts, state)
+    state.queue.is_within_bounds = MethodType(placing.is_within_bounds, state)
     return state

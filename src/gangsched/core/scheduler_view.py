@@ -16,7 +16,7 @@ from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
 from gangsched.core.questions import lists
 from gangsched.core.questions import why as reasons
-from gangsched.core.queue_view import QueueView
+from gangsched.core.queue_view import SchedulingQueue
 from gangsched.core.reservation import backfill as reserving
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
@@ -97,9 +97,9 @@ class SchedulerView:
         return self._state.settings.can_evict
 
     @property
-    def queue(self) -> QueueView:
+    def queue(self) -> SchedulingQueue:
         """The scheduling queue."""
-        return QueueView(self._state.queue, self._state.records)
+        return SchedulingQueue(self._state.queue, self._state.records)
 
     @property
     def gated_pods(self) -> int:

@@ -19,11 +19,13 @@ from gangsched._core._quotas import Quota, QuotaLedger
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._restarts import Restarts
 from gangsched.core.evaluator import Evaluator
+from gangsched.core.gains import Gains
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.node_table import NodeTable
 from gangsched.core.nomination import Mark, Nominations
 from gangsched.core.points import Points
 from gangsched.core.queue import Queue
-from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.records import Records
 from gangsched.core.reserving import Reserving
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
@@ -67,11 +69,15 @@ class State:
         out: The effects of the current call.
         touched: The gangs that are to be settled before the call ends, by key.
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
+        pods_tried: Whether members did that in an attempt: they may only wait there.
         had_terms: Whether a pod on a node carried terms about other pods then.
-        gained_at: The step at which a node may have taken more last.
+        gains: When nodes gained capacity.
         asked: The gang of which members began to wait in the current call: permit was just asked.
         refused: Waiting pods that a plugin refused when it was asked again, with the reason.
         giving_way: How many gangs may keep waiting only until another's cycle, at the most.
+        given_back: Pods that waited on permit and gave their nodes back. They are read again before
+            the next decision.
+        seen: What was asked about pods before the current event changed anything; see ``intake``.
         removed: Groups that lost their last pod in the current call.
         restarts: Which groups run, and which are being restarted.
         unread: Pods that differ from a restored snapshot; the next call reads them.
@@ -88,12 +94,15 @@ class State:
             settings.group_grace, strict_priorities=settings.strict_priorities
         )
         self.points: Points = Points(settings.profile)
-        self.evaluator: Evaluator = Evaluator(self.table, settings.profile, settings.placement)
+        self.evaluator: Evaluator = Evaluator(
+            self.table, settings.profile, settings.placement, settings.cluster
+        )
         self.records: Records = Records(
-            *(self.table, registry, self.evaluator.carried, QuotaLedger(settings.quotas)),
+            *(self.table, registry, self.evaluator.carried, self.evaluator.selections),
+            *(self.evaluator.sign, QuotaLedger(settings.quotas)),
             self.points.account,
         )
-        self.records.notes_ended = bool(settings.profile.end_listeners)
+        self.records.notes_ended = bool(settings.profile.having("pod_ended"))
         shares = self.points.has_shares
         self.records.notes_used = shares
         self.queue: Queue = Queue(self.records, self._sort_key, self._share if shares else None)
@@ -102,12 +111,14 @@ class State:
         self.events = 0
         self.out: list[Effect] = []
         self.touched: dict[str, Gang] = {}
-        self.pods_changed = False
+        self.pods_changed = self.pods_tried = False
         self.had_terms = False
-        self.gained_at = 0
+        self.gains: Gains = Gains()
         self.giving_way = 0
         self.asked: Gang | None = None
         self.refused: dict[PodUID, str] = {}
+        self.given_back: dict[PodUID, None] = {}
+        self.seen: dict[PodUID, object] = {}
         self.removed: dict[GroupKey, None] = {}
         self.restarts: Restarts = Restarts()
         self.unread: dict[PodUID, None] = {}
@@ -135,6 +146,10 @@ class State:
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
         self.touched[gang.key] = gang
+
+    def has_classes(self, gang: Gang) -> bool:
+        """Return whether pending members have the classes that the known selectors give them."""
+        return gang.classes_of == self.records.selections.version
 
     def note_event(self, gang: Gang) -> None:
         """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeAlias, final
 
+from gangsched.core.gang import PodRecord
 from gangsched.core.hold import Hold
-from gangsched.core.records import PodRecord, Records
+from gangsched.core.records import Records
 
 __all__ = ["Lifted", "Trial"]
 

@@ -125,13 +125,20 @@ class StateView(_Amounts):
 
 @final
 class NodeView(_Amounts):
-    """A node with the pods on it, as it is now."""
+    """A node with the pods on it, as it is now.
 
-    __slots__ = ("_records", "_slot")
+    Args:
+        records: What shows the node.
+        slot: The slot of the node in the table.
+        shows_pods: Whether the pods may be read.
+    """
 
-    def __init__(self, records: ShowsPods, slot: int) -> None:
+    __slots__ = ("_records", "_shows_pods", "_slot")
+
+    def __init__(self, records: ShowsPods, slot: int, *, shows_pods: bool = True) -> None:
         super().__init__(records.table, records.table.state_of[slot])
         self._records = records
+        self._shows_pods = shows_pods
         self._slot = slot
 
     @property
@@ -149,6 +156,8 @@ class NodeView(_Amounts):
     @property
     def pods(self) -> Collection[Pod]:
         """The pods on the node: bound, assumed, and planned in the current decision."""
+        if not self._shows_pods:  # nothing would try the pod again when these come or go
+            raise LookupError("node.pods is shown only for pods of which reads_pods(pod) is true")
         return self._records.pods_on(self._slot)
 
 
@@ -171,9 +180,9 @@ class NodeViews(Mapping[NodeName, NodeView]):
         """The current instant."""
         return self._records.now
 
-    def at(self, slot: int) -> NodeView:
+    def at(self, slot: int, *, shows_pods: bool = True) -> NodeView:
         """Return the node of a slot."""
-        return NodeView(self._records, slot)
+        return NodeView(self._records, slot, shows_pods=shows_pods)
 
     def __getitem__(self, name: NodeName) -> NodeView:
         table = self._records.table

@@ -69,7 +69,7 @@ from gangsched.membership import Membership, membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID, PreemptionPolicy
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "reason_of"]
 
 
 _MOST_CLAIMS: Final = 4096
@@ -219,7 +219,7 @@ class Cache:
             pod = pod_with_fields(pod, node_name=known.node_name)
         elif pod.node_name is None:
             pod = self._held(pod) if self._unreadable or self._unreadable_groups else pod
-            self._note(self.conditions, pod.uid, _unschedulable(facts))
+            self._note(self.conditions, pod.uid, _unschedulable(facts, reason_of(pod)))
             self._note(self.nominated, pod.uid, facts.nominated_node or "")
             if self.names is None:
                 self._note(self.schedulers, pod.uid, facts.scheduler_name)
@@ -470,9 +470,14 @@ def _version(facts: PodFacts) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _unschedulable(facts: PodFacts) -> str:
-    """Return the message of the condition ``PodScheduled=False``; empty if there is none."""
+def reason_of(pod: Pod) -> str:
+    """Return the reason of ``PodScheduled=False`` for a pod: more nodes do not help a gated one."""
+    return "SchedulingGated" if pod.scheduling_gates else "Unschedulable"
+
+
+def _unschedulable(facts: PodFacts, reason: str) -> str:
+    """Return the message of ``PodScheduled=False`` with a reason; empty if there is none."""
     for condition in facts.conditions:
-        if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+        if condition.type == "PodScheduled" and condition.reason == reason:
             return condition.message
     return ""

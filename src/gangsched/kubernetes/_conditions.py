@@ -31,7 +31,7 @@ from gangsched._text import shortened
 from gangsched.errors import GangschedError
 from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
-from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._cache import Cache, reason_of
 from gangsched.kubernetes._facts import Dialect, GroupFacts
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._requests import Requests, said, to_json
@@ -118,7 +118,7 @@ class StatusWriter:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable",
+            "reason": reason_of(pod),
             "message": message,
         }
         if before is None:

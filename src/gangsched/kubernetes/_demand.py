@@ -12,7 +12,9 @@ Rules:
   R3  the work is bounded: by the number of gangs, kinds and nodes that are tried;
   R4  a running scheduler is not asked while more than ``MOST_WAITING`` gangs and pods wait. A
       question copies all of them, alike or not, and nothing is decided meanwhile;
-  R5  a question that took longer than ``SLOW`` ends the measurement, such as one beside a gang of
+  R5  a question is followed by a pause ten times as long. So questions take a tenth of the time at
+      most, and a decision waits for one of them;
+  R6  a question that took longer than ``SLOW`` ends the measurement, such as one beside a gang of
       many unlike members. The next begins after 200 times as long, so that slow questions take
       half a percent of the time.
 """
@@ -53,6 +55,9 @@ MOST_WAITING: Final = 256
 SLOW: Final = 0.2
 """Seconds of processor time."""
 _PAUSE: Final = 200.0
+"""Times the seconds of a slow question."""
+_REST: Final = 10.0
+"""Times the seconds of any other."""
 
 _log = logging.getLogger("gangsched.kubernetes")
 
@@ -175,7 +180,7 @@ class DemandMeter:
             self._show(found)
 
     async def measure(self) -> list[Demand]:
-        """Return the pending demand; nothing while too many wait, or if it is slow: see R4, R5."""
+        """Return the pending demand; nothing while too many wait, or if it is slow: see R4, R6."""
         steps = _steps(self._scheduler, self._nodes(), self._clock)
         self._slowest = 0.0
         while True:
@@ -197,6 +202,7 @@ class DemandMeter:
                     *(_PAUSE * took, took),
                 )
                 return []
+            await asyncio.sleep(_REST * took)
 
     def _are_too_many(self) -> bool:
         """Return whether too many wait to ask; log it when that begins."""

@@ -337,7 +337,7 @@ class Effects:
     def _group_scheduled(self, started: GroupScheduled) -> None:
         self._forget_timer(started.group)
         self._said.pop(started.group, None)
-        note = f"{started.scheduled} members are assigned to nodes"
+        note = f"{started.scheduled} members have nodes, and are being bound"
         self._partial.begun(started.group)
         regarding = self._regarding_group(started.group)
         if regarding is not None:

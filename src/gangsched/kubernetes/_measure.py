@@ -155,6 +155,11 @@ class Measures:
         if self._metrics is not None:
             self._metrics.fell()
 
+    def released(self) -> None:
+        """Count a pod that is evicted because its gang stays partly on nodes."""
+        if self._metrics is not None:
+            self._metrics.released()
+
     @property
     def served(self) -> str:
         """The pages of the process, for its log."""

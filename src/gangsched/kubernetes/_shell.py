@@ -261,6 +261,7 @@ class Shell:
         async def release(evict: Evict) -> None:
             with suppress(GangschedError):  # looked at again within the bound
                 await evictor(evict)
+                self._measures.released()
 
         def report(key: GroupKey, note: str) -> None:
             effects.stays_partial(key, note)

@@ -27,13 +27,14 @@ class SchedulingUnit(enum.Enum):
 class PlacementStrategy(enum.Enum):
     """Which of the feasible nodes the pods of a gang are placed on; a single pod is a gang of one.
 
-    A pod that is packed goes where it fits best, whatever the scores of plugins are.
+    It decides among nodes of equal scores; ``spread`` goes before the scores. For a pod that is
+    packed, the score of the plugin that compares requests with free capacity is left out.
     """
 
     AUTO = "auto"
     """``pack`` for pods that request an extended resource such as a GPU, else ``score``."""
     PACK = "pack"
-    """The fewest nodes; last of all, nodes with free GPUs that the pods do not request."""
+    """The fewest nodes of equal score; last, nodes with free GPUs that the pods do not request."""
     SPREAD = "spread"
     """As many nodes as there are members; among equal nodes, the best score."""
     SCORE = "score"

@@ -5,12 +5,11 @@ Source: ``ImageLocality`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from typing import Final, final
 
 from attrs import frozen
 
-from gangsched.model import Node, Pod
+from gangsched.model import Pod
 from gangsched.plugins._scores import BEST
 from gangsched.protocols import CycleView, NodeView, StateKey
 
@@ -38,9 +37,10 @@ class ImageLocality:
         """``ImageLocality``."""
         return "ImageLocality"
 
-    def signature_in_cycle(self, pod: Pod) -> Hashable:
-        """Return the images that the pod needs: they decide while the nodes stay as they are."""
-        return pod.images, pod.image_volumes
+    def scores_in_cycle(self, state: CycleView, pod: Pod) -> bool:
+        """Return whether a node has an image of the pod. O(images on nodes), once in a cycle."""
+        needed = {_tagged(given) for given in (*pod.images, *pod.image_volumes)}
+        return bool(needed) and not needed.isdisjoint(_spread_in(state))
 
     @property
     def signs_node_alone(self) -> bool:
@@ -55,10 +55,7 @@ class ImageLocality:
         """Return 0 for at most 23 MiB of images, 100 for 1000 MiB for each container."""
         if not pod.images and not pod.image_volumes:
             return 0
-        spread = state.read(_SPREAD)
-        if spread is None:
-            spread = _spread(view.node for view in state.nodes.values())
-            state.write(_SPREAD, spread)
+        spread = _spread_in(state)
         count = max(len(state.nodes), 1)
         sizes = {name: image.size_bytes for image in node.node.images for name in image.names}
         total = 0
@@ -73,13 +70,17 @@ class ImageLocality:
         return BEST * (total - _LEAST) // (most - _LEAST)
 
 
-def _spread(nodes: Iterable[Node]) -> dict[str, int]:
-    """Return how many nodes have each image. O(images on nodes)."""
-    counts: dict[str, int] = {}
-    for node in nodes:
-        for name in {name for image in node.images for name in image.names}:
-            counts[name] = counts.get(name, 0) + 1
-    return counts
+def _spread_in(state: CycleView) -> dict[str, int]:
+    """Return how many nodes have each image. O(images on nodes), once in a cycle."""
+    known = state.read(_SPREAD)
+    if known is not None:
+        return known
+    spread: dict[str, int] = {}
+    for view in state.nodes.values():
+        for name in {name for image in view.node.images for name in image.names}:
+            spread[name] = spread.get(name, 0) + 1
+    state.write(_SPREAD, spread)
+    return spread
 
 
 def _tagged(image: str) -> str:

@@ -20,7 +20,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, NamedTuple, final
 
 from attrs import field, frozen
@@ -79,11 +79,6 @@ class InterPodAffinity:
     def name(self) -> str:
         """``InterPodAffinity``."""
         return "InterPodAffinity"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The terms."""
-        return ("pod_affinity", "pod_anti_affinity")
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the terms with what they read of the pod itself; None for a pod without terms."""
@@ -234,12 +229,6 @@ class PreferredInterPodAffinity(InterPodAffinity):
     """
 
     hard_pod_affinity_weight: int = field(default=1, validator=check_count)
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The terms, required and preferred."""
-        preferred = ("preferred_pod_affinity", "preferred_pod_anti_affinity")
-        return ("pod_affinity", "pod_anti_affinity", *preferred)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the terms with what they read of the pod itself; None for a pod without terms."""

@@ -37,11 +37,6 @@ class NodeAffinity:
         """``NodeAffinity``."""
         return "NodeAffinity"
 
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The node selector and the affinity."""
-        return ("node_selector", "affinity")
-
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the node selector and the affinity; None if both are empty."""
         return (pod.node_selector, pod.affinity) if pod.node_selector or pod.affinity else None
@@ -78,10 +73,6 @@ class NodeAffinity:
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has neither a selector nor a required term."""
         return not pod.node_selector and not pod.affinity
-
-    def ignores(self, pod: Pod) -> bool:
-        """Return whether the pod has no required term, so that none can name nodes."""
-        return not pod.affinity
 
     def objects_read(self, pod: Pod) -> Iterable[type[ClusterObject]]:
         """Return nothing: what ``pre_filter`` refuses stays refused until the pod changes."""
@@ -124,11 +115,6 @@ class NodeAffinity:
 @frozen
 class PreferredNodeAffinity(NodeAffinity):
     """``NodeAffinity`` with the score of kube-scheduler: preferred terms that a node matches."""
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The node selector and the affinity, required and preferred."""
-        return ("node_selector", "affinity", "preferred_node_affinity")
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the node selector and the affinity; None if all are empty."""

@@ -5,7 +5,7 @@ Source: ``NodeDeclaredFeatures`` of kube-scheduler 1.36 (KEP-5328).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from typing import Final, final
 
 from attrs import frozen
@@ -28,11 +28,6 @@ class NodeDeclaredFeatures:
     def name(self) -> str:
         """``NodeDeclaredFeatures``."""
         return "NodeDeclaredFeatures"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The required features."""
-        return ("required_features",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the required features; None if there are none."""

@@ -8,7 +8,7 @@ Source: ``NodeName`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final, final
 
 from attrs import frozen
@@ -32,11 +32,6 @@ class NodeName:
     def name(self) -> str:
         """``NodeName``."""
         return "NodeName"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The name of the node."""
-        return ("node_name",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the name of the node."""

@@ -5,11 +5,12 @@ Source: ``NodePorts`` of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, final
 
 from attrs import frozen
 
+from gangsched.constraints.ports import HostPort
 from gangsched.model import Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.protocols import CycleView, NodeView
@@ -28,11 +29,6 @@ class NodePorts:
     def name(self) -> str:
         """``NodePorts``."""
         return "NodePorts"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The host ports."""
-        return ("host_ports",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the host ports."""
@@ -53,21 +49,31 @@ class NodePorts:
 
     def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str]:
         """Return the node itself if the pods have a host port in common."""
-        return ("",) if _conflict(pod, other) else ()
+        return ("",) if _conflicts(_by_number(pod), other) else ()
 
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no host port."""
         return not pod.host_ports
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
-        """Refuse *node* if a port is taken. O(pods on the node)."""
+        """Refuse *node* if a port is taken. O(host ports of pods on the node)."""
         if not pod.host_ports:
             return SUCCESS
-        return _REASON if any(_conflict(pod, other) for other in node.pods) else SUCCESS
+        wanted = _by_number(pod)
+        return _REASON if any(_conflicts(wanted, other) for other in node.pods) else SUCCESS
 
 
-def _conflict(pod: Pod, other: Pod) -> bool:
-    for taken in other.host_ports:
-        if any(port.conflicts_with(taken) for port in pod.host_ports):
-            return True
-    return False
+def _by_number(pod: Pod) -> dict[int, list[HostPort]]:
+    found: dict[int, list[HostPort]] = {}
+    for port in pod.host_ports:
+        found.setdefault(port.host_port, []).append(port)
+    return found
+
+
+def _conflicts(wanted: Mapping[int, Sequence[HostPort]], other: Pod) -> bool:
+    """Return whether a pod has a port that conflicts with one of some, by number. O(its ports)."""
+    return any(
+        port.conflicts_with(taken)
+        for taken in other.host_ports
+        for port in wanted.get(taken.host_port, ())
+    )

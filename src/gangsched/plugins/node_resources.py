@@ -19,9 +19,8 @@ from gangsched._fields import as_counts, as_tuple, check_counts, refuse_choice
 from gangsched.errors import InvalidValueError
 from gangsched.model import FrozenMap, Pod
 from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
-from gangsched.protocols import CycleView, NodeEvaluator, NodeView
+from gangsched.protocols import CycleView, NodeView
 from gangsched.quantity import MILLI
-from gangsched.resources import amounts_of
 
 __all__ = ["NodeResources", "NodeResourcesFit", "ScoringStrategy", "Strategy"]
 
@@ -62,11 +61,6 @@ class NodeResources:
         """Return the requests."""
         return pod.requests
 
-    @property
-    def signs_allocatable(self) -> bool:
-        """True: nodes that offer different amounts have different signatures."""
-        return True
-
     def node_signature(self, node: NodeView) -> Hashable:
         """Return allocatable and free resources, and the number of pods if that is limited.
 
@@ -90,25 +84,11 @@ class NodeResources:
         """Return every resource that *pod* requests."""
         return pod.requests
 
-    def headroom(self, pod: Pod, node: NodeView) -> int:
-        """Return how many pods with these requests fit together on *node*."""
-        free = node.free
-        bound = _UNBOUNDED
-        for name, need in pod.requests.items():
-            bound = min(bound, free.get(name, 0) // need)
-        limit = node.node.allocatable.get("pods")
-        if limit is not None:
-            bound = min(bound, limit // MILLI - node.pod_count)
-        return max(bound, 0)
-
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         """Return the mean percentage that is free, or used, after *pod* is placed on *node*.
 
         The mean is over cpu, memory and the requested resources that *node* has.
         """
-        return self._score(pod, node)
-
-    def _score(self, pod: Pod, node: NodeView) -> int:
         total = count = 0
         free, requests = node.free, pod.requests
         allocatable = node.node.allocatable
@@ -146,13 +126,15 @@ class NodeResources:
             if number is None or name == "pods":
                 continue
             need = pod.requests.amount(name)
-            capacities = [offer[number] for offer in offers]
-            if all(capacities):
-                even += 1
+            try:
                 shares = [
-                    100 * (free[number] - need) // capacity
-                    for free, capacity in zip(frees, capacities, strict=True)
+                    100 * (free[number] - need) // offer[number]
+                    for free, offer in zip(frees, offers, strict=True)
                 ]
+            except ZeroDivisionError:
+                capacities = [offer[number] for offer in offers]
+            else:
+                even += 1
                 if min(shares, default=0) < 0:
                     shares = [share if share > 0 else 0 for share in shares]
                 totals = list(map(add, totals, shares)) if totals else shares
@@ -172,52 +154,6 @@ class NodeResources:
         if self.strategy is Strategy.LEAST_ALLOCATED:
             return shares
         return [100 - share for share in shares]
-
-    def node_evaluator(self, pod: Pod) -> NodeEvaluator | None:
-        """Return a function that does what ``filter``, ``headroom`` and ``score`` do, in one pass.
-
-        None for a pod that requests a number of pods, or less than nothing.
-        """
-        requests = pod.requests
-        if "pods" in requests or min(requests.values(), default=1) <= 0:
-            return None
-        needs = tuple((name, int(need)) for name, need in requests.items())
-        others = tuple(name for name in ("cpu", "memory") if name not in requests)
-        scored = len(needs)
-        prefers_free = self.strategy is Strategy.LEAST_ALLOCATED
-
-        def evaluate(node: NodeView) -> tuple[int, int] | None:
-            free, offers = node.free, amounts_of(node.node.allocatable)
-            bound, total, count = _UNBOUNDED, 0, scored
-            try:
-                for name, need in needs:
-                    left = free[name]
-                    fits = left // need
-                    if fits < bound:
-                        bound = fits
-                    total += 100 * (left - need) // offers[name]
-            except (KeyError, ZeroDivisionError):
-                # the node does not offer a request; seldom is that asked with some of it free
-                bound = self.headroom(pod, node)
-                return (bound, self._score(pod, node)) if bound else None
-            for name in others:
-                capacity = offers.get(name)
-                if capacity:
-                    left = free.get(name, 0)
-                    if left > 0:
-                        total += 100 * left // capacity
-                    count += 1
-            limit = offers.get("pods")
-            if limit is not None:
-                room = limit // MILLI - node.pod_count
-                if room < bound:
-                    bound = room
-            if bound < 1:
-                return None
-            share = total // count if count else 0
-            return bound, share if prefers_free else 100 - share
-
-        return evaluate
 
 
 def _names(requests: Iterable[str]) -> Iterable[str]:
@@ -299,11 +235,6 @@ class NodeResourcesFit(NodeResources):
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the requests, and what is defaulted."""
         return (pod.requests, pod.requests.defaulted)
-
-    @property
-    def signs_allocatable(self) -> bool:
-        """True: nodes that offer different amounts have different signatures."""
-        return True
 
     def node_signature(self, node: NodeView) -> Hashable:
         """Return what ``NodeResources`` reads, and what the pods on the node count for."""

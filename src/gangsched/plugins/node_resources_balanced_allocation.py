@@ -6,7 +6,7 @@ Source: ``NodeResourcesBalancedAllocation`` of kube-scheduler 1.36.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import final
 
 from attrs import field, frozen
@@ -55,16 +55,35 @@ class NodeResourcesBalancedAllocation:
 
         0 for a pod that requests none of the resources, as in kube-scheduler.
         """
+        offers, free = node.node.allocatable, node.free
+        amounts = [(offers.amount(name), free.get(name, 0)) for name in self.resources]
+        return self._score(pod, amounts)
+
+    def scores_by_amounts(
+        self,
+        pod: Pod,
+        numbers: Mapping[str, int],
+        frees: Sequence[Sequence[int]],
+        offers: Sequence[Sequence[int]],
+    ) -> list[int]:
+        """Return what ``score`` does for many nodes; see ``NodeResources.scores_by_amounts``."""
+        places = [numbers.get(name) for name in self.resources]
+        return [
+            self._score(pod, [(0, 0) if n is None else (offer[n], free[n]) for n in places])
+            for free, offer in zip(frees, offers, strict=True)
+        ]
+
+    def _score(self, pod: Pod, amounts: Sequence[tuple[int, int]]) -> int:
+        """Return the score of a node by what it offers and has free of each resource."""
         if not any(pod.requests.amount(name) for name in self.resources):
             return 0
-        offers, free = node.node.allocatable, node.free
         before: list[float] = []
         after: list[float] = []
-        for name in self.resources:
-            capacity, asked = offers.amount(name), pod.requests.amount(name)
+        for name, (capacity, free) in zip(self.resources, amounts, strict=True):
+            asked = pod.requests.amount(name)
             if not capacity or (not asked and "/" in name):
                 continue
-            used = capacity - free.get(name, 0)
+            used = capacity - free
             before.append(min(used / capacity, 1.0))
             after.append(min((used + asked) / capacity, 1.0))
         half = BEST // 2

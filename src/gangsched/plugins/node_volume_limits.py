@@ -12,7 +12,7 @@ Source: NodeVolumeLimits of kube-scheduler 1.36.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, final
 
 from attrs import frozen
@@ -68,11 +68,6 @@ class NodeVolumeLimits:
     def name(self) -> str:
         """``NodeVolumeLimits``."""
         return "NodeVolumeLimits"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The claims and the disks."""
-        return ("volume_claims", "disks")
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the claims and the disks."""

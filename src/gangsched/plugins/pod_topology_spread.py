@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 from attrs import evolve, frozen
@@ -89,11 +89,6 @@ class PodTopologySpread:
     def name(self) -> str:
         """``PodTopologySpread``."""
         return "PodTopologySpread"
-
-    @property
-    def attributes_signed(self) -> Collection[str] | None:
-        """The constraints."""
-        return ("topology_spread_constraints",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the hard constraints with what they read of the pod; None without constraints."""
@@ -253,11 +248,6 @@ class ScoringPodTopologySpread(PodTopologySpread):
                 name = f"default_constraints[{place}]"
                 raise InvalidValueError(name, one, "a constraint with ScheduleAnyway")
 
-    @property
-    def attributes_signed(self) -> Collection[str] | None:
-        """The constraints; None if there are default constraints, which depend on the labels."""
-        return None if self.default_constraints else super().attributes_signed
-
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the constraints with what they read of the pod.
 
@@ -282,7 +272,7 @@ class ScoringPodTopologySpread(PodTopologySpread):
         """Return whether the pod states constraints, or has them by *default_selector*."""
         return super().reads_pods(pod) or bool(_stated(pod)) or self._given(pod) is not None
 
-    def scores_by_pods(self, state: CycleView, pod: Pod) -> bool:
+    def scores_in_cycle(self, state: CycleView, pod: Pod) -> bool:
         """Return whether the pod has default constraints in this cycle."""
         return bool(self._soft(state, pod))
 

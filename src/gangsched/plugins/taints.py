@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final, final
 
 from attrs import frozen
@@ -27,11 +27,6 @@ class TaintToleration:
     def name(self) -> str:
         """``TaintToleration``."""
         return "TaintToleration"
-
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The tolerations."""
-        return ("tolerations",)
 
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the tolerations; None if there are none."""

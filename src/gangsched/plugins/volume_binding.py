@@ -20,7 +20,7 @@ Source: VolumeBinding of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
 from gangsched._volumes import (
@@ -76,18 +76,9 @@ class VolumeBinding:
         """The key under which the choices of planned siblings are kept."""
         return (_PLANNED,)
 
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The claims."""
-        return ("volume_claims",)
-
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the claims, and the name of the pod if a claim is named after it."""
         return pod_part(pod)
-
-    def ignores(self, pod: Pod) -> bool:
-        """Return whether the pod has no volumes that the plugin checks."""
-        return not pod.volume_claims
 
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no volumes that the plugin checks."""

@@ -9,7 +9,7 @@ Source: VolumeRestrictions of kube-scheduler 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Final, final
 
 from attrs import frozen
@@ -48,20 +48,11 @@ class VolumeRestrictions:
         """The key under which the users of claims are counted."""
         return (_USERS,)
 
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The claims and the disks."""
-        return ("volume_claims", "disks")
-
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the disks and the claims."""
         if not pod.disks and not pod.volume_claims:
             return None
         return (pod.disks, pod.namespace, pod.volume_claims)
-
-    def ignores(self, pod: Pod) -> bool:
-        """Return whether the pod has no volumes that the plugin checks."""
-        return not (pod.volume_claims or pod.disks)
 
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no volumes that the plugin checks."""

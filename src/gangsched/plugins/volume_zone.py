@@ -5,7 +5,7 @@ Source: VolumeZone of kube-scheduler 1.36, which reads the zone and region label
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, final
 
 from attrs import frozen
@@ -42,19 +42,10 @@ class VolumeZone:
         """``VolumeZone``."""
         return "VolumeZone"
 
-    @property
-    def attributes_signed(self) -> Collection[str]:
-        """The claims."""
-        return ("volume_claims",)
-
     def pod_signature(self, pod: Pod) -> Hashable:
         """Return the claims that are not ephemeral, as kube-scheduler reads no others."""
         named = tuple(claim for claim in pod.volume_claims if not claim.ephemeral)
         return (pod.namespace, named) if named else None
-
-    def ignores(self, pod: Pod) -> bool:
-        """Return whether the pod has no volumes that the plugin checks."""
-        return not pod.volume_claims
 
     def skips(self, pod: Pod) -> bool:
         """Return whether the pod has no volumes that the plugin checks."""

@@ -6,7 +6,7 @@ unchecked. So a pod with such a constraint is held, and the reason names the con
 
 Rules:
   R1  a plugin of kube-scheduler's name checks what it checks there. Any other plugin names what it
-      checks; see ``gangsched.protocols.ChecksConstraints``;
+      checks; see ``gangsched.protocols.NodeExtensions``;
   R2  the resources, the node selector and the tolerations are not in the table. Every version of
       the library has checked them by default, and a profile without their plugins ignores them.
 """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from gangsched.cluster_objects import Service
 from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodUID
 
-__all__ = ["ClusterState", "ObjectsView", "ShowsObjects", "ShowsServices"]
+__all__ = ["ClusterState", "ObjectsView"]
 
 T = TypeVar("T")
 
@@ -18,6 +17,14 @@ class ClusterState(Protocol):
 
     Every method answers from memory. The order of iteration depends only on the history of the
     cluster, so that two runs over one history agree.
+
+    Two members are optional, and so no part of this protocol:
+
+    - ``objects``, an attribute: an ``ObjectsView`` of the objects that constraints refer to, after
+      ``ObjectChanged`` and ``ObjectDeleted`` as these events say. Without it plugins find no such
+      object. So a pod that needs one, such as a pod with a claim for storage, is not scheduled;
+    - ``fork()``: a ``ClusterState`` that shows the same, and is read in the place of this one by
+      ``Scheduler.what_if``.
     """
 
     def nodes(self) -> Iterable[Node]:
@@ -53,6 +60,10 @@ class ObjectsView(Protocol):
     """The objects of a cluster that constraints refer to, read-only.
 
     They are of the classes in ``gangsched.cluster_objects``: namespaces, volumes and so on.
+
+    A view may also have ``services_of(namespace, labels, /)``. It returns the services of a
+    namespace that select pods with these labels in O(labels + services that select one of them).
+    Without it each such lookup reads every service of the cluster.
     """
 
     def get(self, kind: type[T], key: str, /) -> T | None:
@@ -61,31 +72,4 @@ class ObjectsView(Protocol):
 
     def all(self, kind: type[T], /) -> Iterable[T]:
         """Return every object of a class. O(objects of the class)."""
-        ...
-
-
-class ShowsObjects(Protocol):
-    """Optional for a cluster state: the objects of the cluster that constraints refer to.
-
-    Without this attribute plugins find no such object. So a pod that needs one, such as a pod with
-    a claim for storage, is not scheduled.
-    """
-
-    @property
-    def objects(self) -> ObjectsView:
-        """The objects; after ``ObjectChanged`` and ``ObjectDeleted`` as these events say."""
-        ...
-
-
-class ShowsServices(Protocol):
-    """Optional for ``ObjectsView``: the services that select a pod, found without reading each.
-
-    Without this method each lookup reads every service of the cluster.
-    """
-
-    def services_of(self, namespace: str, labels: Mapping[str, str], /) -> Iterable[Service]:
-        """Return the services of a namespace that select pods with these labels.
-
-        Runtime complexity: O(labels + services that select one of them).
-        """
         ...

@@ -1,11 +1,11 @@
-"""The extension points, in the order in which they run, and what belongs to one of them."""
+"""The extension points, in the order in which they run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
-from gangsched.events import Bind, VolumeChoice
+from gangsched.events import Bind
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import EvictGroup, Outcome, RejectGroup, Skip, Verdict
 from gangsched.protocols._groups import EntityView, GroupView
@@ -13,16 +13,13 @@ from gangsched.protocols._views import CycleView, NodeView
 
 __all__ = [
     "BindPlugin",
-    "ChoosesVolumes",
     "FilterPlugin",
-    "NormalizeScore",
     "PermitPlugin",
     "Plugin",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
     "PreEnqueuePlugin",
-    "PreFilterExtensions",
     "PreFilterPlugin",
     "PreScorePlugin",
     "QueueSortKey",
@@ -80,37 +77,19 @@ class PreFilterPlugin(Plugin, Protocol):
         ...
 
 
-class PreFilterExtensions(Protocol):
-    """Optional for plugins with ``pre_filter`` and ``reads_pods``: keep a count up to date.
-
-    ``pre_filter`` may count the pods on nodes and write the count into the cycle. While a gang is
-    planned, these methods are called for each sibling that is placed or taken back. Meanwhile,
-    members with equal signatures share the cycle of the first of them. So *added* may be *pod*
-    itself, which stands for a like member from then on.
-
-    If a decision is tried without some victims, ``pre_filter`` is called again on the nodes without
-    them. The point ``pre_filter`` of such a plugin must not be ``group_wide``.
-
-    Source: ``PreFilterExtensions`` of kube-scheduler.
-    """
-
-    def add_pod(self, state: CycleView, pod: Pod, added: Pod, node: NodeView) -> None:
-        """Account for *added*, which is on *node* from now on, in the cycle of *pod*."""
-        ...
-
-    def remove_pod(self, state: CycleView, pod: Pod, removed: Pod, node: NodeView) -> None:
-        """Account for *removed*, which is not on *node* any more, in the cycle of *pod*."""
-        ...
-
-
 class FilterPlugin(Plugin, Protocol):
     """Accepts or refuses a node for a pod."""
 
     def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
         """Return ``Success`` or ``Skip`` if *node* can take *pod*, else ``Unschedulable``.
 
-        Pure. Called once for each class of nodes that the last pod with this signature did not
-        meet. For a pod for which ``reads_pods`` returns True it is called for single nodes.
+        Pure. Called once for each kind of nodes and each pod signature, if the plugin signs both;
+        see ``SignatureExtensions``. Otherwise, and for a pod for which ``reads_pods`` returns True,
+        it is called for single nodes.
+
+        The reasons are shown to users, who see how many nodes have each of them. They are a part of
+        the answer: name a limit, and not how much of it is used. ``resolvable=False`` says that
+        evicting pods from *node* would not help.
         """
         ...
 
@@ -158,38 +137,25 @@ class ScorePlugin(Plugin, Protocol):
         ...
 
 
-class NormalizeScore(Protocol):
-    """Optional for a plugin with ``score``: turn raw scores into scores from 0 to 100.
-
-    A raw score of such a plugin is any int. After all passing nodes are scored, this method gets
-    the raw scores of all of them at once, as ``NormalizeScore`` in kube-scheduler does.
-
-    The answer depends on all nodes, so the pods of a profile with such a plugin are evaluated one
-    by one. A scheduling cycle then costs O(nodes), as it does with ``pre_score``. If an absolute
-    score will do, leave this method out.
-    """
-
-    def normalize_score(
-        self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
-    ) -> Mapping[NodeName, int]:
-        """Return the normalized score of each node, an int from 0 to 100.
-
-        Nodes with equal raw scores must get equal normalized scores.
-        """
-        ...
-
-
 class ReservePlugin(Plugin, Protocol):
     """Takes and gives back what a tentative placement needs."""
 
     def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement."""
+        """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement.
+
+        A gang has been planned by then. A refusal rejects its attempt: no other nodes are tried,
+        and it backs off. A rule that can be read from the pods on nodes is better a ``filter`` with
+        ``reads_pods``. Pods that are bound already, as in the listing after a restart, never pass
+        this point: give them to the plugin where you make it.
+        """
         ...
 
     def unreserve(
         self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
     ) -> RejectGroup | EvictGroup | None:
         """Undo ``reserve``. Idempotent; may be called for a pod that was never reserved.
+
+        For a pod that was bound, ``pod_ended`` is called instead; see ``StateExtensions``.
 
         Runs for every member that gives its node back without being bound, in the reverse order of
         ``reserve``. A verdict on a group whose attempt is being rejected already changes nothing.
@@ -203,14 +169,6 @@ class ReservePlugin(Plugin, Protocol):
                 later point returned ``Unschedulable``; ``bind_failed``; or ``node_gone``.
             now: The current instant.
         """
-        ...
-
-
-class ChoosesVolumes(Protocol):
-    """Optional for a plugin with ``reserve``: the volumes that a bind writes."""
-
-    def volume_choices(self, pod: Pod, node: NodeName) -> Iterable[VolumeChoice]:
-        """Return the choices for the claims of a pod that is about to be bound to its node."""
         ...
 
 

@@ -48,7 +48,7 @@ class NodeView(Protocol):
         """The pods on the node: bound, assumed, and planned earlier in the same decision.
 
         In ``filter`` and ``score`` the *node* argument shows them only for a pod for which the
-        plugin's ``reads_pods`` returns True; see ``PodsRead``. Otherwise reading it raises.
+        plugin's ``reads_pods`` returns True; see ``PodExtensions``. Otherwise reading it raises.
         """
         ...
 
@@ -98,7 +98,7 @@ class PodCounts(Protocol):
         ...
 
     def carried_about(self, pod: Pod) -> Iterable[tuple[CarriedTerm, DomainCounts]]:
-        """Iterate over the terms of pods on nodes that may be about *pod*; see ``PodsAffected``.
+        """Iterate over the terms of pods on nodes that may be about *pod*; see ``PodExtensions``.
 
         Whether the labels of the pod's namespace match is left to the caller.
         """
@@ -134,12 +134,12 @@ class CycleView(Protocol):
 
     @property
     def counts(self) -> PodCounts:
-        """Counts of the pods on these nodes by domain; see ``PodsRead``."""
+        """Counts of the pods on these nodes by domain; see ``PodExtensions``."""
         ...
 
     @property
     def objects(self) -> ObjectsView:
-        """The namespaces, volumes and other objects of the cluster; see ``ObjectsRead``."""
+        """The namespaces, volumes and other objects of the cluster; see ``ObjectExtensions``."""
         ...
 
     @property

@@ -233,7 +233,8 @@ class EventLog:
                 text = f"Has {_members(present)}, needs {needed}"
                 self._say(now, _NORMAL, "WaitingForMembers", f"podgroup/{group}", text)
             case GroupRejected(group, attempt, reason, retry):
-                text = f"Attempt {attempt}: {reason}; no retry before {_instant(retry)}"
+                rest = f"; no retry before {_instant(retry)}" if retry > now else ""
+                text = f"Attempt {attempt}: {reason}{rest}"
                 self._say(now, _WARNING, "FailedScheduling", f"podgroup/{group}", text)
             case GroupScheduled(group, attempt, scheduled, waited):
                 text = (

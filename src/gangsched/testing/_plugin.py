@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import combinations, product
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from gangsched._copying import is_forkable
 from gangsched.events import Bind
 from gangsched.model import Node, NodeName, Pod
 from gangsched.outcomes import EvictGroup, HoldGroup, RejectGroup, Skip, Unschedulable, Wait
-from gangsched.profile.signing import evaluates_nodes
 from gangsched.testing._asked import DECIDES, NOW, Asked, seen, short
 from gangsched.testing._builders import make_node, make_pod
 from gangsched.testing._order import check_less
@@ -42,13 +41,11 @@ def check_plugin(
 
     - Its name is a non-empty string, and it has at least one point.
     - ``filter``, ``score``, ``queue_sort`` and the declarations (``pod_signature``,
-      ``node_signature``, ``labels_read``, ``fitted``, ``headroom``, ``reads_pods``) are pure: a
-      second call returns the same, and the arguments are not changed.
-    - Equal signatures have equal answers, also on a node that holds the pod itself. The signature
-      of a pod that sets none of ``attributes_signed`` is None. With ``signs_node_alone``, neither
-      free capacity nor pods change the signature of a node. A node that ``filter`` accepts has
-      headroom. A node with too little of a fitted resource is refused. The function of
-      ``node_evaluator`` agrees with ``filter``, ``headroom`` and ``score``.
+      ``node_signature``, ``labels_read``, ``fitted``, ``reads_pods``) are pure: a second call
+      returns the same, and the arguments are not changed.
+    - Equal signatures have equal answers, also on a node that holds the pod itself. With
+      ``signs_node_alone``, neither free capacity nor pods change the signature of a node. A node
+      with too little of a fitted resource is refused.
     - The queue order is strict and total, and a score is from 0 to 100.
     - ``unreserve`` undoes ``reserve``. It is idempotent, and does nothing for a pod that was never
       reserved. Afterwards the same pods can reserve as before, and no others.
@@ -56,8 +53,8 @@ def check_plugin(
       accepts a pod that it had refused. It is not missing if ``reserve`` refuses more and more.
     - ``filter`` and ``score`` depend on the pods on nodes only for pods for which ``reads_pods``
       returns True, also where ``pre_filter`` counts them. ``add_pod`` and ``remove_pod`` keep what
-      ``pre_filter`` counts. Up to eight other pods are on the nodes, so a quota of more is not
-      checked.
+      ``pre_filter`` counts. ``cluster_headroom`` is not 0 where ``filter`` accepts a pod. Up to
+      eight other pods are on the nodes, so a quota of more is not checked.
     - Each answer is of a type that its point may return.
 
     Args:
@@ -65,7 +62,7 @@ def check_plugin(
         pods: Pods that the plugin looks at; some plain pods are added.
         nodes: Nodes that it looks at; some plain nodes are added.
         forkable: Whether ``Scheduler.what_if`` has to accept the plugin; see
-            ``gangsched.protocols.Forkable``.
+            ``gangsched.protocols.StateExtensions``.
 
     Raises:
         AssertionError: A check failed; the message names the plugin, the point and the arguments.
@@ -75,7 +72,7 @@ def check_plugin(
     if forkable:
         problem = (
             "has attributes and no fork method, and is no frozen class of immutable values:"
-            " Scheduler.what_if refuses it, see gangsched.protocols.Forkable"
+            " Scheduler.what_if refuses it, see gangsched.protocols.StateExtensions"
         )
         assert is_forkable(plugin), f"{asked.name} {problem}"
     shown = [*_PODS, *pods]
@@ -99,7 +96,6 @@ _PODS: Final = (
     make_pod("member", group="g", min_available=3, cpu=1, priority=7),
     Pod(name="of-group", pod_group="g", requests={"cpu": 1}),
 )
-_PLAIN: Final = make_pod("plain")
 _NODES: Final = (make_node("a", cpu=4, gpu=2), make_node("b", cpu=1, labels={"zone": "z"}))
 
 
@@ -160,7 +156,7 @@ class _Tried:
             self.asked.expect(point, unchanged, f"is not pure: it changed {view.node.name}")
 
     def keeps_what_it_says_of_itself(self) -> None:
-        """Compare signatures, fitted resources and headroom with ``filter`` and ``score``."""
+        """Compare signatures and fitted resources with ``filter`` and ``score``."""
         if self.asked.has("pod_signature"):
             self._is_signed_by_pod()
         if self.asked.has("node_signature"):
@@ -168,22 +164,12 @@ class _Tried:
             for pod in self.pods:
                 self._is_signed_by_node(pod)
         for pod, view in self._pairs() if self.asked.has("filter") else ():
-            if self.asked.has("headroom"):
-                self._bounds_headroom(pod, view)
-            if evaluates_nodes(self.asked.plugin):
-                self._is_evaluated(pod, view)
             if self.asked.has("fitted"):
                 for resource in self.asked.twice("fitted", pod, of=tuple):
                     self._is_fitted(pod, view, resource)
 
     def _is_signed_by_pod(self) -> None:
         signed = [(pod, self.asked.twice("pod_signature", pod)) for pod in self.pods]
-        declared: Collection[str] | None = getattr(self.asked.plugin, "attributes_signed", None)
-        if declared is not None:
-            for pod, sign in signed:
-                is_set = any(getattr(pod, each) != getattr(_PLAIN, each) for each in declared)
-                sentence = f"is {sign!r} for {short((pod,))}, which sets none of {[*declared]}"
-                self.asked.expect("pod_signature", is_set or sign is None, sentence)
         for (pod, sign), (other, its) in combinations(signed, 2):
             for view in self.views if sign == its else ():
                 self._agree("pod_signature", (pod, view), (other, view))
@@ -202,25 +188,6 @@ class _Tried:
         for (view, sign), (other, its) in combinations(signed, 2):
             if sign == its:
                 self._agree("node_signature", (pod, view), (pod, other))
-
-    def _bounds_headroom(self, pod: Pod, view: FakeNode) -> None:
-        headroom = self.asked.twice("headroom", pod, view)
-        fits = not isinstance(self._on("filter", pod, view), Unschedulable)
-        sentence = f"is {headroom}, and filter lets {short((pod, view))}"
-        self.asked.expect("headroom", headroom >= 1 or not fits, sentence)
-
-    def _is_evaluated(self, pod: Pod, view: FakeNode) -> None:
-        """Compare what the function for a pod returns with what the three methods return."""
-        function = self.asked.ask("node_evaluator", pod)
-        if function is None:
-            return
-        wanted: tuple[Any, Any] | None = None
-        if not isinstance(self._on("filter", pod, view), Unschedulable):
-            wanted = (self.asked.ask("headroom", pod, view), self._on("score", pod, view))
-        found = [function(view) for _ in range(2)]
-        details = f"gives {found[0]!r}, then {found[1]!r}, expected {wanted!r}"
-        is_right = found == [wanted, wanted]
-        self.asked.expect("node_evaluator", is_right, f"{details}, for {short((pod, view))}")
 
     def _is_fitted(self, pod: Pod, view: FakeNode, resource: str) -> None:
         need = pod.requests.amount(resource)

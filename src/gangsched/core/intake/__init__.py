@@ -12,10 +12,12 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched.cluster_objects import KINDS
 from gangsched.core.intake.groups import read_group
-from gangsched.core.intake.nodes import object_changed, read_node, retry
+from gangsched.core.intake.nodes import objects_changed, read_node, retry
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.reports import bind_failed, bound, check_answer, permit_answered
+from gangsched.core.intake.seen import group_shown, look_ahead, node_shown, pods_shown
 from gangsched.core.state import State
 from gangsched.events import (
     BindFailed,
@@ -36,11 +38,18 @@ from gangsched.events import (
     PodUpdated,
 )
 
-__all__ = ["check_answer", "listing", "retry", "take_in"]
+__all__ = ["check_answer", "listing", "read_given_back", "retry", "take_in"]
 
 
 def take_in(state: State, event: Event) -> None:
     """Take in what an event is about."""
+    try:
+        _take_in(state, event)
+    finally:
+        state.seen.clear()
+
+
+def _take_in(state: State, event: Event) -> None:
     match event:
         case PodAdded(pod) | PodUpdated(pod):
             read_pod(state, pod.uid)
@@ -60,8 +69,17 @@ def take_in(state: State, event: Event) -> None:
             read_group(state, key)
         case PermitAllowed() | PermitRejected():
             permit_answered(state, event)
-        case ObjectChanged() | ObjectDeleted():
-            object_changed(state)
+        case ObjectChanged(changed):
+            objects_changed(state, (type(changed),))
+        case ObjectDeleted(name):
+            objects_changed(state, (KINDS[name],))
+
+
+def read_given_back(state: State) -> None:
+    """Read the pods that gave nodes back on which they waited: they may be bound there by now."""
+    given_back, state.given_back = state.given_back, {}
+    for uid in given_back:
+        read_pod(state, uid)
 
 
 def listing(state: State) -> None:
@@ -71,20 +89,35 @@ def listing(state: State) -> None:
     listing does not say in which order pods arrived. Of pods that contradict each other, the one
     that has a node counts first, then the older one.
     """
+    try:
+        _read_all(state)
+    finally:
+        state.seen.clear()
+
+
+def _read_all(state: State) -> None:
     cluster, records = state.settings.cluster, state.records
     shown = sorted(cluster.pods(), key=lambda pod: (pod.node_name is None, pod.created_at))
     uids = [pod.uid for pod in shown]
+    look_ahead(state, dict.fromkeys([*uids, *records.pods]))
+    nodes = [node.name for node in cluster.nodes()]
+    known = [node.name for node in state.table.nodes if node is not None]
+    groups = [group.key for group in cluster.pod_groups()]
+    for name in dict.fromkeys([*nodes, *known]):
+        node_shown(state, name)
+        look_ahead(state, pods_shown(state, name))
+    for key in groups:
+        group_shown(state, key)
     present = set(uids)
     for uid in [uid for uid in records.pods if uid not in present]:
         read_pod(state, uid)
-    nodes = [node.name for node in cluster.nodes()]
-    known = [node.name for node in state.table.nodes if node is not None]
     for name in dict.fromkeys([*nodes, *known]):
         read_node(state, name)
-    groups = [group.key for group in cluster.pod_groups()]
+    records.confirmed = None
     for key in dict.fromkeys([*groups, *(info.key for info in records.registry)]):
         read_group(state, key)
     for uid in dict.fromkeys([*uids, *records.pods]):
         read_pod(state, uid)
+    objects_changed(state, KINDS.values())
     for gang in records.gangs.values():
         state.touch(gang)

@@ -12,9 +12,9 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt
+from gangsched.core.gang import PodRecord
 from gangsched.core.intake.seen import gates
 from gangsched.core.preemption import nominations
-from gangsched.core.records import PodRecord
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -28,6 +28,7 @@ from gangsched.outcomes import EvictGroup
 __all__ = [
     "check_waiting",
     "confirm",
+    "evict_if_due",
     "fail_alone",
     "is_being_bound",
     "note_change_while_bound",
@@ -73,8 +74,14 @@ def confirm(state: State, record: PodRecord) -> None:
     reason, record.reason, record.told = record.reason, "", ""
     state.out.append(PodScheduled(record.uid, node))
     state.points.post_bind(record, state.now)
-    if record.is_evicted and not record.pod.is_finished and record.pod.deleted_at is None:
-        state.out.append(Evict(record.uid, node, reason or "evicted"))
+    evict_if_due(state, record, reason)
+
+
+def evict_if_due(state: State, record: PodRecord, reason: str) -> None:
+    """Post the eviction of a pod that was put off until its bind had ended, wherever it ended."""
+    pod = record.pod
+    if record.is_evicted and pod.node_name and not pod.is_finished and pod.deleted_at is None:
+        state.out.append(Evict(record.uid, pod.node_name, reason or "evicted"))
         nominations.note_evicted(state, record)
 
 
@@ -118,7 +125,7 @@ def check_waiting(state: State, records: Iterable[PodRecord]) -> None:
             continue
         node_state = table.state_of[record.slot]
         short = any(node_state.free[number] < 0 for number, _amount in record.pod_class.compared)
-        if short or not record.pod_class.accepts(node_state):
+        if short or not record.pod_class.memo.accepts(node_state):
             node = record.node
             why = f"node {node} of pod {record.pod.name} takes it no longer"
             unassume(state, record, why, "changed", _UNSCHEDULED)

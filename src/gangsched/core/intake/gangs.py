@@ -8,8 +8,8 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import attempt
+from gangsched.core.gang import Gang
 from gangsched.core.gang_tree import REGULAR, SubGroup, group_tree
-from gangsched.core.records import Gang
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 
@@ -49,10 +49,10 @@ def _gang_key(state: State, info: PodGroupInfo) -> str:
 
 
 def _tree(state: State, gang: Gang) -> SubGroup | None:
-    """Return the tree of a gang; None while a minimum is unknown or its groups disagree."""
+    """Return the tree of a gang; None while the groups of a bundle disagree."""
     if not gang.infos:
         return REGULAR
-    if not gang.key.startswith("bundle:"):
+    if not gang.is_bundle:
         (info,) = gang.infos.values()
         return group_tree(info.key, info.spec, info.claimed_min)
     trees: list[SubGroup] = []
@@ -65,9 +65,7 @@ def _tree(state: State, gang: Gang) -> SubGroup | None:
         spec = state.records.registry.spec(key)
         if spec is None or {key, *spec.bundle} != names:
             return None
-        tree = group_tree(key, spec, None)
-        assert tree is not None
-        trees.append(tree)
+        trees.append(group_tree(key, spec, None))
     return SubGroup(gang.key, children=tuple(trees))
 
 
@@ -100,7 +98,7 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
     records = state.records
     members = [record for record in gang.members.values() if record.info is info]
     if any(record.state is _WAITING for record in members):
-        attempt.reject(state, gang, "starts with others now")
+        attempt.reject(state, gang, "starts with others of its bundle")
     del records.gang_of[info.key]
     del gang.infos[info.key]
     state.touch(gang)

@@ -6,10 +6,12 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang import PodRecord
 from gangsched.core.intake.gangs import regroup
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.records import PodRecord
+from gangsched.core.intake.seen import group_shown, look_ahead
 from gangsched.core.state import State
+from gangsched.events import PriorityOverruled
 from gangsched.model import GroupKey
 
 __all__ = ["read_group"]
@@ -23,9 +25,12 @@ _GATED: Final = MemberState.GATED
 def read_group(state: State, key: GroupKey) -> None:
     """Make the specification of a group agree with the cluster."""
     records, registry = state.records, state.records.registry
-    spec = state.settings.cluster.pod_group(key)
+    spec = group_shown(state, key)
     info = registry.get(key)
     before = None if info is None else info.spec
+    priority = None if info is None else info.priority
+    if spec != before and info is not None:
+        look_ahead(state, info.members)
     if spec is None:
         if before is None:
             return
@@ -41,6 +46,7 @@ def read_group(state: State, key: GroupKey) -> None:
         key,
         *(() if spec is None else spec.bundle),
         *(() if before is None else before.bundle),
+        *registry.naming(key),  # they wait for it, or for what it says
     }
     regroup(state, named)
     info = registry.get(key)
@@ -51,10 +57,20 @@ def read_group(state: State, key: GroupKey) -> None:
             if r.state in (_GATED, _UNSCHEDULED, _WAITING, _REFUSED)
         ]:
             read_pod(state, record.uid)
+        if info.priority != priority:
+            _tell_priority(state, info)
     gang = records.gang_of.get(key)
     if gang is not None:
         state.note_event(gang)
         state.touch(gang)
+
+
+def _tell_priority(state: State, info: PodGroupInfo) -> None:
+    """Post which pending members say another priority than their group does by now."""
+    for record in _members_of(state, info):
+        own = record.pod.priority
+        if record.state is _UNSCHEDULED and own != info.priority:
+            state.out.append(PriorityOverruled(record.uid, info.key, own, info.priority))
 
 
 def _members_of(state: State, info: PodGroupInfo) -> list[PodRecord]:

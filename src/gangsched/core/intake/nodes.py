@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Final
 
 from gangsched._core._counters import MemberState
+from gangsched.cluster_objects import ClusterObject
+from gangsched.core.gang import Gang, QueuePlace
 from gangsched.core.intake.assumed import check_waiting, fail_alone, unassume
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.records import Gang, QueuePlace
+from gangsched.core.intake.seen import look_ahead, node_shown, pods_shown
 from gangsched.core.state import State
-from gangsched.model import NodeName
+from gangsched.model import NodeName, PodUID
 
-__all__ = ["object_changed", "read_node", "retry"]
+__all__ = ["objects_changed", "read_node", "retry"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
@@ -20,20 +23,23 @@ _WAITING: Final = MemberState.WAITING
 
 def read_node(state: State, name: NodeName) -> None:
     """Make a node agree with the cluster; members that wait there may lose it."""
-    node, table = state.settings.cluster.node(name), state.table
-    state.records.set_node(name, node)
-    state.pods_changed = True
-    for pod in state.settings.cluster.pods_on(name):
-        record = state.records.pods.get(pod.uid)
-        if record is None or record.state is _UNSCHEDULED:
-            read_pod(state, pod.uid)  # another scheduler has bound it, before the event about it
+    node, table = node_shown(state, name), state.table
+    # another scheduler may have bound pods before the event about it
+    arrived = [uid for uid in pods_shown(state, name) if _is_due(state, uid)]
+    look_ahead(state, arrived)
+    if state.records.set_node(name, node):
+        state.pods_changed = True
+        offered = None if node is None else table.state_of[table.slots[name]].offered
+        state.reserving.note_node(offered)
+    for uid in arrived:
+        read_pod(state, uid)
     slot = table.slots.get(name)
     if slot is None:
         return
     waiting = [r for r in state.records.holders(slot) if r.state is _WAITING]
     if node is None:
+        why = f"node {name} is gone"
         for record in waiting:
-            why = f"node {name} of pod {record.pod.name} is gone"
             if record.state is _WAITING:
                 unassume(state, record, why, "node_gone", _UNSCHEDULED)
                 fail_alone(state, record, why)
@@ -41,20 +47,32 @@ def read_node(state: State, name: NodeName) -> None:
         check_waiting(state, waiting)
 
 
+def _is_due(state: State, uid: PodUID) -> bool:
+    record = state.records.pods.get(uid)
+    return record is None or record.state is _UNSCHEDULED
+
+
 def retry(state: State, gang: Gang) -> None:
     """Let a gang be tried once more, whatever it waits for."""
     if gang.pending and gang.place in (QueuePlace.BACKOFF, QueuePlace.PARKED):
-        gang.backoff_until = -math.inf
+        gang.backoff_until, gang.refused = -math.inf, None  # what is known does not count
         if gang.demand is not None and gang.demand.blocked_at:
             state.queue.force(gang)
         state.touch(gang)
 
 
-def object_changed(state: State) -> None:
-    """Drop the answers that may depend on an object, and let all be tried again."""
-    state.evaluator.forget()
-    state.pods_changed = True
-    for gang in list(state.records.gangs.values()):
-        if gang.place is QueuePlace.NOT_ADMITTED or gang.waiting:
-            state.touch(gang)
-    state.queue.wake_all()
+def objects_changed(state: State, kinds: Collection[type[ClusterObject]]) -> None:
+    """Drop answers that may depend on objects of some kinds; let what reads them be tried again.
+
+    Runtime complexity: O(1) if nothing reads such objects; else O(classes + waiting pods).
+    """
+    readers = state.evaluator.readers(kinds)
+    for pod_class in readers:
+        pod_class.forget()
+    if readers:
+        state.pods_changed = True
+        for entry in state.records.waiting:
+            record = state.records.pods[entry.uid]
+            if record.pod_class is not None and not record.pod_class.objects.isdisjoint(kinds):
+                state.touch(record.gang)
+        state.queue.wake_all(kinds)

@@ -6,17 +6,26 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.intake.assumed import (
     check_waiting,
     confirm,
+    evict_if_due,
     is_being_bound,
     note_change_while_bound,
     unassume,
     what_happened,
 )
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
-from gangsched.core.intake.seen import Seen, conflict, gates, look, wanted_state
-from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core.intake.seen import (
+    Seen,
+    asks_the_same,
+    conflict,
+    gates,
+    look,
+    look_ahead,
+    wanted_state,
+)
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -24,7 +33,7 @@ from gangsched.events import (
     PodRefused,
     PriorityOverruled,
 )
-from gangsched.model import PodUID
+from gangsched.model import Pod, PodUID
 
 __all__ = ["is_another", "read_pod"]
 
@@ -110,9 +119,13 @@ def _update(
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
     known, before = record.pod, record.state
+    if claim is not None and record.info is not None and before is not _REFUSED:
+        says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
+        if says != record.info.claims.get(pod.uid):
+            look_ahead(state, _refused(state, record.info))
     if known != pod and not record.is_assumed:
         state.note_event(record.gang)
-    if record.slot >= 0 and known.labels != pod.labels:
+    if record.slot >= 0 and (known.labels != pod.labels or _states_other_terms(state, known, pod)):
         state.pods_changed = True
     if claim is not None and record.info is not None:
         if before is _REFUSED:
@@ -127,18 +140,30 @@ def _update(
             confirm(state, record)
         elif wanted is _UNSCHEDULED:
             records.replace(record, pod)
-            if known != pod and seen.pod_class is not record.pod_class:
+            if known != pod and not asks_the_same(record, seen):
                 record.pod_class = seen.pod_class
                 check_waiting(state, [record])
             state.touch(record.gang)
             return
         else:
             why = f"pod {pod.name} {what_happened(state, record, pod, problem)}"
+            reason = record.reason
             unassume(state, record, why, "changed", wanted)
             records.replace(record, pod)
+            evict_if_due(state, record, reason)
     else:
+        if wanted is _UNSCHEDULED and not asks_the_same(record, seen):
+            record.reason = ""  # it is about what the pod asked for before
+            if before is _UNSCHEDULED:  # those to be told are the last ones; see ``notices``
+                record.gang.pending[record.uid] = record.gang.pending.pop(record.uid)
         records.replace(record, pod)
     _set_state(state, record, seen, wanted, problem)
+
+
+def _states_other_terms(state: State, known: Pod, pod: Pod) -> bool:
+    if not state.records.selections.is_stated_by(pod.uid):
+        return False
+    return state.evaluator.selectors(known) != state.evaluator.selectors(pod)
 
 
 def _set_state(
@@ -192,6 +217,9 @@ def _set_state(
 def _forget(state: State, record: PodRecord, cause: str) -> None:
     """Forget a pod that is gone, or is read as another one."""
     records, info, gang = state.records, record.info, record.gang
+    said = None if info is None else (info.claimed_min, info.claimed_priority)
+    if info is not None and said != info.claims.claimed(without=record.uid):
+        look_ahead(state, _refused(state, info))
     state.note_event(gang)
     if record.is_assumed:
         how = "was deleted" if cause == "deleted" else "has changed"
@@ -200,12 +228,12 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         state.pods_changed = True
     has_succeeded = cause == "deleted" and record.state is MemberState.SUCCEEDED
     records.forget(record)
+    state.given_back.pop(record.uid, None)
     state.touch(gang)
     if info is None:
         return
     if has_succeeded:
         info.members.collect(record.role)
-    said = (info.claimed_min, info.claimed_priority)
     records.registry.leave(info.key, record.uid, now=state.now)
     if not info.members:
         state.removed[info.key] = None
@@ -214,9 +242,16 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         _read_refused(state, info)
 
 
+def _refused(state: State, info: PodGroupInfo | None) -> list[PodUID]:
+    """Return the members of a group that are refused because they contradict others."""
+    if info is None or not info.members.count(_REFUSED):
+        return []
+    gang = state.records.gang_of.get(info.key)
+    members = () if gang is None else gang.members.values()
+    return [r.uid for r in members if r.info is info and r.state is _REFUSED]
+
+
 def _read_refused(state: State, info: PodGroupInfo) -> None:
     """Read the members again that were refused because they contradicted others."""
-    gang = state.records.gang_of.get(info.key)
-    for record in [] if gang is None else list(gang.members.values()):
-        if record.info is info and record.state is _REFUSED:
-            read_pod(state, record.uid)
+    for uid in _refused(state, info):
+        read_pod(state, uid)

@@ -8,9 +8,9 @@ from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
+from gangsched.core.gang import PodRecord
 from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.pods import read_pod
-from gangsched.core.records import PodRecord
 from gangsched.core.state import State
 from gangsched.errors import ClusterStateError, InvalidValueError
 from gangsched.events import (
@@ -59,6 +59,7 @@ def bind_failed(state: State, event: BindFailed) -> None:
     if isinstance(verdict, EvictGroup) and not was_evicted:
         attempt.apply_verdict(state, verdict)
     elif not was_evicted:
+        gang.refused = None  # no plugin refused it: only time ends this backoff
         attempt.fail(state, gang, record.reason, backs_off=True)
         _tell_partly_bound(state, record, event.reason)
     state.touch(gang)
@@ -86,8 +87,9 @@ def check_answer(state: State, event: PermitAllowed | PermitRejected) -> None:
             the quorum and is said to allow a pod.
     """
     profile = state.settings.profile
-    if event.plugin not in profile.permit_names:
-        found = ", ".join(map(repr, profile.permit_names)) or "none"
+    names = [name_of(plugin) for plugin in profile.permit]
+    if event.plugin not in names:
+        found = ", ".join(map(repr, names)) or "none"
         expected = f"the name of a permit plugin of the profile; these are: {found}"
         raise InvalidValueError("plugin", event.plugin, expected)
     quorum = profile.quorum
@@ -107,7 +109,7 @@ def permit_answered(state: State, event: PermitAllowed | PermitRejected) -> None
     if isinstance(event, PermitRejected):
         state.refused[event.uid] = f"{event.plugin} rejected it: {event.reason}"
     else:
-        wide = state.settings.profile.group_wide["permit"]
+        wide, _each = state.settings.profile.group_wide["permit"]
         together = [record]
         if record.info is not None and any(name_of(plugin) == event.plugin for plugin in wide):
             together = [r for r in record.gang.waiting.values() if r.info is record.info]

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
 
 from gangsched._core._counters import MemberState
+from gangsched.core.gang import PodRecord
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import PodRecord
 from gangsched.core.state import State
-from gangsched.errors import InvalidPodGroupError, InvalidValueError
+from gangsched.errors import (
+    ClusterStateError,
+    InvalidPodGroupError,
+    InvalidValueError,
+    PluginError,
+)
 from gangsched.membership import Membership
-from gangsched.model import GroupKey, Pod, PodPhase, PodUID
+from gangsched.model import GroupKey, Node, NodeName, Pod, PodGroup, PodPhase, PodUID
 
-__all__ = ["Seen", "conflict", "gates", "look", "seen_as", "wanted_state"]
+__all__ = [
+    "Seen",
+    "asks_the_same",
+    "conflict",
+    "gates",
+    "group_shown",
+    "look",
+    "look_ahead",
+    "node_shown",
+    "pods_shown",
+    "seen_as",
+    "wanted_state",
+]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _ASSIGNED: Final = MemberState.ASSIGNED
@@ -34,10 +52,63 @@ def look(state: State, uid: PodUID) -> Seen | None:
     """Read a pod; ask about its group and its class. Nothing changes.
 
     Raises:
+        ClusterStateError: The cluster state shows another pod.
         PluginError: A plugin, or ``membership``, raised.
     """
+    if uid in state.seen:
+        return cast("Seen | None", state.seen[uid])
     pod = state.settings.cluster.pod(uid)
+    if pod is not None and pod.uid != uid:
+        raise ClusterStateError(uid, f"is shown by the cluster state as the pod {pod.uid}")
     return None if pod is None else seen_as(state, pod)
+
+
+def look_ahead(state: State, uids: Iterable[PodUID]) -> None:
+    """Read pods before anything changes; ``take_in`` forgets them at its end.
+
+    Raises:
+        ClusterStateError: The cluster state shows another pod.
+        PluginError: A plugin, or ``membership``, raised.
+    """
+    found = {uid: look(state, uid) for uid in uids}
+    state.seen.update(found)
+
+
+def node_shown(state: State, name: NodeName) -> Node | None:
+    """Return a node as the cluster shows it.
+
+    Raises:
+        ClusterStateError: The cluster state shows another node.
+    """
+    node = state.settings.cluster.node(name)
+    if node is not None and node.name != name:
+        raise ClusterStateError(name, f"is shown by the cluster state as the node {node.name}")
+    return node
+
+
+def pods_shown(state: State, name: NodeName) -> list[PodUID]:
+    """Return the pods on a node, as the cluster shows them. O(pods there).
+
+    Raises:
+        ClusterStateError: The cluster state shows a pod there that is on another node.
+    """
+    found = list(state.settings.cluster.pods_on(name))
+    for pod in found:
+        if pod.node_name != name:
+            raise ClusterStateError(pod.key, f"is shown on {name}, is on {pod.node_name}")
+    return [pod.uid for pod in found]
+
+
+def group_shown(state: State, key: GroupKey) -> PodGroup | None:
+    """Return the specification of a group as the cluster shows it.
+
+    Raises:
+        ClusterStateError: The cluster state shows another group.
+    """
+    spec = state.settings.cluster.pod_group(key)
+    if spec is not None and spec.key != key:
+        raise ClusterStateError(key, f"is shown by the cluster state as the group {spec.key}")
+    return spec
 
 
 def seen_as(state: State, pod: Pod) -> Seen:
@@ -54,8 +125,23 @@ def seen_as(state: State, pod: Pod) -> Seen:
         problem = error
     except InvalidValueError as error:
         problem = InvalidPodGroupError(f"pod {pod.key}", error.field, error.value, error.expected)
+    except Exception as error:
+        raise _misbehaved(pod, f"raised {error!r}") from error
+    if claim is not None and not isinstance(claim, Membership):
+        raise _misbehaved(pod, f"returned {claim!r}")
     needs_node = pod.node_name is None and not pod.is_finished and pod.deleted_at is None
+    state.evaluator.selectors(pod)  # an error comes now, or it would come in the middle
     return Seen(pod, claim, problem, state.evaluator.class_of(pod) if needs_node else None)
+
+
+def asks_the_same(record: PodRecord, seen: Seen) -> bool:
+    """Return whether a pod asks for what it asked for when it got its class."""
+    before, now = record.pod_class, seen.pod_class
+    return before is not None and now is not None and before.signature == now.signature
+
+
+def _misbehaved(pod: Pod, problem: str) -> PluginError:
+    return PluginError("membership", "membership", pod.key, problem)
 
 
 def conflict(state: State, seen: Seen, record: PodRecord | None) -> InvalidPodGroupError | None:

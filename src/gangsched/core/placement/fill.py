@@ -1,4 +1,4 @@
-"""Which nodes like pods go to: the best one after another, or the fewest.
+"""Which nodes like pods go to: the best one after another, the fewest, or as many as there are.
 
 Each function takes capacity in a trial of the table, and returns one slot for each pod that fits.
 """
@@ -6,7 +6,7 @@ Each function takes capacity in a trial of the table, and returns one slot for e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -15,7 +15,7 @@ from gangsched.core.gang_tree import HOST, Slices
 from gangsched.core.node_table import NodeState
 from gangsched.core.pod_class import PodClass
 
-__all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level"]
+__all__ = ["best_nodes", "capacity", "fewest_nodes", "is_level", "most_nodes"]
 
 
 def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
@@ -24,14 +24,14 @@ def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
     Of the nodes in one state, the one whose name is the first is taken.
     """
     table, needs = pod_class.table, pod_class.needs
-    pod_class.refresh()
+    pod_class.memo.refresh()
     if isinstance(domain, int):
-        count = min(number, pod_class.within(domain))
+        count = min(number, pod_class.memo.within(domain))
         table.take(domain, needs, count)
         return [domain] * count
     if domain != EVERYWHERE:
         return _best_in(pod_class, number, domain)
-    upcoming = pod_class.in_order()
+    upcoming = pod_class.memo.in_order()
     head = next(upcoming, None)
     again: list[tuple[int, Any, int, NodeState]] = []
     met: set[NodeState] = set()
@@ -53,9 +53,9 @@ def best_nodes(pod_class: PodClass, number: int, domain: Domain) -> list[int]:
         slot = table.first_in(state)
         after = table.take(slot, needs)
         found.append(slot)
-        if len(found) < number and after not in met and pod_class.fits(after):
+        if len(found) < number and after not in met and pod_class.memo.fits(after):
             met.add(after)
-            heappush(again, (pod_class.rank(after), after.order, after.number, after))
+            heappush(again, (pod_class.memo.rank(after), after.order, after.number, after))
     return found
 
 
@@ -63,9 +63,9 @@ def _best_in(pod_class: PodClass, number: int, domain: Path) -> list[int]:
     """Do what ``best_nodes`` does within a domain. O(nodes there)."""
     table, needs = pod_class.table, pod_class.needs
     heap = [
-        (pod_class.rank(table.state_of[slot]), table.names[slot], slot)
+        (pod_class.memo.rank(table.state_of[slot]), table.names[slot], slot)
         for slot in table.domains.slots(domain)
-        if pod_class.fits(table.state_of[slot])
+        if pod_class.memo.fits(table.state_of[slot])
     ]
     heapify(heap)
     found: list[int] = []
@@ -73,8 +73,8 @@ def _best_in(pod_class: PodClass, number: int, domain: Path) -> list[int]:
         _rank, name, slot = heappop(heap)
         found.append(slot)
         after = table.take(slot, needs)
-        if pod_class.fits(after):
-            heappush(heap, (pod_class.rank(after), name, slot))
+        if pod_class.memo.fits(after):
+            heappush(heap, (pod_class.memo.rank(after), name, slot))
     return found
 
 
@@ -88,10 +88,39 @@ def fewest_nodes(pod_class: PodClass, number: int, domain: Domain, slices: Slice
     return found
 
 
+def most_nodes(
+    pod_class: PodClass, number: int, domain: Domain, taken: Mapping[int, int]
+) -> list[int]:
+    """Take the node with the fewest siblings, and the best of those. O(nodes in the domain).
+
+    Args:
+        pod_class: The class of the pods.
+        number: How many there are.
+        domain: Where they may be.
+        taken: How many siblings are on a node.
+    """
+    table = pod_class.memo.refresh().table
+    heap: list[tuple[int, int, Any, str, int]] = []
+    for slot in table.domains.slots(domain):
+        state = table.state_of[slot]
+        if pod_class.memo.fits(state):
+            order = (taken.get(slot, 0), pod_class.memo.rank(state), state.order, table.names[slot])
+            heap.append((*order, slot))
+    heapify(heap)
+    found: list[int] = []
+    while heap and len(found) < number:
+        siblings, _rank, _order, name, slot = heappop(heap)
+        found.append(slot)
+        after = table.take(slot, pod_class.needs)
+        if pod_class.memo.fits(after):
+            heappush(heap, (siblings + 1, pod_class.memo.rank(after), after.order, name, slot))
+    return found
+
+
 def capacity(pod_class: PodClass, domain: Domain, slices: Slices) -> int:
     """Return how many pods of a class a domain takes, in whole slices. Exact."""
     if not slices:
-        return pod_class.within(domain)
+        return pod_class.memo.within(domain)
     level, size = slices[0]
     if is_level(domain, level):
         return capacity(pod_class, domain, slices[1:]) // size * size
@@ -116,7 +145,7 @@ def _spread_out(
         number -= number % slices[0][1]
         slices = slices[1:]
     if isinstance(domain, int):
-        yield domain, min(number, pod_class.refresh().within(domain))
+        yield domain, min(number, pod_class.memo.refresh().within(domain))
         return
     if slices:
         number -= number % slices[0][1]
@@ -126,7 +155,7 @@ def _spread_out(
         return
     else:
         below = pod_class.table.domains.slots(domain)
-    pod_class.refresh()
+    pod_class.memo.refresh()
     table = pod_class.table
     sized = [
         (capacity(pod_class, d, slices), table.names[d] if isinstance(d, int) else d, d)
@@ -146,7 +175,7 @@ def _score_of(pod_class: PodClass, domain: Domain) -> int:
     """Return what orders a node before its capacity does; 0 for a domain of several nodes."""
     if not isinstance(domain, int):
         return 0
-    return -pod_class.score(pod_class.table.state_of[domain])
+    return -pod_class.memo.score(pod_class.table.state_of[domain])
 
 
 def _fewest(sized: list[tuple[int, object, Domain]], number: int) -> Iterator[tuple[Domain, int]]:
@@ -167,53 +196,40 @@ def _fewest(sized: list[tuple[int, object, Domain]], number: int) -> Iterator[tu
 
 
 def _fewest_of_all(pod_class: PodClass, number: int) -> list[tuple[int, int]]:
-    """Do what ``_fewest`` does with all nodes, which are in order already."""
+    """Do what ``_fewest`` does with all nodes. O(states), and O(nodes log) of those that tie."""
     picks: list[tuple[int, int]] = []
-    table = pod_class.table
-    for states in _by_score(pod_class):
-        sized: list[tuple[int, list[int]]] = []
-        for fits, slots in states:
-            sized.append((fits, slots))
-        last = len(sized) - 1
-        sizes = [fits for fits, _slots in sized]
-        while number > 0 and last >= 0:
+    table = pod_class.memo.refresh().table
+    for sized in _by_score(pod_class):
+        sizes = [fits for fits, _states in sized]
+        while number > 0 and sizes:
             index = bisect_left(sizes, number)
-            if index <= last and sized[index][1]:
-                picks.append((sized[index][1].pop(0), number))
-                number = 0
-                break
-            if index <= last:  # all of these nodes are used
-                del sized[index], sizes[index]
-                last -= 1
-                continue
-            fits, slots = sized[last]
-            while slots and number >= fits:
-                picks.append((slots.pop(0), fits))
-                number -= fits
-            if not slots:
-                del sized[last], sizes[last]
-                last -= 1
+            if index < len(sizes):  # one node takes the rest: the smallest of those
+                picks.append((table.first_of(sized[index][1], 1)[0], number))
+                return picks
+            fits, states = sized[-1]
+            slots = table.first_of(states, number // fits + 1)
+            full = slots[: number // fits]
+            picks += [(slot, fits) for slot in full]
+            number -= fits * len(full)
+            if number and len(full) < len(slots) and number > (sizes[-2] if sizes[1:] else 0):
+                picks.append((slots[-1], number))
+                return picks
+            del sized[-1], sizes[-1]
         if not number:
             break
-    assert len({slot for slot, _count in picks}) == len(picks), table
     return picks
 
 
-def _by_score(pod_class: PodClass) -> Iterator[list[tuple[int, list[int]]]]:
-    """Yield the capacities of nodes with their slots, ascending, for one score after another."""
-    table = pod_class.refresh().table
+def _by_score(pod_class: PodClass) -> Iterator[list[tuple[int, Collection[NodeState]]]]:
+    """Yield the capacities with their states, ascending, for one score after another."""
     current: int | None = None
-    sized: list[tuple[int, list[int]]] = []
-    for rank, state in list(pod_class.in_order()):
-        score, fits = pod_class.score(state), pod_class.bound(rank)
+    sized: list[tuple[int, Collection[NodeState]]] = []
+    for rank, states in pod_class.memo.by_rank():
+        score = pod_class.memo.score_of(rank)
         if score != current and sized:
             yield sized
             sized = []
         current = score
-        slots = table.slots_in(state)
-        if sized and sized[-1][0] == fits:
-            sized[-1] = (fits, sorted(sized[-1][1] + slots, key=table.names.__getitem__))
-        else:
-            sized.append((fits, slots))
+        sized.append((pod_class.memo.bound(rank), states))
     if sized:
         yield sized

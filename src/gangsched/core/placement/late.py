@@ -10,16 +10,16 @@ kind are passed over. A host name tells no kinds apart, so nodes are then asked 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, final
 
 from attrs import frozen
 
 from gangsched import _plugin_calls as calls
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import PodRecord
 from gangsched.core.node_table import NodeTable
 from gangsched.core.pod_class import Late, PodClass
-from gangsched.core.records import PodRecord
 from gangsched.core.views import NodeView, NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
@@ -29,6 +29,18 @@ from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 __all__ = ["Limit", "accepted", "asked_about", "best_slot", "diagnosis", "look", "ordered_slots"]
 
 _FILTER: Final = (Success, Skip, Unschedulable)
+_NO_SIBLINGS: Final[Mapping[int, int]] = {}
+
+
+@final
+class _AllBut:
+    """All nodes but some."""
+
+    def __init__(self, slots: set[int]) -> None:
+        self._slots = slots
+
+    def __contains__(self, slot: object) -> bool:
+        return slot not in self._slots
 
 
 def best_slot(
@@ -37,8 +49,33 @@ def best_slot(
     views: NodeViews,
     domain: Domain,
     barred: Collection[int] = (),
-) -> int | None:
-    """Return the best node for one pod that is not barred; None if no node is accepted."""
+    siblings: Mapping[int, int] = _NO_SIBLINGS,
+) -> int | Unschedulable | None:
+    """Return the best node for one pod that is not barred; None if no node is accepted.
+
+    Args:
+        record: The pod.
+        cycle: Its cycle.
+        views: The nodes.
+        domain: Where it may be.
+        barred: Nodes that it may not have.
+        siblings: How many siblings nodes have; one with fewer goes first. None is asked twice.
+
+    Returns:
+        Why PreScore refuses the pod on all of them, if it does.
+    """
+    slot = _best_slot(record, cycle, views, domain, {*siblings, *barred} if siblings else barred)
+    for number in sorted(set(siblings.values())):
+        if isinstance(slot, int):
+            break
+        some = {each for each, count in siblings.items() if count == number}
+        slot = _best_slot(record, cycle, views, domain, _AllBut(some.difference(barred)))
+    return slot
+
+
+def _best_slot(
+    record: PodRecord, cycle: CycleState, views: NodeViews, domain: Domain, barred: Container[int]
+) -> int | Unschedulable | None:
     pod_class = record.pod_class
     assert pod_class is not None
     late = asked_about(pod_class, cycle, record, views)
@@ -46,8 +83,11 @@ def best_slot(
     if not any(each.weight or each.prepares for each in late):
         return next(accepts, None)
     found = list(accepts)
-    if not found or _prepared(late, record, cycle, views, found) is not None:
+    if not found:
         return None
+    denied = _prepared(late, record, cycle, views, found)
+    if denied is not None:
+        return denied
     totals = _totals(pod_class, late, record, cycle, views, found)
     names = pod_class.table.names
     return min(found, key=lambda slot: (-totals[slot], names[slot]))
@@ -65,9 +105,59 @@ def asked_about(
                 about = any(True for _each in cycle.counts.carried_about(record.pod))
             if not about:
                 continue
+        if late.may_skip and not calls.call(
+            late.plugin, "scores_in_cycle", record.pod, bool, cycle, record.pod
+        ):
+            continue
+        if late.by_kind and pod_class.is_even(late):
+            continue
         found.append(late)
+    named = _named(record.pod, found)
     guard = None if views.guard is None else views.guard.check(record)
-    return found if guard is None else [*found, guard]
+    return [*named, *found] if guard is None else [*named, *found, guard]
+
+
+@final
+@frozen
+class _Named:
+    """Refuses the nodes that plugins do not name for a pod, before any plugin is asked about them.
+
+    Attributes:
+        name: The names of these plugins, as kube-scheduler gives them.
+        nodes: The nodes that all of them name.
+    """
+
+    name: str
+    nodes: frozenset[str]
+
+    def node_signature(self, node: NodeView) -> str | None:
+        """Return what tells the nodes that are named from others."""
+        return node.node.name if node.node.name in self.nodes else None
+
+    def filter(self, _cycle: CycleState, _pod: Pod, node: NodeView) -> Success | Unschedulable:
+        """Refuse a node that is not named."""
+        if node.node.name in self.nodes:
+            return SUCCESS
+        reason = f"node(s) didn't satisfy plugin(s) [{self.name}]"
+        return Unschedulable(reason, resolvable=False)
+
+
+def _named(pod: Pod, late: Iterable[Late]) -> list[Late]:
+    """Return what refuses the nodes that plugins do not name; empty if all may be accepted."""
+    nodes: frozenset[str] | None = None
+    naming: list[str] = []
+    for each in late:
+        plugin = each.plugin
+        if each.filters and callable(getattr(plugin, "nodes_named", None)):
+            answer = calls.call(plugin, "nodes_named", pod, object, pod)
+            if answer is not None:
+                names = frozenset(calls.names_in(plugin, "nodes_named", pod, answer))
+                nodes = names if nodes is None else nodes & names
+                naming.append(calls.name_of(plugin))
+    if nodes is None:
+        return []
+    plugin = _Named(" ".join(sorted(naming)), nodes)
+    return [Late(plugin, filters=True, weight=0, is_first=True)]
 
 
 def accepted(
@@ -75,9 +165,12 @@ def accepted(
 ) -> Unschedulable | None:
     """Return why a node is refused; None if it is accepted."""
     view: NodeView | None = None
+    shows = True
     for each in late:
         if each.filters:
-            view = view or views.at(slot)
+            if view is None or shows is not each.shows_pods:
+                shows = each.shows_pods
+                view = views.at(slot, shows_pods=shows)
             pod = record.pod
             answer = calls.call(each.plugin, "filter", pod, _FILTER, cycle, pod, view)
             if answer is not SUCCESS and isinstance(answer, Unschedulable):
@@ -123,14 +216,16 @@ def _accepted_slots(
     cycle: CycleState,
     views: NodeViews,
     domain: Domain,
-    barred: Collection[int],
+    barred: Container[int],
 ) -> Iterator[int]:
     """Yield the nodes that are accepted and not barred, the best first."""
     state_of = pod_class.table.state_of
     by_kind, by_node = _by_kind(late, record, cycle, pod_class)
     good, refused = set[int](), set[int]()
+    names = pod_class.table.names
+    named = next((each.plugin.nodes for each in late if isinstance(each.plugin, _Named)), None)
     for slot in ordered_slots(pod_class, domain, refused):
-        if slot in barred:
+        if slot in barred or (named is not None and names[slot] not in named):
             continue
         kind = state_of[slot].kind
         if kind not in good:
@@ -166,18 +261,18 @@ def ordered_slots(
     Nodes of *refused* kinds are left out; the caller may add kinds to it meanwhile. The order is
     read as it is needed, so nothing may be taken or refreshed meanwhile.
     """
-    table = pod_class.refresh().table
+    table = pod_class.memo.refresh().table
     if isinstance(domain, int):
-        if pod_class.fits(table.state_of[domain]):
+        if pod_class.memo.fits(table.state_of[domain]):
             yield domain
         return
     if domain != EVERYWHERE:
-        slots = [s for s in table.domains.slots(domain) if pod_class.fits(table.state_of[s])]
+        slots = [s for s in table.domains.slots(domain) if pod_class.memo.fits(table.state_of[s])]
         names = table.names
-        slots.sort(key=lambda s: (pod_class.rank(table.state_of[s]), names[s]))
+        slots.sort(key=lambda s: (pod_class.memo.rank(table.state_of[s]), names[s]))
         yield from (slot for slot in slots if table.state_of[slot].kind not in refused)
         return
-    for _rank, state in pod_class.in_order():
+    for _rank, state in pod_class.memo.in_order():
         if state.kind in refused:
             continue
         yield table.first_in(state)
@@ -197,20 +292,37 @@ def _totals(
     slots: list[int],
 ) -> dict[int, int]:
     table, pod = pod_class.table, record.pod
-    totals = {slot: pod_class.score(table.state_of[slot]) for slot in slots}
+    totals = {slot: pod_class.memo.score(table.state_of[slot]) for slot in slots}
     for each in late:
         if not each.weight:
             continue
         plugin, score = each.plugin, pod_class.evaluator.score
         raw: dict[NodeName, int] = {
-            table.names[slot]: score(plugin, cycle, pod, views.at(slot)) for slot in slots
+            table.names[slot]: score(plugin, cycle, pod, views.at(slot, shows_pods=each.shows_pods))
+            for slot in slots
         }
         if callable(getattr(plugin, "normalize_score", None)):
-            found: Any = calls.call(plugin, "normalize_score", pod, object, cycle, pod, raw)
-            raw = dict(found)
+            raw = _normalized(plugin, cycle, pod, raw)
         for slot in slots:
             totals[slot] += each.weight * raw[table.names[slot]]
     return totals
+
+
+def _normalized(
+    plugin: Any, cycle: CycleState, pod: Pod, raw: dict[NodeName, int]
+) -> dict[NodeName, int]:
+    """Return the scores from 0 to 100 that a plugin makes of its raw ones."""
+    point = "normalize_score"
+    answer = calls.call(plugin, point, pod, Mapping, cycle, pod, dict(raw))
+    try:
+        scores: dict[Any, Any] = dict(answer)
+    except Exception as error:
+        raise calls.raised(plugin, point, pod, error) from error
+    if scores.keys() != raw.keys() or not all(
+        type(score) is int and 0 <= score <= 100 for score in scores.values()
+    ):
+        raise calls.returned(plugin, point, pod, answer)
+    return scores
 
 
 @final
@@ -243,10 +355,13 @@ class Limit:
 def diagnosis(
     record: PodRecord, cycle: CycleState, views: NodeViews, limit: Limit | None = None
 ) -> Diagnosis:
-    """Return why no node takes a pod. O(nodes) with late plugins or a limit."""
+    """Return why no node takes a pod. O(nodes) with late plugins or a limit.
+
+    Each node has the reason of the first plugin that refuses it, in the order of the profile.
+    """
     pod_class = record.pod_class
     assert pod_class is not None
-    found, table = pod_class.diagnosis(), pod_class.table
+    found, table = pod_class.memo.diagnosis(), pod_class.table
     late = asked_about(pod_class, cycle, record, views)
     if not late and limit is None:
         return found
@@ -262,7 +377,35 @@ def diagnosis(
                 left.append(slot)
         for reason in reasons:
             counts[reason] = counts.get(reason, 0) + 1
+    _put_first(counts, late, record, cycle, views)
     denied = _prepared(late, record, cycle, views, left) if left else None
     for reason in () if denied is None else denied.reasons:
         counts[reason] = counts.get(reason, 0) + len(left)
-    return Diagnosis(found.nodes, tuple(sorted(counts.items())))
+    return Diagnosis(found.nodes, tuple(sorted((why, n) for why, n in counts.items() if n)))
+
+
+def _put_first(
+    counts: dict[str, int],
+    late: Iterable[Late],
+    record: PodRecord,
+    cycle: CycleState,
+    views: NodeViews,
+) -> None:
+    """Count the reasons of plugins that come before what compares capacity. O(refused nodes).
+
+    That a node is not named comes before all else.
+    """
+    first = [each for each in late if each.is_first]
+    pod_class = record.pod_class
+    assert pod_class is not None
+    table = pod_class.table
+    for slot, state in enumerate(table.state_of) if first else ():
+        if table.nodes[slot] is None or pod_class.memo.fits(state):
+            continue
+        is_full = pod_class.memo.accepts(state)
+        asked = first if is_full else [each for each in first if type(each.plugin) is _Named]
+        refused = accepted(asked, record, cycle, views, slot)
+        if refused is not None:
+            for change, reasons in ((-1, pod_class.memo.reasons_of(state)), (1, refused.reasons)):
+                for reason in reasons:
+                    counts[reason] = counts.get(reason, 0) + change

@@ -59,6 +59,7 @@ class _Run:
         self._task = task
         self._budget = budget
         self._minima = [sub for sub in task.gang.tree.sub_groups() if sub.key in keys]
+        self._chosen = domains
         self._domains = {leaf: d for leaf, d in domains.items() if leaf in task.pools}
         self._position: dict[_Move, int] = {}
         self._looks: dict[int, Hashable] = {}
@@ -86,6 +87,8 @@ class _Run:
                 self._take_back(path)
                 continue
             seen.add(here)
+            if task.most_domains is None or len(task.nodes) > task.most:
+                task.most, task.most_domains = len(task.nodes), self._chosen
             if all(task.lacking(sub) <= 0 for sub in self._minima):
                 return True
             ways.append(self._moves())
@@ -112,6 +115,7 @@ class _Run:
             for pod_class, number in task.left(leaf)
         ]
         if not all(self._may_meet(sub, left) for sub in self._minima):
+            task.is_most_exact = False
             return
         lacking = [sub for sub in self._minima if task.lacking(sub) > 0]
         needed = [leaf.key for sub in lacking for leaf in sub.leaves]
@@ -126,7 +130,7 @@ class _Run:
             return True
         below = {leaf.key for leaf in sub.leaves}
         most = sum(
-            min(number, pod_class.refresh().within(self._domains[leaf]))
+            min(number, pod_class.memo.refresh().within(self._domains[leaf]))
             for leaf, pod_class, number in left
             if leaf in below
         )

@@ -6,20 +6,25 @@ that cannot be met, how many of its members fit, and the resource of which alone
 Rules:
   R1  a member that fits on no node, and without which too few are left, is the reason: what else is
       short does not matter before that one fits somewhere;
-  R2  nothing is said of a gang with domains, or whose members are placed by late plugins.
+  R2  of a gang that shares one domain, the one is named that comes closest. Nothing is said of
+      other gangs with domains. Of members that late plugins place, capacity is a bound, and a
+      search that was cut short may have missed a placement.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from attrs import evolve
 
 from gangsched._packing.pack import Impossible, Packed
-from gangsched.core.gang_tree import SubGroup
+from gangsched.core.domains import Domain
+from gangsched.core.gang import PodRecord
+from gangsched.core.gang_tree import SubGroup, least_needed
 from gangsched.core.node_table import PODS
 from gangsched.core.placement.search import explain
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import PodRecord
 from gangsched.explain import Diagnosis, SearchBudgetExhausted, Shortage
 from gangsched.model import GroupKey
 
@@ -40,39 +45,40 @@ def proof(task: Task, budget: int) -> Proof | None:
         budget: The steps of the search.
     """
     tree = task.gang.tree
-    if tree is None or not task.gang.infos or next(tree.constrained(), None) is not None:
+    if tree is None or not task.gang.infos:
         return None
-    if any(task.asks_late(c) for pool in task.pools.values() for c in pool):
+    asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
+    needed, pools = least_needed(tree, task.lacking), [*task.pools.values()]
+    if not needed:
         return None
-    pool = task.pools.get(tree.key, {})
-    if not tree.children and len(pool) == 1:
-        ((pod_class, members),) = pool.items()
-        return _of_like_members(pod_class, task.lacking(tree), len(members))
-    found = explain(task, budget)
-    if isinstance(found, Packed):
+    if next(tree.constrained(), None) is not None:
+        if asks_late:
+            return _of_search(task, needed, budget)
+        return _of_domains(task, budget)
+    if len(pools) == len(pools[0]) == 1 and (asks_late or not tree.children):
+        ((pod_class, members),) = pools[0].items()
+        if not asks_late or pod_class.memo.refresh().total < needed:
+            found = _of_like_members(pod_class, needed, len(members))
+            is_exact = not asks_late or task.most >= found.fits
+            return found if is_exact else evolve(found, exact=False)
+    if asks_late:
+        return _of_search(task, needed, budget)
+    answer = explain(task, budget)
+    if isinstance(answer, Packed):
         return None
-    if not isinstance(found, Impossible):
+    if not isinstance(answer, Impossible):
         needed = sum(task.lacking(each) for each in (tree.children if _is_bundle(task) else [tree]))
-        return SearchBudgetExhausted(needed, found.placed, task.steps + found.steps)
-    sub = next(each for each in tree.sub_groups() if each.key == found.quota.name)
-    return Shortage(
-        found.quota.at_least,
-        found.fits,
-        found.exact,
-        sub.role or "",
-        found.resource,
-        found.in_pieces,
-        group=_group(task, sub),
-        beside_others=not found.alone,
-    )
+        return SearchBudgetExhausted(needed, answer.placed, task.steps + answer.steps)
+    return _shortage(task, answer)
 
 
 def sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
     """Return the reason of a failed attempt: a proof, and which constraints refuse a member."""
-    if not pod_class.refresh().total:
+    if not pod_class.memo.refresh().total:
         return str(diagnosis)
-    if isinstance(found, SearchBudgetExhausted):
-        return str(found)
+    reads_others = any(not late.only_about_carried for late in pod_class.late)
+    if reads_others and isinstance(found, Shortage) and found.resource is None:
+        return f"{found}: {diagnosis}"
     named = [f"{n} {why}" for why, n in diagnosis.reasons if not why.startswith(_OF_CAPACITY)]
     return f"{found}; of {diagnosis.nodes} nodes: {', '.join(named)}" if named else str(found)
 
@@ -84,7 +90,7 @@ def member_that_fits_nowhere(task: Task) -> PodRecord | None:
         able, nowhere = 0, list[PodRecord]()
         for leaf in sub.leaves:
             for pod_class, members in task.pools.get(leaf.key, {}).items():
-                if pod_class.refresh().total:
+                if pod_class.memo.refresh().total:
                     able += len(members)
                 else:
                     nowhere.append(members[0])
@@ -102,11 +108,88 @@ def _group(task: Task, sub: SubGroup) -> GroupKey | None:
     return (sub.leaves[0].group if sub.children else sub.group) if _is_bundle(task) else None
 
 
+def _shortage(task: Task, answer: Impossible[Any], within: str = "") -> Shortage:
+    assert task.gang.tree is not None
+    sub = next(each for each in task.gang.tree.sub_groups() if each.key == answer.quota.name)
+    return Shortage(
+        answer.quota.at_least,
+        answer.fits,
+        answer.exact,
+        sub.role or "",
+        answer.resource,
+        answer.in_pieces,
+        within,
+        _group(task, sub),
+        beside_others=not answer.alone,
+    )
+
+
+def _of_domains(task: Task, budget: int) -> Proof | None:
+    """Return how many fit in the domain that lacks the fewest, for a gang that shares one."""
+    tree = task.gang.tree
+    assert tree is not None
+    within = tree.within
+    constrained = [*tree.constrained()]
+    if within is None or not within.required or within.slices or len(constrained) > 1:
+        return None
+    if any(each.is_optional for each in tree.sub_groups()):
+        return None
+    found: Shortage | None = None
+    left = budget
+    # what fits if each class is counted by itself is a bound
+    bounds = [(-_capacity(task, each), task.name(each), each) for each in task.domains(tree)]
+    for bound, name, domain in sorted(bounds, key=lambda each: each[:2]):
+        if found is not None and not found.role and -bound <= found.fits:
+            break
+        answer = explain(task, left, domain)
+        if isinstance(answer, Packed):
+            return None
+        left = max(left - answer.steps - 1, 0)
+        if not isinstance(answer, Impossible) or left <= 0:
+            placed = 0 if isinstance(answer, Impossible) else answer.placed
+            return SearchBudgetExhausted(task.lacking(tree), placed, task.steps + budget - left)
+        here = _shortage(task, answer, f"{within.level}={name}")
+        if found is None or here.needed - here.fits < found.needed - found.fits:
+            found = here
+    return found
+
+
+def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
+    """Return how many fit, as far as a search in every order has shown it."""
+    tree, most, where = task.gang.tree, task.most, ""
+    assert tree is not None
+    if task.is_denied:
+        return None
+    if not budget:
+        return SearchBudgetExhausted(needed, most, task.steps)
+    is_exact = task.is_most_exact and not tree.children and task.most_domains is not None
+    if tree.within is not None and tree.within.required and not tree.children:
+        if task.most_domains is None:
+            return None
+        where = f"{tree.within.level}={task.name(task.most_domains[tree.key])}"
+        # domains that are too small were not tried
+        sizes = [_capacity(task, domain) for domain in task.domains(tree)]
+        is_exact = is_exact and all(size <= most or size >= needed for size in sizes)
+    elif next(tree.constrained(), None) is not None:
+        return None
+    return Shortage(needed, most if is_exact else needed - 1, is_exact, within=where)
+
+
+def _capacity(task: Task, domain: Domain) -> int:
+    """Return how many members a domain takes, each class counted by itself."""
+    pools = task.pools.values()
+    return sum(
+        min(len(members), pod_class.memo.refresh().within(domain))
+        for pool in pools
+        for pod_class, members in pool.items()
+    )
+
+
 def _of_like_members(pod_class: PodClass, needed: int, pending: int) -> Shortage:
     """Return how many like members fit, and which resource alone is short. O(states)."""
-    table = pod_class.refresh().table
-    fits = min(pod_class.total, needed - 1)
-    states = [each for each in table.states.values() if each.count and pod_class.accepts(each)]
+    table = pod_class.memo.refresh().table
+    fits = min(pod_class.memo.total, needed - 1)
+    states = [each for each in table.states.values() if each.count and pod_class.memo.accepts(each)]
     names = {number: name for name, number in table.resources.items()}
 
     def supply(number: int) -> float:

@@ -52,7 +52,8 @@ def search(task: Task, budget: int) -> bool:
         steps, is_placed = 0, True
         if not (asks_late and is_like):  # of like members, counting was exact
             steps, is_placed = _Problem(task, keys, domains).solve(left)
-        left -= steps + 1
+            task.is_most_exact &= is_placed
+        left = max(left - steps - 1, 0)
         if is_placed and asks_late:
             task.restore(point)
             steps, is_placed = explore(task, keys, domains, left)
@@ -64,17 +65,18 @@ def search(task: Task, budget: int) -> bool:
     return is_placed
 
 
-def explain(task: Task, budget: int) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
-    """Return why the minima of a tree without domains and choices are not met; nothing is placed.
+def explain(
+    task: Task, budget: int, domain: Domain = EVERYWHERE
+) -> Packed[Any, Any] | Impossible[Any] | BudgetExhausted:
+    """Return why the minima of a tree without choices are not met in a domain; nothing is placed.
 
     The quota of an answer is named by the key of its sub group.
     """
     tree = task.gang.tree
     assert tree is not None
     keys = frozenset(each.key for each in tree.sub_groups())
-    everywhere: dict[str, Domain] = dict.fromkeys(keys, EVERYWHERE)
     found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
-    found = _Problem(task, keys, everywhere).answer(budget, explains=True)
+    found = _Problem(task, keys, dict.fromkeys(keys, domain)).answer(budget, explains=True)
     return found
 
 
@@ -148,9 +150,10 @@ class _Model:
         self._classes = classes
         self._names = names
         self._where = where
-        numbers = [-1 if n == unlimited else task.table.resources[n] for n in names]
+        resources = task.table.resources
+        places = {resources[n]: place for place, n in enumerate(names) if n != unlimited}
         self._compared = {
-            kind: [dict(pod_class.compared).get(number, 0) for number in numbers]
+            kind: [(places[n], amount) for n, amount in pod_class.compared if n in places]
             for kind, pod_class in classes.items()
         }
         self._accepts: dict[tuple[int, int], bool] = {}
@@ -169,16 +172,16 @@ class _Model:
         key = (kind.number, node.kind)
         accepts = self._accepts.get(key)
         if accepts is None:
-            accepts = self._classes[kind].accepts(self._states[node.kind])
+            accepts = self._classes[kind].memo.accepts(self._states[node.kind])
             self._accepts[key] = accepts
         if not accepts:
             return None
-        pairs = zip(node.free, self._compared[kind], strict=True)
-        free = tuple([have - need for have, need in pairs])
-        needs = self._compared[kind]
-        if any(left < 0 and need for left, need in zip(free, needs, strict=True)):
-            return None
-        return node._replace(free=free)
+        free = list(node.free)
+        for place, need in self._compared[kind]:
+            free[place] -= need
+            if free[place] < 0:
+                return None
+        return node._replace(free=tuple(free))
 
     def free(self, node: _Node) -> Mapping[str, int]:
         """Return what is free on a node."""

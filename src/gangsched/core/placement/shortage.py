@@ -47,16 +47,17 @@ def _in_domains(task: Task, sub: SubGroup, level: str) -> Shortage | None:
     classes: dict[PodClass, int] = {}
     for leaf in sub.leaves:
         for pod_class, number in task.left(leaf.key):
-            classes[pod_class.refresh()] = classes.get(pod_class, 0) + number
+            pod_class.memo.refresh()
+            classes[pod_class] = classes.get(pod_class, 0) + number
     needed, most, best = task.lacking(sub), -1, None
     pinned = task.pinned(sub)
     if pinned == []:
         return None  # nodes say that no domain is known
-    for domain in task.domains(sub):
-        fits = sum(min(number, c.within(domain)) for c, number in classes.items())
+    for domain in sorted(task.domains(sub), key=task.name):  # not in the order of their history
+        fits = sum(min(number, c.memo.within(domain)) for c, number in classes.items())
         if fits > most:
             most, best = fits, domain
-    if most >= needed or not any(pod_class.total for pod_class in classes):
+    if most >= needed or not any(pod_class.memo.total for pod_class in classes):
         return None
     is_bundle = len(task.gang.infos) > 1 and sub.key in task.gang.infos
     group = GroupKey(sub.key) if is_bundle else None
@@ -74,7 +75,7 @@ def _scarce(pod_class: PodClass, domain: Domain, needed: int) -> tuple[str, bool
     """Return the resource of which alone a domain has too little, and whether only in pieces."""
     table = pod_class.table
     states = [table.state_of[slot] for slot in table.domains.slots(domain)]
-    frees = [state.free for state in states if pod_class.accepts(state)]
+    frees = [state.free for state in states if pod_class.memo.accepts(state)]
     names = {number: name for name, number in table.resources.items()}
     for number, amount in pod_class.compared:
         others = [(n, a) for n, a in pod_class.compared if n != number]

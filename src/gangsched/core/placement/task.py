@@ -13,18 +13,21 @@ the late plugins.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias, final
 
 from gangsched import _plugin_calls as calls
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.gang_tree import Slices, SubGroup, present
 from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
-from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes
+from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import Gang, PodRecord, Records
+from gangsched.core.records import Records
 from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
@@ -55,6 +58,10 @@ class Task:
         chosen: By the key of a sub group that met its minimum, the domain that it was given.
         failed: The first member that found no node; ``diagnosis``: why, with the members beside it
             that had found one.
+        is_denied: Whether PreScore refused a member on all nodes that take it: no search helps.
+        most: How many were placed when one found no node, at the most.
+        most_domains: The domains in which a search in every order has placed the most members; None
+            without such a search. ``is_most_exact``: whether it has shown that no more fit there.
         steps: The steps that searches took.
     """
 
@@ -79,6 +86,10 @@ class Task:
         self.chosen: dict[str, Domain] = {}
         self.failed: PodRecord | None = None
         self.diagnosis: Diagnosis | None = None
+        self.is_denied: bool = False
+        self.most: int = 0
+        self.most_domains: Mapping[str, Domain] | None = None
+        self.is_most_exact: bool = True
         self.steps: int = 0
         self._used: dict[tuple[str, PodClass], int] = {}
         self._placed: dict[str, int] = {}
@@ -86,7 +97,6 @@ class Task:
         self._lacking = lacking
         self._barred = barred
         self._views = NodeViews(records)
-        self._holding = holding_by_leaf(gang)
         self._told: dict[PodRecord, list[tuple[int, Pod]]] = {}
         # whether a member reads the others, or is read by them
         self._shows = any(
@@ -141,7 +151,7 @@ class Task:
     def _minimum_in(self, tree: SubGroup, domain: Domain, slices: Slices) -> bool:
         if not tree.children:
             lacking = self._lacking.get(tree.key, 0)
-            return lacking <= 0 or self.put(tree, lacking, domain, slices) == lacking
+            return lacking <= 0 or self._put_least(tree, lacking, domain, slices)
         met, left = 0, len(tree.children)
         for child in sorted(tree.children, key=self._ease):
             left -= 1
@@ -152,6 +162,21 @@ class Task:
             elif met + left < tree.wanted:
                 return False
         return self._more(tree, self.lacking(tree), domain, slices) <= 0
+
+    def _put_least(self, leaf: SubGroup, least: int, domain: Domain, slices: Slices) -> bool:
+        """Place at least so many members of a leaf; no others if that fails.
+
+        If nodes are chosen for the members together, all members are, where none but them wait.
+        """
+        pool = self.pools.get(leaf.key, {})
+        number = sum(map(len, pool.values()))
+        together = any(pod_class.packs or pod_class.spreads for pod_class in pool)
+        if number > least and together and leaf is self.gang.tree:
+            point = self.save()
+            if self.put(leaf, number, domain, slices) >= least:
+                return True
+            self.restore(point)
+        return self.put(leaf, least, domain, slices) == least
 
     def _more(self, tree: SubGroup, lacking: int, domain: Domain, slices: Slices) -> int:
         """Place more members of sub groups that met their minima; return how many still lack."""
@@ -172,7 +197,7 @@ class Task:
         ease = float("inf")
         for leaf in tree.leaves:
             for pod_class in self.pools.get(leaf.key, ()):
-                ease = min(ease, pod_class.refresh().total / max(leaf.least, 1))
+                ease = min(ease, pod_class.memo.refresh().total / max(leaf.least, 1))
         return ease
 
     # Elastic members ----------------------------------------------------------------------------
@@ -214,7 +239,8 @@ class Task:
         )
 
     def _runs(self, tree: SubGroup) -> bool:
-        return any(self._holding.get(leaf.key) for leaf in tree.leaves)
+        holding = holding_by_leaf(self.gang)
+        return any(holding.get(leaf.key) for leaf in tree.leaves)
 
     def pinned(self, tree: SubGroup, under: Domain = EVERYWHERE) -> list[Domain] | None:
         """Return the domains in which members of a sub group run; None if none of them runs.
@@ -268,7 +294,7 @@ class Task:
         demands = self._demands(tree)
         wanted = sum(number for _classes, _least, number in demands)
         for pod_class in {c for classes, _least, _n in demands for c, _m in classes}:
-            pod_class.refresh()
+            pod_class.memo.refresh()
         ranked: list[tuple[int, int, Any, Domain]] = []
         for domain in self.table.domains.at(within.level, under):
             total = 0
@@ -308,7 +334,7 @@ class Task:
         if len(classes) > 1:
             # of all of them, the hardest first; of some of them, the easiest
             left = sum(len(pool[c]) - self._used.get((leaf.key, c), 0) for c in classes)
-            classes.sort(key=lambda c: c.refresh().total, reverse=left > number)
+            classes.sort(key=lambda c: c.memo.refresh().total, reverse=left > number)
         done = 0
         for pod_class in classes:
             used = self._used.get((leaf.key, pod_class), 0)
@@ -319,11 +345,26 @@ class Task:
             self.nodes += zip(records, slots, strict=False)  # fewer slots if fewer fit
             self._used[leaf.key, pod_class] = used + len(slots)
             done += len(slots)
+            self._placed[leaf.key] = self._placed.get(leaf.key, 0) + len(slots)
             if len(slots) < len(records):
+                self.most = max(self.most, len(self.nodes))
                 self.blame(records[len(slots)])
+                if pod_class.tells_apart:
+                    done += self._put_others(leaf, pod_class, number - done, domain)
             if done == number:
                 break
-        self._placed[leaf.key] = self._placed.get(leaf.key, 0) + done
+        return done
+
+    def _put_others(self, leaf: SubGroup, pod_class: PodClass, number: int, domain: Domain) -> int:
+        """Place members after one that a plugin has refused, which may accept them."""
+        done = 0
+        pool = self.pools[leaf.key][pod_class]
+        for record in pool[self._used.get((leaf.key, pod_class), 0) + 1 :]:
+            if done == number:
+                break
+            cycle, siblings = self._told_cycle(record), self._siblings(pod_class)
+            slot = late.best_slot(record, cycle, self._views, domain, self._barred, siblings)
+            done += isinstance(slot, int) and self.put_on(record, slot)
         return done
 
     def put_on(self, record: PodRecord, slot: int) -> bool:
@@ -451,6 +492,8 @@ class Task:
             return self._fill_late(pod_class, records, domain)
         if slices or pod_class.packs:
             return fewest_nodes(pod_class, len(records), domain, slices)
+        if pod_class.spreads:
+            return most_nodes(pod_class, len(records), domain, self._siblings(pod_class))
         return best_nodes(pod_class, len(records), domain)
 
     def asks_late(self, pod_class: PodClass) -> bool:
@@ -466,15 +509,42 @@ class Task:
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain
     ) -> list[int]:
         found: list[int] = []
-        for record in records:
-            cycle = self._told_cycle(record)
-            slot = late.best_slot(record, cycle, self._views, domain, self._barred)
-            if slot is None:
+        if (
+            pod_class.packs
+            and len(records) > 1
+            and not any(x.weight or x.prepares for x in pod_class.late)
+        ):
+            found = self._fewest(pod_class, records, domain)
+        for record in records[len(found) :]:
+            cycle, siblings = self._told_cycle(record), self._siblings(pod_class, found)
+            slot = late.best_slot(record, cycle, self._views, domain, self._barred, siblings)
+            if not isinstance(slot, int):
+                self.is_denied = slot is not None
                 break
             self.table.take(slot, pod_class.needs)
             self.records.plan(slot, record.pod)
             found.append(slot)
         return found
+
+    def _siblings(self, pod_class: PodClass, found: Iterable[int] = ()) -> Counter[int]:
+        """Return how many members each node has by now; none for pods that do not spread."""
+        nodes = (slot for _record, slot in self.nodes)
+        return Counter(chain(nodes, found) if pod_class.spreads else ())
+
+    def _fewest(self, pod_class: PodClass, records: list[PodRecord], domain: Domain) -> list[int]:
+        """Place members on the fewest nodes if late plugins accept these; none otherwise."""
+        point = self.save()
+        slots = fewest_nodes(pod_class, len(records), domain, ())
+        self.restore(point)
+        if self._barred:
+            return []
+        for record, slot in zip(records, slots, strict=False):
+            if not self._is_accepted(record, slot):
+                self.restore(point)
+                return []
+            self.table.take(slot, pod_class.needs)
+            self.records.plan(slot, record.pod)
+        return slots
 
 
 def _late_plugins(record: PodRecord) -> list[Any]:

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, final
 from gangsched._core._counters import MemberState
 from gangsched.cluster_objects import PodDisruptionBudget
 from gangsched.constraints.matchers import pairs_of
-from gangsched.core.records import PodRecord
+from gangsched.core.gang import PodRecord
 from gangsched.core.state import State
 from gangsched.cycle_state import objects_of
 from gangsched.model import Pod, PodUID

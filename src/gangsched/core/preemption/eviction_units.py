@@ -17,8 +17,8 @@ from attrs import define, evolve, field
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.nomination import Nomination
-from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Lifted
 

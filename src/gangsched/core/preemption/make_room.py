@@ -31,16 +31,17 @@ from attrs import evolve
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt
 from gangsched.core.demand import Demand, Minimum, Reach
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.hold import Hold
 from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.pending_members import lacking, split
 from gangsched.core.preemption import nominations, victim_search
 from gangsched.core.preemption.eviction_units import EvictionUnit, eviction_units
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.reach import helps, may_evict, may_preempt
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.preemption.unit_search import VictimPlan
-from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import lacking, reject_one, split
+from gangsched.core.settle import reject_some
 from gangsched.core.state import State
 from gangsched.errors import GangschedError
 from gangsched.events import Evict, Nominated, VictimSearchExhausted
@@ -205,9 +206,7 @@ def _evict(state: State, unit: EvictionUnit, reason: str) -> None:
         return
     for record in list(gang.members.values()):
         if record.state is MemberState.WAITING:
-            verdicts: dict[str, Any] = {}
-            reject_one(state, record, reason, "rejected", verdicts)
-            for verdict in verdicts.values():
+            for verdict in reject_some(state, [(record, reason)], "rejected"):
                 attempt.apply_verdict(state, verdict)
         else:
             attempt.evict(state, record, reason)

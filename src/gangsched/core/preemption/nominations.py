@@ -34,11 +34,11 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.nomination import NominatedPod, Nomination
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption.reach import reach_of
-from gangsched.core.records import Gang, PodRecord, QueuePlace
 from gangsched.core.state import State
 from gangsched.events import NominationLapsed
 from gangsched.model import PodUID
@@ -74,10 +74,8 @@ def review(state: State, *, passing: bool = False) -> None:
         passing: Whether the host lets this instant pass, so that deadlines at it are over.
     """
     overdue, now = state.nominations.overdue, state.now
-    if not overdue and not len(state.nominations):
-        return
     if overdue:
-        overdue &= state.records.pods.keys()
+        overdue.intersection_update(state.records.pods)
     for nomination in state.nominations:
         uids = [*nomination.pods]
         reason = _why_obsolete(state, nomination)
@@ -144,7 +142,8 @@ def _why_obsolete(state: State, nomination: Nomination) -> str:
             or record.gang is not gang
             or record.state is not MemberState.UNSCHEDULED
             or each.pod_class is None
-            or record.pod_class is not each.pod_class
+            or record.pod_class is None
+            or record.pod_class.signature != each.pod_class.signature
             or state.table.nodes[each.hold.slot] is None
         ):
             del nomination.pods[uid]
@@ -320,12 +319,12 @@ def _takes(state: State, nomination: Nomination, nominated: NominatedPod) -> boo
         for record in {r: None for n in others for r in n.awaited}:
             if record.slot == slot:
                 table.take(slot, record.needs, -1)
-        if not pod_class.fits(table.state_of[slot]):
+        if not pod_class.memo.fits(table.state_of[slot]):
             return False
         table.rewind(later)
         for hold in above:
             if hold.slot == slot:
                 table.take(slot, hold.needs, -1)
-        return pod_class.fits(table.state_of[slot]) > 0
+        return pod_class.memo.fits(table.state_of[slot]) > 0
     finally:
         table.rewind(mark)

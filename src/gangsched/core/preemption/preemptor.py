@@ -14,13 +14,13 @@ from typing import Final, final
 
 from gangsched.core.demand import Minimum
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.gang_tree import HOST
 from gangsched.core.node_table import Needs
 from gangsched.core.placement import late
 from gangsched.core.placement.task import Task
 from gangsched.core.placing import Places, places
 from gangsched.core.preemption.steps import Steps
-from gangsched.core.records import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
 from gangsched.core.views import NodeViews
@@ -69,8 +69,8 @@ class Preemptor:
         classes = {record.pod_class for record in members}
         self.depends_on_pods: bool = any(task.asks_late(c) for c in classes if c is not None)
         self.one: PodRecord | None = members[0] if self._needs_one(members) else None
-        if self.one is not None and self.depends_on_pods:
-            self._barred = self._unresolvable(self.one)
+        if self.depends_on_pods:
+            self._barred = self._unresolvable_for(members)
 
     def _needs_one(self, members: Sequence[PodRecord]) -> bool:
         if self.needed is None:
@@ -160,7 +160,7 @@ class Preemptor:
             return None  # a gang of one is placed as any gang
         pod_class = record.pod_class
         assert pod_class is not None
-        if not pod_class.fits(self.state.table.state_of[slot]) or not self._is_in_domain(slot):
+        if not pod_class.memo.fits(self.state.table.state_of[slot]) or not self._is_in_domain(slot):
             return False
         if not self.depends_on_pods:
             return True
@@ -186,10 +186,23 @@ class Preemptor:
                 return False
         return True
 
-    def _unresolvable(self, record: PodRecord) -> frozenset[int]:
+    def _unresolvable_for(self, members: Sequence[PodRecord]) -> frozenset[int]:
+        """Return the nodes that are a candidate for none of some pods; see ``_unresolvable``."""
+        found: frozenset[int] | None = None
+        for record in {record.pod_class: record for record in reversed(members)}.values():
+            found = self._unresolvable(record, found)
+            if not found:
+                break
+        return found or frozenset()
+
+    def _unresolvable(self, record: PodRecord, among: frozenset[int] | None) -> frozenset[int]:
         """Return the nodes where a plugin that reads pods says that evictions cannot help.
 
         It is asked on the nodes as they are, as kube-scheduler does. O(nodes x plugins).
+
+        Args:
+            record: The pod.
+            among: The nodes to ask about; None for all of them.
         """
         state, pod_class = self.state, record.pod_class
         assert pod_class is not None
@@ -199,8 +212,9 @@ class Preemptor:
         views = NodeViews(state.records)
         asked = late.asked_about(pod_class, cycle, record, views)
         found: set[int] = set()
-        for slot, node in enumerate(state.table.nodes):
-            if node is not None and pod_class.accepts(state.table.state_of[slot]):
+        for slot in range(len(state.table.nodes)) if among is None else sorted(among):
+            is_there = state.table.nodes[slot] is not None
+            if is_there and pod_class.memo.accepts(state.table.state_of[slot]):
                 refused = late.accepted(asked, record, cycle, views, slot)
                 if isinstance(refused, Unschedulable) and not refused.resolvable:
                     found.add(slot)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from gangsched._core import _quorum
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core.demand import Demand, Reach
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Lifted, Trial
 from gangsched.model import PreemptionPolicy

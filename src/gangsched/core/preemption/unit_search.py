@@ -25,13 +25,13 @@ from typing import Final, TypeAlias, final
 from attrs import evolve, field, frozen
 
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import PodRecord
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs
 from gangsched.core.placing import Places
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
-from gangsched.core.records import PodRecord
 from gangsched.core.trial import Lifted, Trial
 
 __all__ = ["UnitSearch", "VictimPlan"]

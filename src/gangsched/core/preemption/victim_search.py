@@ -29,11 +29,11 @@ from typing import Final, final
 from attrs import evolve
 
 from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import PodRecord
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets, disruption_budgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.preemption.unit_search import UnitSearch, VictimPlan
-from gangsched.core.records import PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
 
@@ -168,7 +168,7 @@ class _Finder:
                 for each in unit.taken:
                     if each.slot == slot:
                         table.take(slot, each.needs, -1)
-                if pod_class.fits(table.state_of[slot]):
+                if pod_class.memo.fits(table.state_of[slot]):
                     return unit.priority
         return None
 

@@ -22,8 +22,8 @@ from typing import Final, final
 
 from gangsched import _copying as copying
 from gangsched import _volumes
+from gangsched.core.gang import Gang
 from gangsched.core.questions import why as answers
-from gangsched.core.records import Gang
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (

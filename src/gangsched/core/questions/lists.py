@@ -17,9 +17,9 @@ from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.questions import why as reasons
-from gangsched.core.queue_view import QueueView
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.queue_view import SchedulingQueue
 from gangsched.core.state import State
 from gangsched.listings import BindingRow, GroupRow, Listing, PendingRow, RunningRow
 
@@ -92,7 +92,7 @@ class _Order:
     @classmethod
     def of(cls, state: State) -> _Order:
         """Read the queue. O(n log n) for n queued gangs."""
-        queue = QueueView(state.queue, state.records)
+        queue = SchedulingQueue(state.queue, state.records)
         active = queue.active
         parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
         ordered = (*active, *queue.backoff, *parked)

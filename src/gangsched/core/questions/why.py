@@ -16,8 +16,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
 from gangsched._plugin_calls import name_of
-from gangsched.core import restarts
-from gangsched.core.records import Gang, PodRecord, QueuePlace
+from gangsched.core import notices, restarts
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.pending_members import waits_for
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
@@ -142,14 +143,14 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             _pending_plugins(state, waiting),
         )
     unknown = info.min_available is None and not info.was_scheduled
-    present, absent = _presence(state, info)
+    present, absent = notices.presence(state, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
         members = _members(gang, info)
         return NotEnoughMembers(
             info.key,
             present,
             info.min_available,
-            _apart(info),
+            _apart(info, members),
             absent,
             tuple(Refused(r.uid, r.reason) for r in members if r.state is MemberState.REFUSED),
             _held(info, members),
@@ -159,7 +160,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         )
     rest: Why | None = None
     if gang is not None and info.unscheduled:
-        rest = _why_gang(state, gang, ahead)
+        rest = _why_gang(state, gang, ahead, info.key)
     if info.scheduled:
         part = _partly_running(gang, info, rest)
         if part is not None:
@@ -176,19 +177,6 @@ def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
     """Return the members of a group in the order of arrival. O(members of the gang)."""
     found = () if gang is None else gang.members.values()
     return sorted((r for r in found if r.info is info), key=lambda record: record.seq)
-
-
-def _presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
-    """Return how many members count for the quorum, and the roles with too few. O(roles)."""
-    present, wanted = info.all, state.points.roles_needed(info)
-    if "" in wanted and info.min_available is not None:
-        present = info.min_available - wanted[""] + info.unscheduled
-    absent: list[tuple[str, int, int]] = []
-    for role, least in info.roles.items():
-        some = least - wanted.get(role, 0) + info.role(role).unscheduled
-        if some < least:
-            absent.append((role, least, some))
-    return present, tuple(absent)
 
 
 def _partly_running(
@@ -234,9 +222,14 @@ def _pending_plugins(state: State, waiting: Iterable[WaitingPod]) -> tuple[str, 
     return tuple(sorted(names - ({name_of(rule)} if rule is not None else set())))
 
 
-def _apart(info: PodGroupInfo) -> tuple[tuple[str, int], ...]:
-    counts = ((state.name.lower(), info.members.count(state)) for state in _APART)
-    return tuple((word, count) for word, count in counts if count)
+def _apart(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[tuple[str, int], ...]:
+    """Return how many members do not count, by state; those without a gate are held."""
+    counts = {state.name.lower(): info.members.count(state) for state in _APART}
+    if counts["gated"]:
+        gated = [record.pod for record in members if record.state is MemberState.GATED]
+        counts["held"] = sum(not pod.scheduling_gates for pod in gated)
+        counts["gated"] -= counts["held"]
+    return tuple((word, count) for word, count in counts.items() if count)
 
 
 def _held(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[str, ...]:
@@ -270,12 +263,15 @@ def _without_role(members: Iterable[PodRecord]) -> int:
     return sum(r.role is None for r in members if r.state is not MemberState.REFUSED)
 
 
-def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
-    """Return why the pending pods of a gang are not placed."""
+def _why_gang(
+    state: State, gang: Gang, ahead: Ahead | None = None, group: str | None = None
+) -> Why:
+    """Return why the pending pods of a gang, or of a group of it, are not placed."""
     ahead = ahead or (lambda each: _ahead(state, each))
     if gang.place is QueuePlace.NOT_ADMITTED:
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
-        return NotAdmitted(gang.denial + next(filter(None, old), ""))
+        denial = gang.denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
+        return NotAdmitted(denial + next(filter(None, old), ""))
     if gang.place is QueuePlace.NOMINATED:
         return NotAdmitted(gang.denial)
     # nothing else sets the time of a gang that has failed
@@ -285,6 +281,8 @@ def _why_gang(state: State, gang: Gang, ahead: Ahead | None = None) -> Why:
         tried_at = max(failed_at)
     is_old = tried_at is not None and tried_at < state.now
     failures, reason, member = gang.failures, gang.reason, gang.refused
+    if not reason:  # its pods, and with them the gang, may be newer
+        reason = next((info.failure for info in gang.infos.values() if info.failure), "")
     if gang.place is QueuePlace.BACKOFF:
         return BackingOff(gang.backoff_until, failures, reason, member, tried_at, is_old)
     if gang.place is QueuePlace.PARKED:

@@ -34,8 +34,8 @@ from __future__ import annotations
 import math
 
 from gangsched.core.demand import Demand
+from gangsched.core.gang import Gang, QueuePlace
 from gangsched.core.hold import Hold
-from gangsched.core.records import Gang, QueuePlace
 from gangsched.core.reservation import candidates, run_times
 from gangsched.core.reservation.candidates import Candidate
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
@@ -46,11 +46,21 @@ from gangsched.events import Bind, Nominated, PodWaiting
 from gangsched.model import PodUID
 from gangsched.options.backfill import Reservation
 
-__all__ = ["conclude", "expire", "lend", "look", "next_deadline", "next_gang", "shown"]
+__all__ = [
+    "conclude",
+    "expire",
+    "lend",
+    "look",
+    "may_use_reserved",
+    "next_deadline",
+    "next_gang",
+    "shown",
+]
 
 
 def look(state: State) -> None:
     """Review the reservation before a cycle. O(1) if nothing has changed."""
+    state.reserving.is_cut = False
     if state.reserving.policy is not None:
         _review(state)
 
@@ -144,6 +154,12 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
     mine.withhold(state.records)
 
 
+def may_use_reserved(state: State, gang: Gang) -> bool:
+    """Return whether a gang may use what is reserved for another one. O(members)."""
+    current = state.reserving.current
+    return current is not None and run_times.is_exempt(state, current, gang)
+
+
 def next_gang(state: State) -> Gang | None:
     """Return the gang that is tried though its demand is blocked for others; None without one.
 
@@ -177,7 +193,7 @@ def _promises(state: State, demand: Demand) -> bool:
     """Return whether a gang of a demand may fit. O(nodes that changed)."""
     if demand in state.reserving.failed:
         return False
-    return demand.could_fit() or state.queue.preempts(demand, None)
+    return state.queue.could_fit(demand) or state.queue.preempts(demand, None)
 
 
 def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
@@ -228,7 +244,7 @@ def _stays(state: State, current: ActiveReservation) -> bool:
     is_overdue = now >= current.deadline
     if is_overdue and current.starts_at == math.inf:
         mine.drain_timeouts[current.gang] = mine.drain_timeouts.get(current.gang, 0) + 1
-        mine.is_drain_paused = True
+        mine.is_drain_paused, mine.gave_up_at = True, state.events
         return False
     due = [current.ends.pop(uid, math.inf) for uid in records.departed]
     records.departed.clear()
@@ -283,7 +299,9 @@ def _keep(
     mine, policy, now = state.reserving, state.reserving.policy, state.now
     assert policy is not None
     if estimate.starts_at < math.inf:
-        deadline = max(estimate.starts_at + policy.overdue_after, math.nextafter(now, math.inf))
+        # a gang that backs off cannot start before that ends
+        expected = max(estimate.starts_at, gang.backoff_until)
+        deadline = max(expected + policy.overdue_after, math.nextafter(now, math.inf))
     elif before is not None and before.starts_at == math.inf:
         deadline = before.deadline
     else:

@@ -3,22 +3,27 @@
 Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
       until the time limit, then of age. A gang that cannot get a reservation is passed over;
-  R2  a gang that would not fit on the empty cluster is not considered again until a node changes.
+  R2  a gang that would not fit on the empty cluster is not considered again before an event about
+      it. A node that changes, and may take one of its pods, is such an event, too;
+  R3  one decision finds this out of a few gangs, and the next ones of the others.
 """
 
 from __future__ import annotations
 
 from heapq import heapify, heappop
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from gangsched.core.records import Gang, QueuePlace
+from gangsched.core.gang import Gang, QueuePlace
+from gangsched.core.pending_members import lacking
 from gangsched.core.reservation import run_times
 from gangsched.core.reservation.look_ahead import StartEstimate, look_ahead
-from gangsched.core.settle import lacking
 from gangsched.core.state import State
 from gangsched.model import PodUID
 
 __all__ = ["Candidate", "first", "may_ask"]
+
+_MOST: Final = 8
+"""How many gangs one decision may find not to fit on the empty cluster."""
 
 _Rank = tuple[tuple[int, int, float, int], Gang]
 
@@ -52,9 +57,15 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
     qualified = _due(state, above)
     heapify(qualified)
     ends: dict[PodUID, float] | None = None
+    tries = 0
     while qualified:
+        if tries >= _MOST:
+            mine.is_cut, mine.has_no_candidate = True, False
+            mine.is_contested = above is not None
+            return None
         _rank, gang = heappop(qualified)
         if _size(state, gang) < mine.policy.least_members:
+            mine.open.pop(gang)  # it is opened again when it fails once more
             continue
         if ends is None:
             ends = run_times.ends(state)
@@ -62,7 +73,8 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
         if found is not None:
             return Candidate(gang, found, ends)
         if not mine.is_drain_paused:
-            mine.infeasible[gang] = state.records.altered
+            mine.note_infeasible(gang)
+            tries += 1
     return None
 
 
@@ -81,7 +93,8 @@ def _due(state: State, above: int | None) -> list[_Rank]:
     mine, found = state.reserving, list[_Rank]()
     policy = mine.policy
     assert policy is not None
-    for gang in list(mine.qualified):
+    mine.reopen()
+    for gang in list(mine.open):
         if not may_ask(state, gang) or (above is not None and gang.priority <= above):
             continue
         # if only a plugin knows the minimum, it is unknown when the group became complete
@@ -91,10 +104,7 @@ def _due(state: State, above: int | None) -> list[_Rank]:
         )
         if state.now < since + policy.after_seconds:
             mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
-        elif (
-            max(gang.failures, 1) >= policy.after_attempts
-            and mine.infeasible.get(gang) != state.records.altered
-        ):
+        elif max(gang.failures, 1) >= policy.after_attempts:
             timeouts = mine.drain_timeouts.get(gang, 0)
             found.append(((-gang.priority, timeouts, gang.created_at, gang.seq), gang))
     return found

@@ -19,11 +19,11 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.hold import Hold
+from gangsched.core.pending_members import demand_of, lacking, split
 from gangsched.core.placing import Places, places
-from gangsched.core.records import Gang, PodRecord
 from gangsched.core.reserving import Reserved
-from gangsched.core.settle import demand_of, lacking, split
 from gangsched.core.state import State
 from gangsched.core.trial import Lifted, Trial
 from gangsched.errors import GangschedError
@@ -95,10 +95,8 @@ class _Look:
         self._reserved: list[Hold] = [] if current is None else current.holds
         self._others: list[PodRecord] = [
             record
-            for record in state.records.pods.values()
-            if record.slot >= 0
-            and record.gang is not gang
-            and state.table.nodes[record.slot] is not None
+            for record in state.records.on_nodes()
+            if record.gang is not gang and state.table.nodes[record.slot] is not None
         ]
 
     def by_run_times(self, ends: Mapping[PodUID, float]) -> StartEstimate | None:

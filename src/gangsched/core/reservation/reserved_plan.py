@@ -5,8 +5,8 @@ the anti-affinity of a member. Its own anti-affinity may keep the members away, 
 of a spread constraint, and it may use a volume.
 
 1. ``concerns``: most pods cannot be in the way. The plugins that read pods for a member say where
-   another pod would be (``HinderedBy``), and the terms that the pod carries are compared with the
-   members.
+   another pod would be (``hindered_within``), and the terms that the pod carries are compared with
+   the members.
 2. A node in none of these domains is accepted at once.
 3. For any other node the start is carried out on the nodes without the pods that will have left:
    first the pod comes, then one member after another. The late plugins are asked before each. A
@@ -27,9 +27,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, final
 
 from gangsched import _plugin_calls as calls
+from gangsched.core.gang import PodRecord
 from gangsched.core.placement import late
 from gangsched.core.pod_class import Late
-from gangsched.core.records import PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.core.views import NodeView, NodeViews

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 from gangsched._volumes import claims_of
-from gangsched.core.records import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
 from gangsched.cycle_state import objects_of

@@ -79,7 +79,7 @@ def _check_made_for(state: State, rows: SnapshotRow) -> None:
     names = tuple(name_of(plugin) for plugin in settings.profile.plugins)
     if rows.plugins != names:
         raise InvalidValueError("plugins", rows.plugins, f"{names}, the plugins of this scheduler")
-    keepers = tuple(name_of(plugin) for plugin in settings.profile.keepers)
+    keepers = tuple(name_of(plugin) for plugin in settings.profile.having("snapshot"))
     kept = tuple(name for name, _data in rows.plugin_states)
     if kept != keepers:
         expected = f"{keepers}, the plugins with state in this scheduler"
@@ -93,15 +93,13 @@ def restore_plugins(profile: Profile, rows: SnapshotRow) -> None:
         PluginError: A plugin raised. The other plugins have their previous state. The error names
             each plugin whose state could not be put back.
     """
-    before = plugin_states(profile)
-    for number, (plugin, (name, data)) in enumerate(
-        zip(profile.keepers, rows.plugin_states, strict=True)
-    ):
+    keepers, before = profile.having("snapshot"), plugin_states(profile)
+    for number, (plugin, (name, data)) in enumerate(zip(keepers, rows.plugin_states, strict=True)):
         try:
             plugin.restore(data)
         except Exception as error:
             problem = f"raised {error!r}"
-            for done, (other, kept) in zip(profile.keepers[:number], before, strict=False):
+            for done, (other, kept) in zip(keepers[:number], before, strict=False):
                 try:
                     done.restore(kept)
                 except Exception as again:

@@ -16,6 +16,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._quotas import Charge
 from gangsched._forms import (
     BOOL,
+    INT,
     JSON,
     RESOURCES,
     SECONDS,
@@ -30,7 +31,7 @@ from gangsched._forms import (
     union,
 )
 from gangsched._values import EFFECT, GROUP, POD
-from gangsched.core.records import QueuePlace
+from gangsched.core.gang import QueuePlace
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
     NominatedPodRow,
@@ -40,6 +41,7 @@ from gangsched.core.snapshot.kept_rows import (
 )
 from gangsched.core.snapshot.rows import (
     ErrorRow,
+    GainRow,
     GangRow,
     GroupRow,
     PodRow,
@@ -154,6 +156,7 @@ _POD: Final = Record(
     state=by_name(MemberState),
     group=optional(STR),
     role=optional(STR),
+    priority=INT,
     node=optional(STR),
     requests=RESOURCES,
     pod=optional(POD.form),
@@ -224,7 +227,7 @@ _BACKFILL: Final = Record(
     BackfillRow,
     qualified=_STRS,
     drain_timeouts=_COUNTS,
-    infeasible=_COUNTS,
+    infeasible=_STRS,
     failed=_COUNTS,
     reservation=optional(_RESERVATION.form),
     gained=BOOL,
@@ -238,6 +241,8 @@ _BACKFILL: Final = Record(
 )
 _ERROR: Final = Record(ErrorRow, plugin=STR, point=STR, subject=STR, problem=STR)
 
+_GAIN: Final = Record(GainRow, gained_at=_COUNT, taken_at=_COUNT)
+
 SNAPSHOT: Final = Record(
     SnapshotRow,
     unit=choice(SchedulingUnit),
@@ -246,9 +251,10 @@ SNAPSHOT: Final = Record(
     now=_PAST_OR_NEVER,
     listed=BOOL,
     step=_POSITIVE,
-    gained_at=_COUNT,
+    gains=many(_GAIN.form),
     arrivals=_COUNT,
     attempt_floor=_COUNT,
+    nodes_digest=STR,
     labels=_STRS,
     groups=many(_GROUP.form),
     group_arrivals=_COUNT,

@@ -88,7 +88,7 @@ class BackfillRow:
 
     qualified: tuple[str, ...] = ()
     drain_timeouts: tuple[tuple[str, int], ...] = ()
-    infeasible: tuple[tuple[str, int], ...] = ()
+    infeasible: tuple[str, ...] = ()
     failed: tuple[tuple[str, int], ...] = ()
     reservation: ReservationRow | None = None
     gained: bool = False

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 from gangsched._core._claims import Claims
@@ -23,12 +24,14 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import GroupLife, Minimum
 from gangsched._core._waiting import WaitingPod
+from gangsched._plugin_calls import name_of
 from gangsched._pod_copy import pod_with_fields
 from gangsched.core.demand import Demand
+from gangsched.core.gains import Gains
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.intake.gangs import gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
-from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import demand_of
+from gangsched.core.pending_members import demand_of
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
 from gangsched.core.snapshot.read_kept import read_backfill, read_failed, read_nominations
 from gangsched.core.snapshot.rows import GangRow, GroupRow, PodRow, SnapshotRow, WaitRow
@@ -57,6 +60,8 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         state.table.watch(rows.labels)
         for node in state.settings.cluster.nodes():
             state.records.set_node(node.name, node)
+        if state.table.digest() != rows.nodes_digest:
+            state.records.confirmed = set()
         _read_groups(state, rows)
         _read_restarts(state, rows)
         _read_charges(state, rows)
@@ -65,9 +70,10 @@ def read_into(state: State, rows: SnapshotRow) -> None:
         _read_waiting(state, rows)
         _read_gangs(state, rows)
         state.table.gains.clear()
-        state.pods_changed, state.had_terms = False, state.records.counts.has_terms
+        state.pods_changed = state.pods_tried = False
+        state.had_terms = state.records.counts.has_terms
         state.records.quotas.take_returned()
-        state.gained_at = rows.gained_at
+        _read_gains(state, rows)
     state.out += rows.effects
 
 
@@ -78,17 +84,26 @@ def _read_counters(state: State, rows: SnapshotRow) -> None:
     each_once(numbers, "pods and gangs: seq")
     groups = [row.number for row in rows.groups]
     steps = [row.round for row in rows.pods]
-    steps += [max(row.began, row.round - 1, row.blocked_at) for row in rows.gangs]
+    steps += [max(row.began, row.round - 1, row.blocked_at - 1) for row in rows.gangs]
     for name, last, given in (
         ("arrivals", rows.arrivals, numbers),
         ("group_arrivals", rows.group_arrivals, groups),
-        ("step", rows.step, [*steps, rows.gained_at]),
+        ("step", rows.step, [*steps, *(row.gained_at for row in rows.gains)]),
     ):
         most = max(given, default=0)
         require(last >= most, name, last, f"an int >= {most}, the largest number in use")
     state.records.now = rows.now
     records._numbers, records.step = rows.arrivals, rows.step
     records.attempt_floor = rows.attempt_floor
+
+
+def _read_gains(state: State, rows: SnapshotRow) -> None:
+    """Read when nodes gained capacity; both steps ascend."""
+    pairs = [(row.gained_at, row.taken_at) for row in rows.gains]
+    for n, (before, after) in enumerate(pairwise(pairs)):
+        ascends = before[0] < after[0] and before[1] < after[1]
+        require(ascends, f"gains[{n + 1}]", after, f"both more than {before}")
+    state.gains = Gains(pairs)
 
 
 # Groups -----------------------------------------------------------------------------------------
@@ -224,7 +239,10 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
         require(row.pod.uid == row.uid, f"{path}.pod", row.pod.uid, f"the pod {row.uid}")
         require(row.state in _ASSUMED, f"{path}.state", row.state.name, "that of an assumed pod")
         require(row.node is not None, f"{path}.node", row.node, "the node of an assumed pod")
-        _assume(state, _enter(state, row, seen_as(state, row.pod)), row, path)
+        seen = seen_as(state, row.pod)
+        if _is_another(row, seen):  # it is read as a new one when its bind has ended
+            seen = seen._replace(claim=_claim(row), problem=None)
+        _assume(state, _enter(state, row, seen), row, path)
         state.unread[row.uid] = None
         return
     require(not row.cycle, f"{path}.cycle", row.cycle, "empty for a pod that is not assumed")
@@ -233,6 +251,10 @@ def _read_pod(state: State, row: PodRow, path: str) -> None:
     require(row.node is not None or not holds, f"{path}.node", row.node, "the node of the pod")
     pod = state.settings.cluster.pod(row.uid)
     seen = _gone(row) if pod is None else seen_as(state, pod)
+    if pod is not None and _is_another(row, seen):
+        # the next call reads it as a new one; until then it is what it was
+        pod, before = None, pod_with_fields(seen.pod, priority=row.priority)
+        seen = seen._replace(pod=before, claim=_claim(row), problem=None)
     if pod is None or not _is_as_before(state, row, seen):
         state.unread[row.uid] = None
         if row.node is not None and seen.pod.requests != row.requests:
@@ -249,10 +271,26 @@ def _gone(row: PodRow) -> Seen:
     """Return a pod that is gone, as far as its row has it: the next call forgets it."""
     namespace = "default" if row.group is None else row.group.partition("/")[0]
     pod = Pod(
-        name=row.uid, namespace=namespace, uid=row.uid, requests=row.requests, node_name=row.node
+        name=row.uid,
+        namespace=namespace,
+        uid=row.uid,
+        priority=row.priority,
+        requests=row.requests,
+        node_name=row.node,
     )
-    claim = None if row.group is None else Membership(row.group, None, SPELLINGS[0], row.role)
-    return Seen(pod, claim, None, None)
+    return Seen(pod, _claim(row), None, None)
+
+
+def _claim(row: PodRow) -> Membership | None:
+    """Return the claim of a pod as far as its row has it: without a minimum."""
+    return None if row.group is None else Membership(row.group, None, SPELLINGS[0], row.role)
+
+
+def _is_another(row: PodRow, seen: Seen) -> bool:
+    """Return whether a pod has become another one since; see ``intake.pods.is_another``."""
+    claim = seen.claim
+    mine = (None, None) if claim is None else (claim.group, claim.role)
+    return (*mine, seen.pod.priority) != (row.group, row.role, row.priority)
 
 
 def _is_as_before(state: State, row: PodRow, seen: Seen) -> bool:
@@ -330,7 +368,7 @@ def _read_waiting(state: State, rows: SnapshotRow) -> None:
 
 def _check_pending(state: State, row: WaitRow, path: str) -> None:
     """Require pending plugins of the profile, each once."""
-    names = state.settings.profile.permit_names
+    names = [name_of(plugin) for plugin in state.settings.profile.permit]
     for n, name in enumerate(row.plugins):
         expected = f"the name of a permit plugin; these are: {', '.join(names) or 'none'}"
         require(name in names, f"{path}.plugins[{n}]", name, expected)
@@ -402,8 +440,7 @@ def _block(state: State, found: Iterable[tuple[Gang, GangRow]], demands: dict[st
     for at, gang, row in sorted(blocked, key=lambda each: each[0]):
         demand = demands.get(gang.key)
         if demand is not None and row.demand == digest(gang):
-            demand.blocked_at = at
-            state.queue._blocked[demand] = None
+            state.queue.block_since(demand, at)
 
 
 def _put(state: State, gang: Gang, row: GangRow, demand: Demand | None) -> None:

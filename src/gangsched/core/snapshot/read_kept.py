@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gangsched.core.gang import Gang
 from gangsched.core.hold import Hold
 from gangsched.core.nomination import NominatedPod, Nomination
-from gangsched.core.records import Gang
 from gangsched.core.reservation.reserved_plan import ReservedPlan
 from gangsched.core.reserving import ActiveReservation, Reserved
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
@@ -87,9 +87,10 @@ def read_backfill(state: State, row: BackfillRow | None) -> None:
     for key, times in pairs_once(row.drain_timeouts, "backfill.drain_timeouts").items():
         if key in gangs:
             mine.drain_timeouts[gangs[key]] = times
-    for key, changes in pairs_once(row.infeasible, "backfill.infeasible").items():
+    for key in each_once(row.infeasible, "backfill.infeasible"):
         if key in gangs:
-            mine.infeasible[gangs[key]] = changes
+            mine.infeasible[gangs[key]] = None
+    mine.open = {gang: None for gang in mine.qualified if gang not in mine.infeasible}
     mine.gained, mine.is_contested, mine.is_stale = row.gained, row.is_contested, row.is_stale
     mine.is_drain_paused, mine.has_no_candidate = row.is_drain_paused, row.has_no_candidate
     mine.no_candidate_until, mine.altered = row.no_candidate_until, row.altered

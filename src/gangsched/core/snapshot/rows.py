@@ -18,7 +18,7 @@ from attrs import frozen
 
 from gangsched._core._counters import MemberState
 from gangsched._core._quotas import Charge
-from gangsched.core.records import QueuePlace
+from gangsched.core.gang import QueuePlace
 from gangsched.core.snapshot.kept_rows import BackfillRow, NominationRow
 from gangsched.errors import PluginError
 from gangsched.events import Effect
@@ -29,6 +29,7 @@ from gangsched.resources import NOTHING
 
 __all__ = [
     "ErrorRow",
+    "GainRow",
     "GangRow",
     "GroupRow",
     "PodRow",
@@ -93,8 +94,8 @@ class PodRow:
 
     It holds *node*, and *requests* is what it takes there. If it is only assumed there, *pod* is
     the pod as it was known, and *is_outgrown* is true if it asks for something else by now. Then
-    *cycle* has what plugins wrote into the cycle that placed it. *group* and *role* are needed if
-    the pod is gone when the snapshot is restored.
+    *cycle* has what plugins wrote into the cycle that placed it. *group*, *role* and *priority* are
+    needed if the pod is gone when the snapshot is restored, or has become another one.
     """
 
     uid: PodUID
@@ -102,6 +103,7 @@ class PodRow:
     state: MemberState
     group: GroupKey | None = None
     role: str | None = None
+    priority: int = 0
     node: NodeName | None = None
     requests: Resources = NOTHING
     pod: Pod | None = None
@@ -181,9 +183,19 @@ class ErrorRow:
 
 @final
 @frozen(kw_only=True)
+class GainRow:
+    """A step at which nodes gained capacity, and the step since which it was taken."""
+
+    gained_at: int
+    taken_at: int
+
+
+@final
+@frozen(kw_only=True)
 class SnapshotRow:
     """All that a scheduler remembers between two calls, and for which profile and unit.
 
+    *nodes_digest* is of the nodes; it is empty if some were not read since an earlier restore.
     *labels* are the node labels that were told apart: they break ties between nodes. *no_plans* are
     the gangs that do not preempt again before an event. *held* are those that hold no node again
     before one, and *overdue* the pods that did not terminate in time.
@@ -195,9 +207,10 @@ class SnapshotRow:
     now: float = -math.inf
     listed: bool = False
     step: int = 1
-    gained_at: int = 0
+    gains: tuple[GainRow, ...] = ()
     arrivals: int = 0
     attempt_floor: int = 0
+    nodes_digest: str = ""
     labels: tuple[str, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     group_arrivals: int = 0

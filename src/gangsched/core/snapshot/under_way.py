@@ -14,13 +14,13 @@ Rules:
 
 from __future__ import annotations
 
+from gangsched.core.gang import PodRecord
 from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.groups import read_group
 from gangsched.core.intake.pods import is_another, read_pod
 from gangsched.core.intake.reports import bind_failed
-from gangsched.core.intake.seen import Seen, gates, look
+from gangsched.core.intake.seen import Seen, asks_the_same, gates, look
 from gangsched.core.placement import late
-from gangsched.core.records import PodRecord
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
 from gangsched.core.views import NodeViews
@@ -67,7 +67,7 @@ def _is_void(state: State, record: PodRecord) -> bool:
         seen.pod.deleted_at is not None
         or is_another(record, seen)
         or bool(gates(state, seen.pod, group))
-        or (seen.pod_class is not record.pod_class and not _takes(state, record, seen))
+        or (not asks_the_same(record, seen) and not _takes(state, record, seen))
     )
 
 
@@ -82,7 +82,7 @@ def _takes(state: State, record: PodRecord, seen: Seen) -> bool:
         record.pod, record.pod_class = seen.pod, pod_class
         try:
             asked = late.asked_about(pod_class, record.cycle, record, views)
-            return pod_class.refresh().fits(state.table.state_of[record.slot]) > 0 and (
+            return pod_class.memo.refresh().fits(state.table.state_of[record.slot]) > 0 and (
                 late.accepted(asked, record, record.cycle, views, record.slot) is None
             )
         finally:

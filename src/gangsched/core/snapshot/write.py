@@ -16,10 +16,11 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import GroupLife
 from gangsched._plugin_calls import name_of
 from gangsched.core.demand import Demand
-from gangsched.core.records import Gang, PodRecord, QueuePlace
-from gangsched.core.settle import demand_of
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.pending_members import demand_of
 from gangsched.core.snapshot.rows import (
     ErrorRow,
+    GainRow,
     GangRow,
     GroupRow,
     PodRow,
@@ -52,9 +53,10 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         now=state.now,
         listed=listed,
         step=records.step,
-        gained_at=state.gained_at,
+        gains=_gains(state),
         arrivals=records._numbers,
         attempt_floor=records.attempt_floor,
+        nodes_digest=state.table.digest() if records.confirmed is None else "",
         labels=tuple(state.table._watched),
         groups=tuple(_group(state, info) for info in records.registry),
         group_arrivals=records.registry._numbers,
@@ -84,19 +86,28 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
 
 
 def plugin_states(profile: Profile) -> tuple[tuple[str, Any], ...]:
-    """Return the state of each plugin that implements ``KeepsState``.
+    """Return the state of each plugin that has ``snapshot``.
 
     Raises:
         PluginError: A plugin raised.
     """
     found: list[tuple[str, Any]] = []
-    for plugin in profile.keepers:
+    for plugin in profile.having("snapshot"):
         name = name_of(plugin)
         try:
             found.append((name, plugin.snapshot()))
         except Exception as error:
             raise PluginError(name, "snapshot", "its state", f"raised {error!r}") from error
     return tuple(found)
+
+
+def _gains(state: State) -> tuple[GainRow, ...]:
+    """Return the gains that concern attempts under way. O(gangs)."""
+    records = state.records
+    began = (gang.began for gang in records.gangs.values() if gang.began)
+    least = min(began, default=records.step + 1)
+    pairs = state.gains.pairs(least)
+    return tuple(GainRow(gained_at=step, taken_at=since) for step, since in pairs)
 
 
 def _group(state: State, info: PodGroupInfo) -> GroupRow:
@@ -189,10 +200,11 @@ def _pod(state: State, record: PodRecord) -> PodRow:
         state=record.state,
         group=None if record.info is None else record.info.key,
         role=record.role,
+        priority=record.pod.priority,
         node=record.node,
         requests=NOTHING if record.slot < 0 or is_assumed else record.pod.requests,
         pod=record.pod if is_assumed else None,
-        is_outgrown=is_known and state.evaluator.class_of(record.pod) is not record.pod_class,
+        is_outgrown=is_known and not state.evaluator.is_like(record.pod, record.pod_class),
         cycle=_scratch(profile, record) if is_assumed else (),
         attempt=record.attempt,
         round=record.round,

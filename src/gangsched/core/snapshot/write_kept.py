@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.nomination import Nomination
 from gangsched.core.pod_class import PodClass
-from gangsched.core.records import Gang, PodRecord
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.snapshot.kept_rows import (
     BackfillRow,
@@ -70,6 +70,7 @@ def written_backfill(state: State) -> BackfillRow | None:
     def is_known(gang: Gang) -> bool:
         return gangs.get(gang.key) is gang
 
+    reopened = mine.reopened(mine.offers)
     failed = [
         (gang.key, mine.failed[gang.demand])
         for gang in gangs.values()
@@ -78,7 +79,7 @@ def written_backfill(state: State) -> BackfillRow | None:
     return BackfillRow(
         qualified=tuple(gang.key for gang in mine.qualified if is_known(gang)),
         drain_timeouts=tuple((g.key, n) for g, n in mine.drain_timeouts.items() if is_known(g)),
-        infeasible=tuple((g.key, n) for g, n in mine.infeasible.items() if is_known(g)),
+        infeasible=tuple(g.key for g in mine.infeasible if is_known(g) and g not in reopened),
         failed=tuple(failed),
         reservation=None if mine.current is None else _reservation(state, mine.current),
         gained=mine.gained,

@@ -190,6 +190,7 @@ class ExtenderTerm:
         async def release(evict: Evict) -> None:
             with suppress(GangschedError):  # looked at again within the bound
                 await evictor(evict)
+                self.measures.released()
 
         def report(key: GroupKey, note: str) -> None:
             effects.stays_partial(key, note)

@@ -1,0 +1,299 @@
+"""What is remembered of a gang and of its pods.
+
+A gang is what the queue holds: the pods of a group, of the groups of a bundle, or one pod. Only
+``Records.move`` changes the state of a pod, or the node that it holds.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Collection
+from operator import attrgetter
+from typing import Any, Final, final
+
+from gangsched._core._counters import MemberState
+from gangsched._core._registry import PodGroupInfo
+from gangsched.core.gang_tree import REGULAR, SubGroup
+from gangsched.core.node_table import Needs, NodeTable
+from gangsched.core.pod_class import PodClass
+from gangsched.cycle_state import CycleState
+from gangsched.explain import UnschedulableMember
+from gangsched.model import GroupKey, NodeName, Pod, PodUID
+
+__all__ = ["Gang", "PodRecord", "QueuePlace"]
+
+_UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
+_WAITING: Final = MemberState.WAITING
+_BINDING: Final = MemberState.BINDING
+
+
+class QueuePlace(enum.Enum):
+    """Where a gang is in the scheduling queue."""
+
+    NOWHERE = "nowhere"
+    """No member needs a node."""
+    NOT_ADMITTED = "not admitted"
+    """PreEnqueue refused it; only an event about the gang itself changes that."""
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    PARKED = "parked"
+    """It does not fit; a node that may take more activates it."""
+    NOMINATED = "nominated"
+    """Its victims terminate; their end activates it."""
+
+
+@final
+class PodRecord:
+    """One pod.
+
+    Attributes:
+        uid: The pod's UID.
+        pod: The pod as the cluster showed it last.
+        seq: Ascending in the order of arrival.
+        account: On which account it runs.
+        gang: The gang that it belongs to; a regular pod is a gang by itself.
+        info: Its group; None for a regular pod.
+        role: Its role in the group.
+        leaf: The key of its leaf in the tree of the gang.
+        state: Where it is.
+        slot: The node that it holds; -1 for none. A terminating pod holds its node.
+        pod_class: What capacity and plugins say about it; None while nobody needs to know.
+        needs: What it takes of its node.
+        attempt: The number of its last assumption; the report of a bind names it.
+        round: The round of its gang in which it was tried last; see ``Gang.round``.
+        cycle: What plugins have written about it, while it is assumed.
+        bind_failures: How many binds in a row have failed.
+        started_at: When it came to its node; None without one.
+        reason: Why it is not placed; ``told`` is what was posted last.
+        is_evicted: Whether its eviction was decided.
+    """
+
+    __slots__ = (
+        *(
+            "account",
+            "attempt",
+            "bind_failures",
+            "cycle",
+            "gang",
+            "info",
+            "is_evicted",
+            "leaf",
+            "needs",
+        ),
+        *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
+        *("table", "told", "uid"),
+    )
+
+    def __init__(
+        self, pod: Pod, seq: int, gang: Gang, info: PodGroupInfo | None, role: str | None
+    ) -> None:
+        self.uid: PodUID = pod.uid
+        self.pod = pod
+        self.account = ""
+        self.seq = seq
+        self.gang = gang
+        self.info = info
+        self.role = role
+        self.leaf: str = gang.leaf_of(info, role)
+        self.state = MemberState.GATED
+        self.slot = -1
+        self.pod_class: PodClass | None = None
+        self.needs: Needs = ()
+        self.attempt = 0
+        self.round = -1
+        self.cycle: CycleState | None = None
+        self.bind_failures = 0
+        self.started_at: float | None = None
+        self.reason = self.told = ""
+        self.is_evicted = False
+        self.table: NodeTable = gang.table
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it holds a node that the cluster does not show yet."""
+        return self.state is _WAITING or self.state is _BINDING or self.cycle is not None
+
+    @property
+    def node(self) -> NodeName | None:
+        """The name of the node that it holds."""
+        return None if self.slot < 0 else self.table.names[self.slot]
+
+    def __repr__(self) -> str:
+        return f"<{self.uid} {self.state.name.lower()} on {self.node}>"
+
+
+@final
+class Gang:
+    """What is tried together: the pods of a group, of a bundle of groups, or a regular pod.
+
+    Attributes:
+        key: Unique among the gangs.
+        seq: Ascending in the order of arrival.
+        infos: Its groups by key; none for a regular pod.
+        tree: What starts together; None while the groups of a bundle disagree.
+        members: All pods by UID.
+        pending: Those that need a node.
+        waiting: Those that wait on permit.
+        classes_of: The version of the selectors for which its pending members have their classes.
+        place: Where it is in the queue; ``account``, ``sort_key``, ``handle`` and ``demand`` say
+            where there. The account is empty if the order knows none.
+        queued_at: When it arrived, or failed last.
+        failures: How many attempts in a row have failed.
+        backoff_until: When its backoff ends.
+        round: Pending members are tried once a round; a new one begins when all were tried.
+        began: The step at which its attempt began; 0 without one.
+        is_whole: Whether the next attempt is about all members even if the unit is a pod.
+        giving_way: Why it cannot be completed, while its members wait for another's cycle.
+        held_at: How many events there were when the permit timeout ended its hold last; -1 before.
+            Until the next event it takes no node again to wait on, or gangs would hold nodes in
+            turn for ever.
+        no_plan_at: When a plan of preemption lapsed at the instant at which it was made. It is not
+            made again before an event.
+        refused: The member that found no node in the last attempt.
+        reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
+        told_all: What every pending member was told while the gang was not admitted; new ones, and
+            those that changed, come last among them. Empty if one was told something else.
+        was_denied: Whether it was refused when it was last settled.
+    """
+
+    __slots__ = (
+        *(
+            "account",
+            "backoff_until",
+            "began",
+            "classes_of",
+            "demand",
+            "denial",
+            "failures",
+            "giving_way",
+            "handle",
+        ),
+        *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
+        *("pending", "place"),
+        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "told_all"),
+        *("tree", "waiting"),
+    )
+
+    def __init__(self, key: str, seq: int, queued_at: float, table: NodeTable) -> None:
+        self.key = key
+        self.seq = seq
+        self.table = table
+        self.infos: dict[GroupKey, PodGroupInfo] = {}
+        self.members: dict[PodUID, PodRecord] = {}
+        self.pending: dict[PodUID, PodRecord] = {}
+        self.waiting: dict[PodUID, PodRecord] = {}
+        self.classes_of = 0
+        self.place = QueuePlace.NOWHERE
+        self.account = ""
+        self.sort_key: tuple[Any, ...] = ()
+        self.handle: Any = None
+        self.demand: Any = None
+        self.queued_at = queued_at
+        self.failures = 0
+        self.backoff_until: float = -math.inf
+        self.round = 0
+        self.began = 0
+        self.is_whole = False
+        self.giving_way = ""
+        self.held_at = -1
+        self.no_plan_at: tuple[float, int] | None = None
+        self.refused: UnschedulableMember | None = None
+        self.reason = self.denial = self.told_all = ""
+        self.set_tree(REGULAR)
+
+    def set_tree(self, tree: SubGroup | None) -> None:
+        """Give the gang a tree, and each member its leaf."""
+        self.tree = tree
+        leaves = () if tree is None else tree.leaves
+        self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
+            (leaf.group, leaf.role): leaf.key for leaf in leaves
+        }
+        for record in self.members.values():
+            record.leaf = self.leaf_of(record.info, record.role)
+
+    def leaf_of(self, info: PodGroupInfo | None, role: str | None) -> str:
+        """Return the key of the leaf of a pod; the key of the gang without a tree."""
+        group = None if info is None else info.key
+        own = self.leaves.get((group, role))
+        return self.leaves.get((group, None), self.key) if own is None else own
+
+    @property
+    def group(self) -> PodGroupInfo | None:
+        """Its group; of a bundle, the one that the queue order puts first."""
+        infos = self.infos.values()
+        if len(infos) < 2:
+            return next(iter(infos), None)
+        return min(infos, key=lambda info: (-info.priority, info.created_at, info.uid))
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether groups state that they start together; maybe only one of them has members."""
+        return self.key.startswith("bundle:")
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it depends on no quorum any more: each group of it was released."""
+        return all(info.was_scheduled for info in self.infos.values())
+
+    @property
+    def pod(self) -> Pod:
+        """The first pending member, or any other."""
+        records = self.pending or self.waiting or self.members
+        return min(records.values(), key=_seq).pod
+
+    @property
+    def priority(self) -> int:
+        """The priority of the pod or the group."""
+        group = self.group
+        return self.pod.priority if group is None else group.priority
+
+    @property
+    def created_at(self) -> float:
+        """When the pod or the group was created."""
+        group = self.group
+        return self.pod.created_at if group is None else group.created_at
+
+    def in_order(self) -> list[PodRecord]:
+        """Return the pending members in the order of arrival."""
+        return sorted(self.pending.values(), key=_seq)
+
+    def untried(self) -> list[PodRecord]:
+        """Return the pending members that were not tried in this round, in order."""
+        return [record for record in self.in_order() if record.round != self.round]
+
+    def end_backoff(self) -> None:
+        """End its backoff; the caller lets it be settled. O(groups)."""
+        self.backoff_until = -math.inf
+        for info in self.infos.values():
+            info.backoff_until = -math.inf
+
+    def count_untried(self, tried: Collection[PodRecord] = frozenset()) -> None:
+        """Count for its groups the pending members that its attempt has not tried, nor *tried* has.
+
+        Without an attempt these are all of them, so the counts of a group without roles have it.
+        Runtime complexity: O(pending members), but O(groups) for that.
+        """
+        is_counted = not self.began and not tried
+        for info in self.infos.values():
+            info.untried = info.unscheduled if is_counted else 0
+            info.untried_by_role.clear()
+            is_counted = is_counted and not info.members.has_roles
+        if is_counted:
+            return
+        for info in self.infos.values():
+            info.untried = 0
+        for record in self.pending.values() if self.infos else ():
+            group, role = record.info, record.role
+            is_tried = self.began and record.round == self.round
+            if group is None or is_tried or record in tried:
+                continue
+            group.untried += 1
+            if role is not None:
+                group.untried_by_role[role] = group.untried_by_role.get(role, 0) + 1
+
+    def __repr__(self) -> str:
+        return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
+
+
+_seq: Final = attrgetter("seq")

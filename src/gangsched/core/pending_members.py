@@ -1,0 +1,219 @@
+"""What the pending members of a gang ask for: which may start together, and which alone.
+
+A member goes alone once its group lacks no member; those of groups that lack some start together.
+From that follows the demand, which is equal for gangs that fail alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from gangsched._core._registry import PodGroupInfo
+from gangsched.core.demand import Demand, Minimum
+from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang_tree import SubGroup, least_needed
+from gangsched.core.placement.task import HOLDING, holding_by_leaf
+from gangsched.core.placing import wanted_in_all
+from gangsched.core.pod_class import PodClass
+from gangsched.core.preemption.reach import reach_of
+from gangsched.core.state import State
+from gangsched.model import GroupKey
+from gangsched.options.scheduling_unit import SchedulingUnit
+from gangsched.outcomes import Unschedulable
+from gangsched.resources import NOTHING
+
+__all__ = [
+    "bundle_problem",
+    "demand_of",
+    "lacking",
+    "rests",
+    "split",
+    "unit_is_whole",
+    "waits_for",
+]
+
+
+def demand_of(state: State, gang: Gang) -> Demand:
+    """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
+    tree = gang.tree or SubGroup(gang.key)
+    constrained = next(tree.constrained(), None) is not None
+    alone, together = split(state, gang)
+    reach = reach_of(state, gang)
+    # a nominated gang sees other nodes than the others do, and so does one that a reservation's
+    # plan keeps off some; and a filter may refuse others that look like it
+    sees_others = (
+        state.nominations.get(gang) is not None
+        or state.reserving.concerns(gang)
+        or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
+    )
+    is_own = constrained or sees_others
+    if not together:
+        key, minima = _later(gang, alone, is_own=is_own)
+        return state.queue.demand(key, lambda: (minima,), reach)
+    counts: dict[str, dict[PodClass, int]] = {}
+    for record in together:
+        assert record.pod_class is not None
+        mine = counts.setdefault(record.leaf, {})
+        mine[record.pod_class] = mine.get(record.pod_class, 0) + 1
+    needed = lacking(state, gang)
+    if len(counts) == 1 and not tree.children:
+        ((leaf, mine),) = counts.items()
+        if len(mine) == 1:  # like members: how many there are beyond the minimum says nothing
+            counts = {leaf: dict.fromkeys(mine, needed.get(leaf, 0))}
+    numbers = tuple(
+        [
+            tuple(sorted((c.number, n) for c, n in counts.get(leaf.key, {}).items()))
+            for leaf in tree.leaves
+        ]
+    )
+    # where members run that are bound to a domain is the gang's own
+    is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
+    own = gang.seq if is_pinned or sees_others else 0
+    # an attempt that has begun is not refused for its total
+    in_all = NOTHING if gang.waiting else wanted_in_all(state, gang)
+    key = (tree.shape, numbers, tuple(needed.values()), in_all, own)
+
+    def gang_minima() -> tuple[Minimum, ...]:
+        return tuple(_minima(tree, counts, needed))
+
+    if not alone:
+        return state.queue.demand(key, lambda: (gang_minima(),), reach, in_all)
+    later_key, later = _later(gang, alone, is_own=is_own)
+    return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
+
+
+def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
+    """Return the pending members that may start by themselves, and those that may together.
+
+    A member goes alone once its group lacks no member. Of a bundle, some groups may have started
+    and others not; those are left out while they cannot start together.
+    """
+    alone_groups = {
+        key
+        for key, info in gang.infos.items()
+        if max(state.points.roles_needed(info).values(), default=0) <= 0
+    }
+    pending = gang.in_order()
+    if len(alone_groups) == len(gang.infos):
+        return pending, []
+    if len(gang.infos) > 1:
+        resting = {key for key, info in gang.infos.items() if rests(state, info)}
+        pending = [r for r in pending if r.info is None or r.info.key not in resting]
+    if bundle_problem(state, gang) is not None:
+        return [r for r in pending if r.info is None or r.info.key in alone_groups], []
+    if not alone_groups:
+        return [], pending
+    alone = [r for r in pending if r.info is None or r.info.key in alone_groups]
+    return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
+
+
+def _later(
+    gang: Gang, records: Iterable[PodRecord], *, is_own: bool
+) -> tuple[Hashable, tuple[Minimum, ...]]:
+    """Return what members that go alone ask for: any one of them is placed by itself."""
+    classes: dict[PodClass, int] = {}
+    for record in records:
+        assert record.pod_class is not None
+        classes[record.pod_class] = 1
+    names = tuple(sorted(pod_class.number for pod_class in classes))
+    minimum = Minimum(tuple(classes.items()), 1)
+    return ("later", names, gang.seq if is_own else 0), (minimum,)
+
+
+def lacking(state: State, gang: Gang) -> dict[str, int]:
+    """Return how many more members each sub group needs for its minimum, by its key. O(tree).
+
+    The gang policy decides which members count. So a sub group that stands for a group or a role is
+    asked of it; any other is counted from the members that hold nodes.
+    """
+    found: dict[str, int] = {}
+    tree = gang.tree
+    if tree is None or not gang.infos:
+        return {"": 1} if not gang.infos else {}
+    holding: dict[str, int] | None = None
+    for each in tree.sub_groups():
+        info = gang.infos.get(GroupKey(each.key))
+        if info is not None:
+            needed: Mapping[str, int] = {}
+            if len(gang.infos) == 1 or not rests(state, info):
+                needed = state.points.roles_needed(info)
+            found[each.key] = max(needed.get("", 0), 0)
+            for leaf in each.children:
+                found[leaf.key] = max(needed.get(leaf.role or "-", 0), 0)
+        elif each.key not in found:
+            holding = holding_by_leaf(gang) if holding is None else holding
+            held = sum(holding.get(leaf.key, 0) for leaf in each.leaves)
+            found[each.key] = max(each.least - held, 0)
+    return found
+
+
+def _minima(
+    tree: SubGroup, counts: dict[str, dict[PodClass, int]], needed: dict[str, int]
+) -> Iterable[Minimum]:
+    """Yield minima that hold whatever children are chosen."""
+    parts: dict[PodClass, int] = {}
+    for leaf in tree.leaves:
+        for pod_class, number in counts.get(leaf.key, {}).items():
+            parts[pod_class] = parts.get(pod_class, 0) + number
+    number = least_needed(tree, lambda sub: needed.get(sub.key, 0))
+    if number > 0 and parts:
+        within = tree.within
+        level = within.level if within is not None and within.required else None
+        yield Minimum(tuple(parts.items()), number, level)
+    if not tree.is_optional:
+        for child in tree.children:
+            yield from _minima(child, counts, needed)
+
+
+def unit_is_whole(state: State, gang: Gang) -> bool:
+    """Return whether the members of a gang are placed in one cycle."""
+    if (
+        state.settings.unit is SchedulingUnit.GROUP
+        or gang.is_whole
+        or gang.held_at == state.events
+        or gang.is_bundle
+    ):
+        return True
+    return gang.tree is not None and next(gang.tree.constrained(), None) is not None
+
+
+# Bundles ---------------------------------------------------------------------------------------
+
+
+def rests(state: State, info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and has too few pending members for another quorum."""
+    if not info.was_scheduled:
+        return False
+    return state.points.roles_needed(info).get("", 0) > info.unscheduled + info.waiting
+
+
+def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
+    """Return why the groups of a bundle cannot start together yet; None if they can."""
+    if not gang.is_bundle:
+        return None
+    info = next(iter(gang.infos.values()))
+    if gang.tree is None:
+        return info, Unschedulable(_disagreement(state, gang), resolvable=False)
+    for tree in gang.tree.children:
+        other = gang.infos.get(GroupKey(tree.key))
+        if other is None or not (other.was_scheduled or other.is_complete):
+            has_some = other is not None and other.unscheduled
+            lacks = "it is incomplete" if has_some else "it has no pending members"
+            return info, Unschedulable(waits_for(tree.key, lacks), resolvable=False)
+    return None
+
+
+def waits_for(group: str, reason: str) -> str:
+    """Return why a bundle waits for a group of it; ``why`` leaves the group out of its own."""
+    return f"waiting for pod group {group} of its bundle: {reason}"
+
+
+def _disagreement(state: State, gang: Gang) -> str:
+    names = sorted({n for i in gang.infos.values() if i.spec for n in (i.key, *i.spec.bundle)})
+    for name in names:
+        spec = state.records.registry.spec(name)
+        if spec is None:
+            return waits_for(name, "it does not exist")
+        if sorted({name, *spec.bundle}) != names:
+            return f"pod group {name} names another bundle"
+    return "the minimum of a group of its bundle is unknown"

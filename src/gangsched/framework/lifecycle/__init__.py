@@ -1,1 +1,0 @@
-"""The states of an attempt: assume, wait on permit, release, reject."""

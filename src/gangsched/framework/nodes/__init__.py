@@ -1,1 +1,0 @@
-"""Free capacity: per node, and per equivalence class of nodes and of pods."""

@@ -1,1 +1,0 @@
-"""Where pods go. Nothing here takes capacity."""

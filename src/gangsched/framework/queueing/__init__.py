@@ -1,1 +1,0 @@
-"""Which entity is worth a scheduling cycle, and when a parked one is requeued."""

@@ -1,1 +1,0 @@
-"""Calls the extension points of plugins; no other package does."""

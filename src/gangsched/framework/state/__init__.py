@@ -1,1 +1,0 @@
-"""What the scheduler remembers between two calls."""

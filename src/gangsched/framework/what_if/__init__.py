@@ -1,1 +1,0 @@
-"""Questions that change nothing: why an entity is pending, and what would start it."""
