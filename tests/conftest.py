@@ -1,18 +1,19 @@
-"""Profiles of hypothesis, the unit and the core of tests, and where the real traces are."""
+"""Profiles of hypothesis, the unit of tests, and where the real traces are."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from gangsched import SchedulingUnit
-from support.cores import current_core, deciding_with, runs_on
 from support.runs import begin_run, of_other_runs
 from support.units import deciding_by, runs_in_both
 from support.workers import control_plane_scheduling
@@ -28,7 +29,7 @@ settings.register_profile(
 )
 settings.register_profile(
     "ci",
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -37,12 +38,36 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+_spent: defaultdict[str, float] = defaultdict(float)
+"""The seconds that tests of each file took, by the clock."""
+
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 
 
-def pytest_configure() -> None:
+_SLOWEST: Final = frozenset(
+    {
+        "tests/scenarios/test_philly.py",
+        "tests/unit/test_growth_benchmark.py",
+        "tests/laws/test_law_01_to_08_at_every_step.py",
+        "tests/laws/test_law_10_rebuildable.py",
+        "docs/how-to/host-parsl.md",
+        "tests/kit/test_gangsched_variants.py",
+        "tests/kit/test_wrong_schedulers.py",
+        "tests/unit/test_fingerprint.py",
+    }
+)
+"""Files that begin first: one that begins last would keep one worker busy alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let every program that a test starts end with the run, however the run ends."""
     begin_run()
+    config.option.loadscopereorder = False  # files in the order of ``_SLOWEST``, not by tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the slowest files begin first."""
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in _SLOWEST)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -54,12 +79,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Run three workers on two cores: tests of shells wait, and others run meanwhile."""
+    return max(1, (os.cpu_count() or 1) * 3 // 2)
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Say which programs of other runs are there: they slow this one, or use what it needs."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
         for line in of_other_runs():
             reporter.write_line(line)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of each pass of the garbage collector: they stay anyway."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up the time of a file; with xdist, the main process gets the reports of all workers."""
+    _spent[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the ten slowest files: the last one to end bounds a run with ``--dist loadfile``."""
+    if len(_spent) > 1:
+        terminalreporter.section("slowest files")
+        for file in sorted(_spent, key=_spent.__getitem__, reverse=True)[:10]:
+            terminalreporter.write_line(f"{_spent[file]:6.1f} s {file}")
 
 
 @pytest.fixture(autouse=True)
@@ -69,22 +119,12 @@ def unit_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def core_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let schedulers be those of the core that the test runs on; see ``support.cores``."""
-    with deciding_with(getattr(request, "param", current_core())):
-        yield
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each unit and on each core, unless it says why not."""
+    """Run a test once for each unit, unless it says why not."""
     marks = {mark.name: mark for mark in metafunc.definition.iter_markers()}
     if runs_in_both(metafunc.function, metafunc.definition.path, set(marks)):
         ids = [unit.value for unit in SchedulingUnit]
         metafunc.parametrize("unit_by_default", list(SchedulingUnit), ids=ids, indirect=True)
-    cores = runs_on(metafunc.definition.path, marks)
-    if cores != (current_core(),):
-        metafunc.parametrize("core_by_default", cores, indirect=True)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from support.documents import ROOT
 
 _KIT = {
     *("docs/reference/testing.md", "docs/how-to/test-your-scheduler.md"),
+    "docs/how-to/test-your-plugin.md",
     "docs/tutorial/test-a-scheduler.md",
 }
 """The pages of the testing kit itself."""

@@ -124,6 +124,6 @@ def test_queries_select_labels_and_values_that_exist() -> None:
 
 def test_alert_on_requests_asks_for_what_goes_on() -> None:
     """The series of a code begins with 1, so only its further requests are seen."""
-    page = (HOW_TO / "operate-on-kubernetes.md").read_text("utf-8")
+    page = (HOW_TO / "alert-on-kubernetes.md").read_text("utf-8")
     (row,) = (line for line in page.splitlines() if f"rate({BEGINS_WITH_A_REQUEST}" in line)
     assert "for 15 min" in row

@@ -19,7 +19,7 @@ if not (ROOT / "charts").is_dir():
 
 from support.chart import CHART, MANIFEST, NAMESPACE, rules  # noqa: E402
 
-PAGE = ROOT / "docs" / "how-to" / "run-on-kubernetes.md"
+PAGE = ROOT / "docs" / "reference" / "rights.md"
 DOCKERFILE = ROOT / "Dockerfile"
 
 
@@ -131,11 +131,11 @@ def exported() -> set[str]:
     """Return the names of the metrics that a scheduler on a cluster exports."""
     pytest.importorskip("prometheus_client")
     pytest.importorskip("msgspec")
-    from gangsched.framework import Scheduler
     from gangsched.kubernetes import Settings
     from gangsched.kubernetes._measure import Measures
     from gangsched.memory import InMemoryCluster
     from gangsched.presets import coscheduling_profile
+    from gangsched.scheduler import Scheduler
 
     measures = Measures(Settings())
     # the driven scheduler is referred to weakly, and a family without samples has no names

@@ -31,7 +31,7 @@ def test_every_import_points_down() -> None:
 
 def test_every_module_is_read() -> None:
     """The test above would pass on nothing."""
-    assert {"gangsched", "gangsched._core._heap._py", "gangsched.framework"} < MODULES.keys()
+    assert {"gangsched", "gangsched._core._heap._py", "gangsched.core"} < MODULES.keys()
     assert len(MODULES) == len(list(PACKAGE.rglob("*.py")))
 
 
@@ -53,13 +53,13 @@ def test_page_on_the_architecture_names_every_layer() -> None:
     assert there - {FACADE} - named == set()
 
 
-def test_one_module_chooses_the_core() -> None:
-    """Neither core knows the other, and nothing else knows which of them runs."""
+def test_core_is_reached_by_one_module() -> None:
+    """All else knows the four calls and the views, which ``gangsched.scheduler`` exports."""
     importers = {
         module
         for module, source in MODULES.items()
-        if not module.startswith(("gangsched.framework", "gangsched.core"))
-        and re.search(r"^ *(from|import) gangsched\.(framework|core)\b", source, re.MULTILINE)
+        if not module.startswith("gangsched.core")
+        and re.search(r"^ *(from|import) gangsched\.core\b", source, re.MULTILINE)
     }
     assert importers == {"gangsched.scheduler"}
 
@@ -75,14 +75,14 @@ PLANTED: list[tuple[str, str, str, str]] = [
     (
         "upwards-within-the-core",
         "gangsched._core._heap",
-        "from gangsched._core._queue import EquivalenceQueue",
-        "gangsched._core._queue, upwards",
+        "from gangsched._core._registry import PodGroupRegistry",
+        "gangsched._core._registry, upwards",
     ),
     (
-        "upwards-within-the-framework",
-        "gangsched.framework.state.scheduler_state",
-        "from gangsched.framework.events import reconcile",
-        "gangsched.framework.events.reconcile, upwards",
+        "upwards-from-the-core",
+        "gangsched.core.records",
+        "from gangsched.presets import gang",
+        "gangsched.presets, upwards",
     ),
     (
         "presets-know-no-shell",
@@ -93,8 +93,8 @@ PLANTED: list[tuple[str, str, str, str]] = [
     (
         "sideways-between-rooms",
         "gangsched.coscheduling",
-        "from gangsched.framework import Profile",
-        "gangsched.framework, sideways",
+        "from gangsched.core.records import Records",
+        "gangsched.core.records, sideways",
     ),
     (
         "sideways-between-plugins",
@@ -114,7 +114,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "def f():\n    import gangsched.testing",
         "gangsched.testing, upwards",
     ),
-    ("a-clock-in-the-core", "gangsched._core._queue", "import time", "time, and is pure"),
+    ("a-clock-in-the-core", "gangsched.core.queue", "import time", "time, and is pure"),
     (
         "a-clock-by-name",
         "gangsched._core._waiting",
@@ -123,7 +123,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
     ),
     (
         "hidden-in-a-function",
-        "gangsched.framework.cycle.schedule_one",
+        "gangsched.core.cycle",
         "def f():\n    import logging",
         "logging, and is pure",
     ),
@@ -150,7 +150,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "a-library-of-another-room",
         "gangsched.coscheduling",
         "from sortedcontainers import SortedList",
-        "sortedcontainers, which _copying, _core, core, framework, simulation own",
+        "sortedcontainers, which _copying, _core, core, simulation own",
     ),
     (
         "hypothesis-in-the-library",
@@ -186,11 +186,8 @@ def test_import_that_breaks_a_rule_is_reported(module: str, line: str, problem: 
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("gangsched._core._entity", "from gangsched._core import _queue"),
-        (
-            "gangsched.framework.nodes.node_class",
-            "from gangsched.framework.nodes import node_table",
-        ),
+        ("gangsched._core._counters", "from gangsched._core import _registry"),
+        ("gangsched.core.records", "from gangsched.core import settle"),
     ],
 )
 def test_import_circle_within_one_package_is_reported(module: str, line: str) -> None:
@@ -203,8 +200,8 @@ def test_import_circle_within_one_package_is_reported(module: str, line: str) ->
 def test_no_pure_module_knows_of_clocks_threads_or_chance(name: str) -> None:
     for module in (
         "gangsched.resources",
-        "gangsched._core._entity",
-        "gangsched.framework.nodes.node_table",
+        "gangsched._core._counters",
+        "gangsched.core.node_table",
     ):
         assert len(violations(with_line(module, f"import {name}"))) == 1
     assert violations(with_line("gangsched.drivers.blocking", f"import {name}")) == ()
@@ -273,7 +270,7 @@ def loaded_by(statement: str) -> set[str]:
 
 def test_importing_the_library_loads_no_shell_and_nothing_of_theirs() -> None:
     loaded = loaded_by("from gangsched import *")
-    assert "gangsched.framework.scheduler" in loaded
+    assert "gangsched.core.scheduler" in loaded
     assert not loaded.intersection(FORBIDDEN)
     assert not loaded.intersection(f"gangsched.{shell}" for shell in SHELLS)
 

@@ -17,7 +17,8 @@ if not (ROOT / "charts").is_dir():
 from support.chart import Right, rights, rules
 
 HOW_TO = ROOT / "docs" / "how-to"
-OPERATE = HOW_TO / "operate-on-kubernetes.md"
+ALERTS = HOW_TO / "alert-on-kubernetes.md"
+RIGHTS = ROOT / "docs" / "reference" / "rights.md"
 REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), *(ROOT / "charts").rglob("*.txt")))
 METRIC = re.compile(
@@ -81,7 +82,7 @@ def table(page: Path, heading: str) -> list[list[str]]:
 
 def alerts() -> list[tuple[str, str]]:
     """Return each alert of the page with its expressions."""
-    return [(row[0], text) for row in table(OPERATE, "What to alert on") for text in code(row[1])]
+    return [(row[0], text) for row in table(ALERTS, "What to alert on") for text in code(row[1])]
 
 
 def code(cell: str) -> list[str]:
@@ -155,7 +156,7 @@ def test_each_alert_of_the_chart_has_its_place_on_the_page_and_each_place_its_al
     rule = (ROOT / "charts/gangsched/templates/prometheusrule.yaml").read_text("utf-8")
     named = re.findall(r"- alert: (\w+)", rule)
     linked = re.findall(r'"gangsched.runbook" \(list \$page "(\w+)"\)', rule)
-    places = re.findall(r"^### (Gangsched\w+)$", OPERATE.read_text("utf-8"), re.MULTILINE)
+    places = re.findall(r"^### (Gangsched\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
     assert len(named) >= 8
     assert linked == named
     assert places == named
@@ -166,7 +167,7 @@ def test_each_alert_of_the_chart_has_its_place_on_the_page_and_each_place_its_al
 
 def test_table_of_rights_says_what_the_roles_allow() -> None:
     said = Counter[tuple[str, str]]()
-    for verbs, resources, why in table(OPERATE, "What it may do"):
+    for verbs, resources, why in table(RIGHTS, "What it may do"):
         assert why
         said.update((verb, each) for verb in code(verbs) for each in code(resources))
     given = {(r.verb, r.resource) for r in rights(rules("cluster-role")) | rights(rules("role"))}

@@ -8,9 +8,7 @@ import pytest
 
 from pictures import draw, states
 from pictures.moves import MEMBERS, QUEUE
-from pictures.packages import imports_between
 from pictures.runs import GPU, Run, spans
-from support.layers import FRAMEWORK_PACKAGES
 
 RUNS = draw.runs()
 
@@ -57,10 +55,10 @@ def test_comment_above_the_runs_matches_them() -> None:
 
     assert deadlock is not None
     assert deadlock.since == 100.0
-    assert sorted(deadlock.jobs) == ["default/E", "default/F", "default/G"]
+    assert sorted(deadlock.jobs) == ["default/E", "default/G"]
     for name in ("coscheduling", "gang"):
         assert len(RUNS[name].ended) == 8
-        assert max(RUNS[name].ended.values()) == 150.0
+        assert max(RUNS[name].ended.values()) == 160.0
     assert RUNS["gang"].wasted() == 0
 
 
@@ -73,16 +71,5 @@ def test_no_arrow_can_be_drawn_that_is_no_move(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_state_and_place_is_drawn() -> None:
     for moves, picture in ((MEMBERS, states.member_states()), (QUEUE, states.queue_places())):
-        boxes = set(re.findall(r'font-weight="bold">(\w+)<', picture))
+        boxes = set(re.findall(r'font-weight="bold">([\w ]+)<', picture))
         assert boxes == {name for move in moves for name in move}
-
-
-def test_picture_of_packages_has_the_order_of_the_architecture_test() -> None:
-    assert draw.PACKAGES == FRAMEWORK_PACKAGES
-
-
-def test_picture_of_packages_counts_imports_that_point_down() -> None:
-    counts = imports_between(draw.PACKAGES)
-    order = {name: number for number, name in enumerate(draw.PACKAGES)}
-    assert counts["cycle", "lifecycle"] >= 1
-    assert [pair for pair in counts if order[pair[0]] < order[pair[1]]] == []

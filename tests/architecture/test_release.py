@@ -51,7 +51,10 @@ def test_uploaded_files_were_installed_and_tested() -> None:
     uploaded = next(n for n, step in enumerate(steps) if "upload-artifact" in step.get("uses", ""))
     assert built < installed < tested < uploaded
     assert "SOURCE_DATE_EPOCH" in runs[built]
-    assert "test-command" in PROJECT["tool"]["cibuildwheel"]
+    command = PROJECT["tool"]["cibuildwheel"]["test-command"]
+    files = [word for word in command.split() if word.endswith(".py")]
+    assert files
+    assert all((ROOT / file).is_file() for file in files), files
 
 
 def built_with(monkeypatch: pytest.MonkeyPatch, **environment: str) -> dict[str, Any]:

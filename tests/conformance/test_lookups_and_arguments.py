@@ -172,19 +172,3 @@ def test_group_is_forgotten_in_the_instant_in_which_its_grace_ends() -> None:
     registry.expire(now=65.0)
     assert ALDER not in registry
     assert len(registry) == 0
-
-
-def test_group_is_forgotten_at_once_without_a_grace() -> None:
-    """Beside row 68."""
-    registry = PodGroupRegistry()
-    registry.set_spec(gang("alder", 1))
-    registry.delete_spec(ALDER, now=0.0)
-    assert len(registry) == 0
-
-
-def test_query_makes_no_group() -> None:
-    """F41, beside row 56."""
-    registry = PodGroupRegistry()
-    assert registry.get(ALDER) is None
-    assert ALDER not in registry
-    assert len(registry) == 0

@@ -14,19 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangsched import (
-    LabelSelector,
     Node,
     NodeAdded,
     NodeName,
-    Pod,
     PodAdded,
-    PodAffinityTerm,
     PodGroup,
     PodGroupAdded,
     Profile,
     SchedulingUnit,
-    Topology,
-    TopologySpreadConstraint,
     presets,
 )
 from gangsched.core.scheduler import Scheduler
@@ -42,8 +37,6 @@ from support.siblings import (
     ruled,
 )
 from support.story import Story
-
-pytestmark = pytest.mark.once("is about the unit group")
 
 RULES: tuple[type[Rule], ...] = (OnePerNode, OnePerZone, CountedPerZone, Beside)
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -104,55 +97,6 @@ def test_gang_starts_exactly_if_some_order_places_it(rule: type[Rule], drawn: An
     assert (len(story.bound.keys() & {pod.name for pod in new}) >= least) is expected
 
 
-def member(name: str, cpu: int, app: str, **more: Any) -> Pod:
-    pod = make_pod(name, group="g", cpu=cpu)
-    return evolve(pod, labels={**pod.labels, "app": app}, **more)
-
-
-def test_gang_starts_though_a_member_first_takes_the_zone_that_others_need() -> None:
-    """Node n1 is the best one for the server, but the only one for three workers apart from it."""
-    story = story_with()
-    story.tell(NodeAdded(zoned("n0", "a", 2)), NodeAdded(zoned("n1", "b", 4)))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=4)))
-    selector = LabelSelector(match_labels={"app": "server"})
-    apart = [PodAffinityTerm(topology_key=ZONE, label_selector=selector)]
-    workers = [member(f"w-{n}", 1, "worker", pod_anti_affinity=apart) for n in range(3)]
-    story.add(member("server", 2, "server"), *workers)
-    story.decide()
-    assert story.bound == {"server": "n0", **{f"w-{n}": "n1" for n in range(3)}}
-
-
-def test_gang_starts_though_a_member_first_fills_a_zone_that_others_spread_over() -> None:
-    """Node n0 is the best one for the server, but two of the four workers have to be there."""
-    story = story_with()
-    seats = (("n0", "a", 3), ("n1", "b", 2), ("n2", "b", 2))
-    story.tell(*(NodeAdded(zoned(*seat)) for seat in seats))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=5)))
-    spread = TopologySpreadConstraint(
-        max_skew=1, topology_key=ZONE, label_selector=LabelSelector(match_labels={"app": "worker"})
-    )
-    workers = [
-        member(f"w-{n}", 1, "worker", topology_spread_constraints=[spread]) for n in range(4)
-    ]
-    story.add(member("server", 2, "server"), *workers)
-    story.decide()
-    assert sorted(story.bound[f"w-{n}"] == "n0" for n in range(4)) == [False, False, True, True]
-    assert story.bound["server"] != "n0"
-
-
-def test_gang_within_a_zone_is_tried_in_every_order_there() -> None:
-    story = story_with(Beside())
-    story.tell(
-        NodeAdded(zoned("a0", "a", 1)),
-        NodeAdded(zoned("b0", "b", 1)),
-        NodeAdded(zoned("b1", "b", 2)),
-    )
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=2, topology=Topology(ZONE))))
-    story.add(*(ruled(make_pod(name, group="g", cpu=1), name) for name in "ba"))
-    story.decide()
-    assert story.bound == {"a": "b1", "b": "b1"}
-
-
 def test_plugin_that_counts_is_told_of_members_that_are_taken_back() -> None:
     """The server first takes the only node of zone a, and a worker then counts in zone b."""
     story = story_with(CountedPerZone())
@@ -164,16 +108,6 @@ def test_plugin_that_counts_is_told_of_members_that_are_taken_back() -> None:
     story.decide()
     assert story.bound["server"] == "n1"
     assert {story.bound["w-0"], story.bound["w-1"]} == {"n0", "n2"}
-
-
-def test_nodes_that_only_their_zone_tells_apart_are_each_tried() -> None:
-    """The second one is refused as the first one is: its zone is taken. The third one is not."""
-    story = story_with(OnePerZone(), Beside())
-    story.tell(*(NodeAdded(zoned(f"n{n}", zone, 2)) for n, zone in enumerate("aab")))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=3)))
-    story.add(*(ruled(make_pod(f"{a}-{n}", group="g", cpu=1), a) for n, a in enumerate("baa")))
-    story.decide()
-    assert len(story.bound) == 3
 
 
 def test_search_ends_with_its_budget() -> None:

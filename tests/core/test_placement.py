@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any
 
+import pytest
 from attrs import frozen
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
 from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang_tree import SubGroup, Within
+from gangsched.core.gang import Gang
+from gangsched.core.gang_tree import SubGroup, Within, least_needed
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
-from gangsched.core.records import Gang
 from gangsched.core.scheduler import Scheduler
+from support.examples import one_in
 
 ZONE, RACK = "zone", "rack"
 
@@ -173,11 +175,13 @@ def task_of(case: Case) -> tuple[Task, SubGroup]:
     return Task(gang, pending, state.records, state.cycle, lacking), case.tree
 
 
+@one_in(2)
 @given(cases())
 def test_gang_is_placed_exactly_if_a_placement_exists(case: Case) -> None:
     is_placed_exactly(case)
 
 
+@one_in(2)
 @given(cases(runs=True))
 def test_members_join_the_domains_of_running_ones_exactly_if_they_fit(case: Case) -> None:
     for tree in case.tree.constrained():
@@ -208,3 +212,24 @@ def is_placed_exactly(case: Case) -> None:
         assert min(free) >= 0
     task.table.rewind()
     task.table.end()
+
+
+# What a gang tree needs at the least
+
+
+REPLICAS = tuple(SubGroup(f"replica-{n}", n) for n in (3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("tree", "members"),
+    [
+        (SubGroup("alone", 4), 4),
+        (SubGroup("all", children=REPLICAS), 6),
+        (SubGroup("any two", children=REPLICAS, wanted=2), 3),
+        (SubGroup("none", children=REPLICAS, wanted=0), 0),
+        (SubGroup("more in all", 5, children=REPLICAS, wanted=2), 5),
+    ],
+    ids=lambda case: case.key if isinstance(case, SubGroup) else "",
+)
+def test_sub_group_needs_the_smallest_of_those_it_may_choose(tree: SubGroup, members: int) -> None:
+    assert least_needed(tree, lambda sub: sub.least) == members

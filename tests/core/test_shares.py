@@ -157,16 +157,17 @@ def test_next_job_is_the_first_that_fits_of_the_team_with_the_smallest_share(
         used = {team: run.cpus(team) for team in "abc"}
         free = cpus - sum(used.values())
         left = [name for name in submitted if name not in started and name not in run.ended]
+        half_placed = {each.group.partition("/")[2] for each in run.scheduler.waiting if each.group}
         found: list[str] = []
         while True:
             fitting = [n for n in left if sum(p.requests["cpu"] for p in run.jobs[n]) <= free]
             if not fitting:
                 return found
 
-            def turn(name: str) -> tuple[float, int, int]:
+            def turn(name: str) -> tuple[bool, float, int, int]:
                 team, first = run.team(name), run.jobs[name][0]
                 share = used[team] / run.order.weights[team]
-                return (share, -first.priority, submitted.index(name))
+                return (name not in half_placed, share, -first.priority, submitted.index(name))
 
             name = min(fitting, key=turn)
             wanted = sum(p.requests["cpu"] for p in run.jobs[name])

@@ -11,7 +11,6 @@ from functools import partial
 from itertools import combinations, product
 from typing import Any
 
-import pytest
 from attrs import evolve, frozen
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -29,11 +28,8 @@ from gangsched import (
     presets,
 )
 from gangsched.core.scheduler import Scheduler
-from gangsched.explain import NoNodeFits
 from gangsched.testing import make_pod
 from support.story import Story
-
-pytestmark = pytest.mark.once("draws the unit, or has one")
 
 RACKS = st.sampled_from(["a", "b", None])
 
@@ -166,54 +162,3 @@ def test_members_are_where_their_rack_allows_and_as_many_as_possible(case: Case)
         first = [nodes[name][1] for pod, name in new.items()]
         best = max(first.count(rack) for rack in allowed)
         assert best >= lacking
-
-
-def test_preferred_rack_is_taken_before_better_nodes_elsewhere() -> None:
-    nodes = ((1, "a"), (1, "b"), (1, "b"))
-    case = Case(nodes, (), (0, 0), (1, 1), 2, False, SchedulingUnit.GROUP)
-    story, _nodes, _racks = told(case)
-    assert set(story.bound.values()) == {"n1", "n2"}
-
-
-def test_gang_starts_across_racks_if_no_preferred_rack_takes_it() -> None:
-    nodes = ((1, "a"), (1, "b"), (0, "b"))
-    case = Case(nodes, (), (0, 0), (1, 1), 2, False, SchedulingUnit.GROUP)
-    story, _nodes, _racks = told(case)
-    assert set(story.bound.values()) == {"n0", "n1"}
-
-
-@pytest.mark.parametrize("lost", [1, 2], ids=["label", "node"])
-def test_new_member_waits_while_the_rack_of_its_gang_is_unknown(lost: int) -> None:
-    nodes = ((2, "a"), (9, "b"))
-    case = Case(nodes, ((1, 0),), (0, lost), (1,), 1, True, SchedulingUnit.GROUP)
-    story, _nodes, _racks = told(case)
-    assert "p-0" not in story.bound
-    story.tell(NodeUpdated(node("n0", 2, "a")) if lost == 1 else NodeAdded(node("n0", 2, "a")))
-    story.run(until=1200)
-    assert story.bound["p-0"] == "n0"
-
-
-def refusal_of(*nodes: tuple[int, str | None], minimum: int) -> str:
-    """Return why a gang of that many members, each of one cpu, does not start."""
-    case = Case(nodes, (), (0, 0), (1,) * minimum, minimum, True, SchedulingUnit.GROUP)
-    story, _nodes, _racks = told(case)
-    assert story.bound == {}
-    answer = story.scheduler.why("default/g")
-    assert isinstance(answer, NoNodeFits)
-    assert answer.unschedulable_member is not None
-    return answer.unschedulable_member.reason
-
-
-def test_refusal_names_the_rack_that_comes_closest() -> None:
-    reason = refusal_of((2, "a"), (2, "b"), (1, "b"), (9, None), minimum=4)
-    assert reason == "at most 3 of 4 members fit within rack=b: cpu is short"
-
-
-def test_refusal_names_the_label_if_no_node_that_has_capacity_has_it() -> None:
-    reason = refusal_of((9, None), (0, "a"), minimum=2)
-    assert reason == "no node that can take it has the label rack"
-
-
-def test_refusal_names_nodes_if_no_node_takes_a_member() -> None:
-    reason = refusal_of((0, "a"), (0, None), minimum=2)
-    assert reason == "0/2 nodes are available: 2 Insufficient cpu."

@@ -35,7 +35,6 @@ from gangsched.testing import (
     check_scheduler,
     check_steps,
 )
-from gangsched.testing._any_order import fit_in_any_order
 from kit.simple_scheduler import SimpleScheduler
 from kit.wrong_schedulers import DoubleCount
 from support.examples import surely
@@ -469,30 +468,3 @@ def test_missing_hypothesis_is_reported_only_by_what_needs_it() -> None:
 def test_testing_has_no_unknown_attributes() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gangsched.testing.nothing  # noqa: B018
-
-
-# What surely fits -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("requests", "free", "needed", "fits"),
-    [
-        ([1, 1], [2], 2, True),
-        ([1, 1], [1], 2, False),
-        ([1, 1], [1], 1, True),
-        ([2, 2], [3, 3], 2, True),
-        ([2, 2], [3, 1], 2, False),
-        ([1, 2], [1, 2], 2, False),  # the small one may take the large node
-        ([1, 2], [2, 2], 2, True),
-        ([1, 2], [1, 2], 1, True),
-        ([3, 1, 1], [2], 2, True),
-        ([], [5], 1, False),
-        ([0], [], 1, False),
-    ],
-)
-def test_fit_in_any_order_needs_no_good_choice(
-    requests: list[int], free: list[int], needed: int, fits: bool
-) -> None:
-    asks = [{"gpu": n} for n in requests]
-    rooms = {f"n{k}": {"gpu": n} for k, n in enumerate(free)}
-    assert fit_in_any_order(asks, rooms, needed) is fits

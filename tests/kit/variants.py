@@ -21,7 +21,6 @@ from gangsched.outcomes import SUCCESS, Outcome, Unschedulable
 from gangsched.plugins import DefaultBinder, NodeResources, TaintToleration
 from gangsched.protocols import CycleView
 from gangsched.testing import SchedulerSpec
-from support.cores import make_scheduler
 
 __all__ = ["VARIANTS", "Variant", "refusing"]
 
@@ -57,7 +56,7 @@ def refusing(cluster: ClusterState, unit: SchedulingUnit) -> Scheduler:
     profile = Profile(
         Coscheduling(), TaintToleration(), NodeResources(), RefusingPlugin(), DefaultBinder()
     )
-    return make_scheduler(cluster, profile, unit=unit)
+    return Scheduler(cluster, profile, unit=unit)
 
 
 _WITH_BACKOFF: Final = SchedulerSpec(min_backoff=1.0)

@@ -12,6 +12,7 @@ from gangsched.testing import LawViolation, SchedulerSpec, check_scheduler
 from kit.feature_scheduler import WRONG_FEATURES, FeatureScheduler
 from kit.simple_scheduler import SimpleScheduler
 from kit.wrong_schedulers import WRONG
+from support.examples import FINDS
 
 __all__ = ["ALL", "NO_WAITING", "correct_version_of", "spec_of", "violation_of"]
 
@@ -20,9 +21,8 @@ ALL: Final[dict[str, type[Any]]] = {
     **{wrong.__name__: wrong for wrong in WRONG_FEATURES},
 }
 NO_WAITING: Final = SchedulerSpec(permit_timeout=0.0)
-_CI: Final = settings.get_profile("ci")
 # more, because few test cases use the feature that is wrong
-_MANY_CASES: Final = settings(_CI, max_examples=1_000)
+_MANY_CASES: Final = settings(FINDS, max_examples=1_000)
 
 
 def spec_of(name: str) -> SchedulerSpec:
@@ -41,6 +41,6 @@ def violation_of(name: str) -> LawViolation:
     wrong = ALL[name]
     with pytest.raises(LawViolation) as found:
         check_scheduler(
-            wrong, settings=_MANY_CASES if wrong in WRONG_FEATURES else _CI, spec=spec_of(name)
+            wrong, settings=_MANY_CASES if wrong in WRONG_FEATURES else FINDS, spec=spec_of(name)
         )
     return found.value

@@ -24,7 +24,7 @@ Object = dict[str, Any]
 RENEW: Final = "configuration.leaderElection.renewDeadline"
 RETRY: Final = "configuration.leaderElection.retryPeriod"
 QUANTITY: Final = "expected a Kubernetes quantity >= 0, such as 500m, 4Gi or 1e3"
-PAGE: Final = "docs/how-to/operate-on-kubernetes.md"
+PAGE: Final = "docs/how-to/alert-on-kubernetes.md"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ __all__ = ["cluster"]
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-PAGE: Final = ROOT / "docs" / "how-to" / "see-gangs-on-kubernetes.md"
+PAGE: Final = ROOT / "docs" / "reference" / "kubectl-gang.md"
 LIST_PODS: Final = Rule(["list"], ["pods"])
 _RIGHTS: Final = re.compile(r"<!-- manifest: rights to ask -->\n```yaml\n(.*?)```", re.DOTALL)
 

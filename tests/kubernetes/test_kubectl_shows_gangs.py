@@ -178,7 +178,7 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
     )
     assert re.search(r"^  PodScheduled +True", pod, re.MULTILINE)
     assert [line.split(" gangsched ")[1] for line in events_of(group)] == [
-        "2 members are assigned to nodes"
+        "2 members have nodes, and are being bound"
     ]
     assert re.search(r"Status: +True\n +Type: +PodGroupInitiallyScheduled", group)
 

@@ -4,7 +4,7 @@ No scheduler can know what another one has decided and not yet bound, so two of 
 same CPU away. Kubernetes leaves that to the kubelet, which refuses the later pod. So the oracle
 demands: no pod is placed by a scheduler that it does not name, no node is oversubscribed for longer
 than kubelets need, and in the end every gang is whole. With nodes of its own for each scheduler,
-nothing may be oversubscribed at any time. See decision 0052.
+nothing may be oversubscribed at any time.
 """
 
 from __future__ import annotations

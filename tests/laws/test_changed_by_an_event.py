@@ -197,7 +197,7 @@ def test_field_that_is_in_no_table_is_found() -> None:
 @pytest.mark.parametrize(
     ("model", "name"), _changes(), ids=[f"{model.__name__}.{name}" for model, name in _changes()]
 )
-@one_in(10)
+@one_in(10, at_least=8)
 @given(scenes, st.data())
 def test_change_by_an_event_equals_the_same_from_the_start(
     model: type[Any], name: str, scene: Scene, data: st.DataObject

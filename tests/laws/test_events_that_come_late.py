@@ -206,7 +206,6 @@ class Unreadable:
         return read
 
 
-@pytest.mark.core_lacks("a node that could not be read is not read again")
 def test_node_that_could_not_be_read_is_read_again_before_the_next_decision() -> None:
     """Another scheduler binds a waiting member, and the node is given back unread."""
     twin = Twin(SchedulingUnit.POD)

@@ -2,8 +2,9 @@
 
 Members come in any order, repeat, leave before the end, come too late, or are refused by filters of
 kube-scheduler; pods and nodes are deleted meanwhile, and pods without a group take capacity that
-kube-scheduler believes to be free. No node is given away twice. Afterwards kube-scheduler behaves,
-and every gang that fits starts, although a member that was refused is woken by its nomination only.
+kube-scheduler believes to be free: it forgets a member whose bind it gave up. No node is given away
+twice. Afterwards kube-scheduler behaves, and every gang that fits starts, although a member that
+was refused is woken by its nomination only.
 """
 
 from __future__ import annotations
@@ -110,3 +111,40 @@ def test_model_releases_a_gang() -> None:
     assert (world.released, world.on_nodes("a")) == (0, 0)
     world.attempt(PodUID("a-2"))
     assert (world.released, world.on_nodes("a")) == (1, 3)
+
+
+MEMBERS = (PodUID("g-0"), PodUID("g-1"))
+STEPS = ("attempt", "attempt", "leave", "ordinary", "wait", "again")
+
+
+def do_with_one_gang(world: KubeScheduler, kind: str, uid: PodUID, number: int) -> None:
+    match kind:
+        case "attempt":
+            world.attempt(uid)
+        case "leave":
+            world.leave(uid)
+        case "ordinary":
+            world.place_ordinary(f"ordinary-{number}")
+        case "wait":
+            world.wait(0.5)
+        case _ if world.on_nodes("g"):
+            for each in [pod.uid for pod in world.cluster.pods()]:
+                world.delete_pod(each)  # the gang has ended, and its job begins anew
+            for each in MEMBERS:
+                world.add_member("g", each)
+        case _:
+            pass
+
+
+@given(
+    st.integers(2, 3),
+    st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(MEMBERS)), max_size=40),
+)
+def test_no_node_is_given_away_twice(cpu: int, history: list[tuple[str, PodUID]]) -> None:
+    world = KubeScheduler()
+    world.add_node("n", cpu)
+    world.add_gang("g", len(MEMBERS), len(MEMBERS))
+    for number, (kind, uid) in enumerate(history):
+        do_with_one_gang(world, kind, uid, number)
+        world.check()
+        assert world.on_nodes("g") in (0, len(MEMBERS))

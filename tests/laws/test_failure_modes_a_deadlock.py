@@ -1,20 +1,28 @@
-"""Failure modes 3.A, first part: gangs that block each other, or all others (F1, F3, F5)."""
+"""Failure modes 3.A: gangs that block each other or all others, hot loops, storms, wake-ups."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import GroupRejected, Node, NodeAdded, NodeName, Order, Pod, PodUnschedulable
+from gangsched import (
+    Bind,
+    GroupRejected,
+    Pod,
+)
 from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
+from support.brute_force import could_start, entities
+from support.calls import calls_for
 from support.driver import Driver
 from support.examples import one_in
+from support.gangs import node
 from support.histories import Policy, policies
-from support.shown import nothing_is_assumed
 
 gangs = policies.filter(lambda policy: policy.gangs)
 
@@ -23,9 +31,7 @@ def driven(policy: Policy, *gpus: int) -> Driver:
     """Return a driver with nodes."""
     driver = Driver(policy.make, match=policy.match_policy)
     for index, gpu in enumerate(gpus):
-        driver.tell(
-            NodeAdded(Node(name=NodeName(f"n{index}"), allocatable={"nvidia.com/gpu": gpu}))
-        )
+        driver.tell(node(f"n{index}", gpu=gpu))
     return driver
 
 
@@ -42,32 +48,6 @@ def started(driver: Driver) -> set[str]:
 def end(driver: Driver, name: str) -> None:
     """Let every pod of a group go."""
     driver.delete(*(p.uid for p in driver.cluster.pods() if p.name.split("-")[0] == name))
-
-
-@pytest.mark.parametrize("when_blocked", list(When))
-@pytest.mark.parametrize("seed", [1, 2])
-def test_sixty_jobs_on_sixteen_gpus_all_run_whatever_the_order_of_their_members(
-    when_blocked: When, seed: int
-) -> None:
-    """F1, SP#114: members of all jobs come mixed, one job ends at a time, and nothing stops."""
-    draw = Random(seed)
-    driver = driven(Policy(when_blocked=when_blocked), 4, 4, 4, 4)
-    driver.checked = False
-    sizes = {f"j{n}": draw.choice([1, 2, 4, 8, 12, 16]) for n in range(60)}
-    pods = [pod for name, size in sizes.items() for pod in gang(name, size)]
-    draw.shuffle(pods)
-    driver.add(*pods)
-    left = set(sizes)
-    while left:
-        driver.settle()
-        running = started(driver)
-        assert running, f"{sorted(left)} are left, the cluster is empty, and nobody starts"
-        for name in running:
-            members = [p for p in driver.cluster.pods() if p.name.split("-")[0] == name]
-            assert all(pod.node_name for pod in members), f"half of {name} runs"
-        first = min(running)
-        end(driver, first)
-        left.discard(first)
 
 
 @one_in(2)
@@ -120,76 +100,107 @@ def test_all_but_one_start_in_one_instant_with_capacity_for_all_but_one(
     assert started(driver) == {f"g{n}" for n in range(count)}
 
 
-def test_entity_that_can_never_start_is_tried_once_a_round_after_all_others() -> None:
-    """F3, SP#658: after its failure it stands behind all that were not tried since."""
-    driver = driven(Policy(order=Order.LAST_FAILURE, when_blocked=When.AT_ONCE), 2)
-    driver.add(*gang("never", 3))
-    driver.drain()
-    driver.now = 20.0
-    for n in range(10):
-        driver.add(*gang(f"g{n}", 2))
-    driver.log.clear()
-    for _turn in range(10):
-        driver.settle()
-        for name in started(driver):
-            end(driver, name)
-    effects = [effect for told in driver.log for effect in told.effects]
-    falls = [e for e in effects if isinstance(e, GroupRejected) and e.group == "default/never"]
-    assert len(falls) <= 10, "once for each time that room was freed"
-    assert not [p for p in driver.cluster.pods() if not p.name.startswith("never")]
+def member(name: str, size: int, *, gpu: int, group: str = "g", priority: int = 0) -> Pod:
+    """Return a member of a gang that needs *size* members."""
+    return make_pod(name, group=group, min_available=size, gpu=gpu, priority=priority)
 
 
-@pytest.mark.pod_by_pod("the permit timeout")
+def falls(driver: Driver) -> int:
+    """Return the number of rejected attempts of groups."""
+    effects = (effect for told in driver.log for effect in told.effects)
+    return sum(isinstance(effect, GroupRejected) for effect in effects)
+
+
 @pytest.mark.parametrize("when_blocked", list(When))
-@pytest.mark.parametrize("held", range(1, 10))
-def test_waiting_members_block_another_gang_for_one_timeout_at_most(
-    when_blocked: When, held: int
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_group_whose_members_are_recreated_each_second_fails_once_for_each_at_the_most(
+    when_blocked: When, at_once: int
 ) -> None:
-    """F5, SP#713: however many of them hold, and however few are missing."""
-    driver = driven(Policy(when_blocked=when_blocked), held)
-    driver.add(*gang("ten", 10))
-    driver.drain()
-    driver.add(*gang("other", held))
-    driver.drain()
-    expected = set() if when_blocked is When.UNTIL_TIMEOUT else {"other"}
-    assert started(driver) == expected
-    driver.advance(10.0)  # the default timeout, from the first that held
-    driver.drain()
-    assert started(driver) == {"other"}
+    """F6: a controller makes new members for those that it deletes, one or all, for a minute.
+
+    The new ones have to be told why they wait, so one failure each time is not in vain.
+    """
+    driver = driven(Policy(when_blocked=when_blocked), 6, 2, 2, 2)
+    driver.watched = driver.checked = False
+    alive = [member(f"g-{n}", 3, gpu=4) for n in range(3)]
+    driver.add(*alive)
+    for second in range(60):
+        driver.advance(float(second))
+        driver.drain()
+        driver.delete(*(pod.uid for pod in alive[:at_once]))
+        fresh = [member(f"g-{second}-{n}", 3, gpu=4) for n in range(at_once)]
+        alive = [*alive[at_once:], *fresh]
+        driver.add(*fresh)
+    assert falls(driver) <= 60
+    assert driver.decisions <= 5 * falls(driver) + 60 + 10
 
 
-@pytest.mark.pod_by_pod("the permit timeout")
-@pytest.mark.parametrize("held", range(1, 10))
-def test_nearly_complete_group_keeps_its_nodes_for_one_timeout_at_most(
-    held: int,
+def operations(size: int, what: Callable[[Driver, list[Pod]], object]) -> int:
+    """Return how many calls are made while something happens to a gang of *size*."""
+    driver = driven(Policy(), size)
+    driver.watched = driver.checked = driver.logged = False
+    pods = [member(f"g-{n}", size, gpu=1) for n in range(size)]
+    return calls_for(lambda: what(driver, pods))
+
+
+def start(driver: Driver, pods: list[Pod]) -> None:
+    """Let a gang arrive and start."""
+    driver.add(*pods)
+    driver.drain()
+    assert all(pod.node_name for pod in driver.cluster.pods())
+
+
+def fall(driver: Driver, pods: list[Pod]) -> None:
+    """Let a gang be tried whose last member fits nowhere, be rejected, and be tried again."""
+    driver.add(*pods[:-1], member("g-last", len(pods), gpu=2))
+    driver.settle()
+    driver.tell(node("more", gpu=2))
+    driver.settle()
+    assert all(pod.node_name for pod in driver.cluster.pods())
+
+
+@pytest.mark.parametrize("story", [start, fall])
+def test_gang_of_n_costs_n_calls_not_n_squared(
+    story: Callable[[Driver, list[Pod]], None],
 ) -> None:
-    """F5, SP#713: with a percentage of 10, nine of ten keep their nodes, and eight do not."""
-    driver = driven(Policy(when_blocked=When.AT_ONCE, reject_percentage=10), held)
-    driver.add(*gang("ten", 10))
-    driver.drain()
-    assert len(driver.scheduler.waiting) == (9 if held == 9 else 0)
-    driver.add(*gang("other", held))
-    driver.drain()
-    assert started(driver) == (set() if held == 9 else {"other"})
-    driver.advance(10.0)
-    driver.drain()
-    assert started(driver) == {"other"}
+    """F7, SP#682, KK#141577: as many for each member, however many siblings it has."""
+    operations(10, story)  # what is made once is made
+    small, large = operations(10, story), operations(100, story)
+    assert large <= 15 * small
+
+
+priorities = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(1, 2)), min_size=2, max_size=7
+)
 
 
 @one_in(2)
-@given(st.sampled_from(When), st.integers(2, 8), st.integers(0, 7), st.integers(1, 9))
-def test_no_attempt_holds_nodes_longer_than_its_timeout_in_any_order_of_arrival(
-    when_blocked: When, size: int, pause: int, room: int
+@given(gangs, priorities, st.integers(1, 4))
+def test_freed_capacity_goes_to_the_first_entity_that_could_start(
+    policy: Policy, waiting: list[tuple[int, int, int]], room: int
 ) -> None:
-    """F5: the oracle sees each wait; here the sum of all of them is bounded, too."""
-    driver = driven(Policy(when_blocked=when_blocked), min(room, size - 1))
-    driver.add(*gang("g", size))
-    for _turn in range(size):
-        driver.step()
-        driver.advance(driver.now + pause)
-    driver.advance(max(driver.now, 10.0 + pause * size))
+    """F9, SP#983: by brute force, no entity of a higher priority could have started.
+
+    Gangs of several priorities and sizes wait while one pod fills the node, and the pod ends.
+    """
+    driver = driven(policy, room)
+    driver.add(make_pod("first", gpu=room, priority=9))
+    driver.drain()
+    for number, (priority, size, gpu) in enumerate(waiting):
+        for n in range(size):
+            pod = member(f"g{number}-{n}", size, gpu=gpu, group=f"g{number}", priority=priority)
+            driver.add(pod)
     driver.settle()
-    assert len(driver.scheduler.waiting) == 0
-    assert nothing_is_assumed(driver.scheduler)
-    effects = [effect for told in driver.log for effect in told.effects]
-    assert [e for e in effects if isinstance(e, PodUnschedulable)]
+    driver.advance(driver.now + 60)  # the backoff of each failed entity has ended
+    driver.log.clear()
+    driver.delete(make_pod("first").uid)
+    pending = entities(driver.cluster)
+    before = deepcopy(driver.cluster)
+    driver.settle()
+    effects = driver.effects()
+    binds = [effect.uid for effect in effects if isinstance(effect, Bind)]
+    urgency = {pod.uid: pod.priority for pod in before.pods()}
+    fitting = [e for e in pending if could_start(policy.make, before, e)]
+    assert bool(binds) is bool(fitting)
+    if binds:
+        assert urgency[binds[0]] == max(urgency[entity[0]] for entity in fitting)

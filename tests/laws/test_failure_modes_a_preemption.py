@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +14,6 @@ from gangsched import (
     NodeAdded,
     NodeName,
     Nominated,
-    PodAdded,
-    PodGroup,
-    PodGroupAdded,
-    PodRejected,
     Preemption,
     Scheduler,
     WhenBlocked,
@@ -27,7 +22,7 @@ from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
 from support.faulty_driver import told
-from support.gangs import members, where
+from support.gangs import members
 from support.shown import shown
 from support.units import coscheduling
 
@@ -86,53 +81,3 @@ def test_waiting_gang_is_preempted_whole_and_its_preemptor_runs(
     driver.delete(*[pod.uid for pod in driver.cluster.pods() if pod.name.startswith("low")])
     driver.settle()
     nothing_is_left_over(driver)
-
-
-@pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_preempted_gang_names_its_preemptor_and_is_tried_when_it_fits() -> None:
-    """F10: it backs off as after any rejection; then it holds its nodes again, or is complete."""
-    driver = driver_of(2)
-    waiting(driver, 2)
-    driver.add(make_pod("urgent", cpu=1, priority=5))
-    driver.drain()
-    assert [(each.uid, each.reason) for each in told(driver, PodRejected)] == [
-        ("default/low-0", "preempted by pod default/urgent"),
-        ("default/low-1", "preempted by pod default/urgent"),
-    ]
-    assert where(driver) == {"urgent": "n"}
-    driver.delete("default/urgent", "default/low-gpu")
-    driver.add(make_pod("low-2", group="low", min_available=3))
-    driver.settle()
-    assert set(where(driver)) == {"low-0", "low-1", "low-2"}
-    nothing_is_left_over(driver)
-
-
-@pytest.mark.parametrize(("cpu", "kept"), [(1, 2), (2, 0)])
-def test_running_gang_keeps_its_quorum_or_is_evicted_as_a_whole(cpu: int, kept: int) -> None:
-    """F10: each victim is evicted once; the preemptor is placed when the last one is gone."""
-    driver = driver_of(3)
-    driver.add(*members("low", 3, 2, cpu=1))
-    driver.settle()
-    driver.add(make_pod("urgent", cpu=cpu, priority=5))
-    driver.settle()
-    assert len(told(driver, Evict)) == 3 - kept
-    assert len(told(driver, Nominated)) == 1
-    assert set(where(driver)) == {*("low-0", "low-1")[:kept], "urgent"}
-    nothing_is_left_over(driver)
-
-
-@pytest.mark.parametrize("comes", [1, 2])
-def test_members_do_not_preempt_siblings_of_lower_priority(comes: int) -> None:
-    """F13, SP#112: other pods are victims, or none; other pods put the siblings on their nodes."""
-    driver = driver_of(3)
-    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1, priority=5)))
-    for pod in members("g", 2, 1, cpu=1, priority=0):
-        driver.tell(PodAdded(evolve(pod, node_name=NODE)))
-    driver.add(make_pod("other", cpu=1, priority=1))
-    driver.settle()
-    for number in range(comes):
-        driver.add(make_pod(f"late-{number}", group="g", cpu=1, priority=5))
-    driver.settle()
-    assert [each.uid for each in told(driver, Evict)] == ["default/other"]
-    assert len(where(driver)) == 3
-    assert {"g-0", "g-1"} < set(where(driver))

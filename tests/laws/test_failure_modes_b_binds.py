@@ -1,7 +1,8 @@
-"""Failure modes 3.B: binds that fail after the release (F18), and reports in flight."""
+"""Failure mode 3.B, F18: binds that fail after the release, and reports in flight."""
 
 from __future__ import annotations
 
+import os
 from itertools import product
 
 import pytest
@@ -11,23 +12,22 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
-    GroupRejected,
+    Evict,
     GroupScheduled,
     MatchPolicy,
-    Node,
-    NodeAdded,
-    NodeName,
     Pod,
-    PodGroup,
-    PodGroupAdded,
-    PodGroupDeleted,
-    PodUnschedulable,
+    PodUID,
+    PodUpdated,
     WhenBindFails,
+    WhenBlocked,
 )
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
 from support.examples import one_in
+from support.gangs import members, node
 from support.histories import Policy, policies
+from support.interleavings import Move, decide, pass_time, report, walk
+from support.shown import nothing_is_assumed, shown
 
 gangs = policies.filter(
     lambda policy: (
@@ -38,45 +38,16 @@ gangs = policies.filter(
 )
 
 
-def let_go(size: int, minimum: int, room: int) -> tuple[Driver, list[Bind]]:
+def let_go(
+    size: int, minimum: int, room: int, policy: Policy | None = None
+) -> tuple[Driver, list[Bind]]:
     """Return a driver in which a gang was released, with all of its binds under way."""
-    driver = Driver(Policy().make)
+    driver = Driver((policy or Policy()).make)
     driver.fate = Fate.PENDING
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": room})))
-    driver.add(*(make_pod(f"g-{n}", group="g", min_available=minimum, cpu=1) for n in range(size)))
+    driver.tell(node("n", room))
+    driver.add(*members("g", size, minimum, cpu=1))
     driver.drain()
     return driver, list(driver.under_way)
-
-
-def bound(driver: Driver) -> list[Pod]:
-    """Return the bound pods."""
-    return [pod for pod in driver.cluster.pods() if pod.node_name]
-
-
-@pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize("late", [False, True])
-def test_only_the_failed_member_is_tried_again_when_any_bind_fails(size: int, late: bool) -> None:
-    """F18, KK#135854: for every k, with the failure reported first or last of all.
-
-    No other member is touched, the failure is reported with its reason, and the group runs
-    whole after the backoff of the member, without any other event.
-    """
-    for k in range(size):
-        driver, binds = let_go(size, size, size)
-        failing = binds[k]
-        others = [bind for bind in binds if bind is not failing]
-        driver.log.clear()
-        for bind in [*others, failing] if late else [failing, *others]:
-            driver.report(bind, Fate.FAILED if bind is failing else Fate.DONE)
-        assert {pod.uid for pod in bound(driver)} == {bind.uid for bind in others}
-        effects = [effect for told in driver.log for effect in told.effects]
-        assert PodUnschedulable(failing.uid, "binding rejected: no answer") in effects
-        driver.fate = Fate.DONE
-        driver.settle()
-        assert driver.now == 1.0
-        again = [e for t in driver.log for e in t.effects if isinstance(e, Bind)]
-        assert again == [Bind(failing.uid, failing.node, 2)]
-        assert len(bound(driver)) == size
 
 
 @pytest.mark.parametrize("fates", list(product([Fate.DONE, Fate.FAILED], repeat=3)))
@@ -87,8 +58,8 @@ def test_three_binds_end_in_three_running_pods_whatever_fails(fates: tuple[Fate,
         driver.report(bind, fate)
     driver.fate = Fate.DONE
     driver.settle()
-    assert len(bound(driver)) == 3
-    starts = [e for t in driver.log for e in t.effects if isinstance(e, GroupScheduled)]
+    assert len(driver.running()) == 3
+    starts = driver.effects(GroupScheduled)
     assert len(starts) == (2 if set(fates) == {Fate.FAILED} else 1)
 
 
@@ -99,16 +70,16 @@ def test_member_whose_bind_always_fails_blocks_no_other_pod(
 ) -> None:
     """F18: other entities are decided meanwhile, and the member is tried once per backoff."""
     driver = Driver(policy.make)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": size + 2})))
+    driver.tell(node("n", size + 2))
     driver.fate = Fate.PENDING
-    driver.add(*(make_pod(f"g-{n}", group="g", min_available=size, cpu=1) for n in range(size)))
+    driver.add(*members("g", size, cpu=1))
     driver.drain()
     bad = data.draw(st.sampled_from(driver.under_way)).uid
     failures = 0
     driver.checked = False
     for turn in range(12):
         if turn == 3:
-            driver.add(*(make_pod(f"h-{n}", group="h", min_available=2, cpu=1) for n in range(2)))
+            driver.add(*members("h", 2, cpu=1))
         driver.drain()
         for bind in list(driver.under_way):
             failures += bind.uid == bad
@@ -117,72 +88,116 @@ def test_member_whose_bind_always_fails_blocks_no_other_pod(
         due = driver.scheduler.next_deadline()
         assert due is not None
         driver.advance(due)
-    assert len(bound(driver)) == size + 1
+    assert len(driver.running()) == size + 1
     assert failures == 12
     assert driver.now >= 12.0
 
 
-@pytest.mark.parametrize("group", [None, "g"])
-def test_backoff_grows_when_binds_fail_repeatedly(group: str | None) -> None:
-    """F6, F18: 1, 2, 4, 8, then 10 seconds, as after any other failure in a row."""
-    driver = Driver(Policy().make)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 1})))
-    driver.fate = Fate.FAILED
-    driver.add(make_pod("p", group=group, min_available=1 if group else None, cpu=1))
-    rests = []
-    for _turn in range(6):
-        driver.drain()
-        due = driver.scheduler.next_deadline()
-        assert due is not None
-        rests.append(due - driver.now)
-        driver.advance(due)
-    assert rests == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+ANEW = Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP)
+DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
-def test_unreleased_sibling_is_placed_while_another_bind_fails() -> None:
-    """F18, KK#140478: a group that is released with an elastic member is not stuck in flight."""
-    driver, binds = let_go(4, 3, 3)
-    assert len(binds) == 3
-    driver.report(binds[0], Fate.FAILED)
-    driver.report(binds[1], Fate.DONE)
-    driver.report(binds[2], Fate.DONE)
+def evicted(driver: Driver) -> list[PodUID]:
+    """Return whose end was asked for, in order."""
+    effects = (effect for told in driver.log for effect in told.effects)
+    return [effect.uid for effect in effects if isinstance(effect, Evict)]
+
+
+@pytest.mark.parametrize("size", [3])
+@pytest.mark.parametrize("done_before", [0, 1, 9])
+def test_all_siblings_are_evicted_at_once_when_any_bind_fails(size: int, done_before: int) -> None:
+    """F18: for every k; whether the siblings' binds are reported before or after."""
+    for k in range(size):
+        driver, binds = let_go(size, size, size, ANEW)
+        failing = binds[k]
+        others = [bind for bind in binds if bind is not failing]
+        for bind in others[:done_before]:
+            driver.report(bind, Fate.DONE)
+        driver.report(failing, Fate.FAILED)
+        assert evicted(driver) == [bind.uid for bind in others[:done_before]]
+        for bind in others[done_before:]:
+            driver.report(bind, Fate.DONE)
+        assert evicted(driver) == [bind.uid for bind in others], "each once, when it is bound"
+        # until the last of them is gone, and a whole gang is recreated, no pod is placed
+        while driver.dying:
+            assert driver.drain() == 0
+            driver.end(0)
+        driver.settle()
+        assert driver.running() == set()
+        driver.fate = Fate.DONE
+        driver.add(*members("g", size - 1, size, prefix="anew-", cpu=1))
+        driver.settle()
+        assert len(driver.running()) == size
+
+
+def test_evicted_pod_stays_evicted_whatever_is_reported_meanwhile() -> None:
+    """F18: an update without a deletion, a late report, a listing: the end was asked for."""
+    driver, binds = let_go(2, 2, 2, ANEW)
+    driver.report(binds[0], Fate.DONE)
+    driver.report(binds[1], Fate.FAILED)
+    sibling = driver.cluster.pod(binds[0].uid)
+    assert sibling is not None
+    (info,) = driver.scheduler.registry
+    for _turn in range(2):
+        driver.tell(PodUpdated(evolve(sibling, annotations={"seen": "yes"})))
+        driver.rebuild()
+        assert info.scheduled == 0
+    assert evicted(driver) == [sibling.uid]
+    driver.end(0)
+    assert not shown(driver.scheduler).evicted
+
+
+def recreated(pod: Pod, fresh: Pod) -> Move:
+    """A controller recreates a member when the old one is gone."""
+
+    def may(driver: Driver) -> bool:
+        return driver.cluster.pod(pod.uid) is None
+
+    return Move(f"recreate {pod.name}", may, lambda d: d.add(fresh))
+
+
+def ending(driver: Driver) -> bool:
+    """Return whether an eviction was requested and has not happened."""
+    return bool(driver.dying)
+
+
+@pytest.mark.parametrize("when_blocked", list(WhenBlocked) if DEEP else [WhenBlocked.AT_ONCE])
+def test_binds_ends_and_recreations_in_every_order_lead_to_a_whole_gang(
+    when_blocked: WhenBlocked,
+) -> None:
+    """F18: either bind may fail, the sibling ends at any time, and is recreated at any time."""
+    policy = evolve(ANEW, when_blocked=when_blocked)
+    driver, _binds = let_go(2, 2, 2, policy)
+    driver.logged = False
+    old, fresh = members("g", 2, cpu=1), members("g", 2, prefix="anew-", cpu=1)
+    moves = [decide, pass_time, Move("end", ending, lambda d: d.end(0), None)]
+    moves += [report(pod.uid, Fate.DONE, None) for pod in (*old, *fresh)]
+    moves += [report(pod.uid, Fate.FAILED) for pod in old]
+    moves += [recreated(pod, again) for pod, again in zip(old, fresh, strict=True)]
+
+    def whole(here: Driver) -> None:
+        assert len(here.running()) == 2
+        assert nothing_is_assumed(here.scheduler)
+        assert not shown(here.scheduler).evicted
+
+    assert walk(driver, moves, at_rest=whole) > 25
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_no_pod_is_ever_evicted_without_the_policy(size: int) -> None:
+    """F10, F11, F13: nor as a victim, without preemption.
+
+    More urgent gangs and pods arrive while members wait, are bound or are being bound.
+    """
+    driver, binds = let_go(size, size, size)
+    for number, bind in enumerate(binds):
+        urgent = make_pod(f"u-{number}", group="u", min_available=2, cpu=1, priority=number + 1)
+        driver.add(evolve(urgent, priority=9))
+        driver.settle()
+        driver.report(bind, Fate.FAILED if number == 0 else Fate.DONE)
     driver.fate = Fate.DONE
-    driver.tell(NodeAdded(Node(name=NodeName("m"), allocatable={"cpu": 1})))
     driver.settle()
-    assert len(bound(driver)) == 4
-
-
-def with_one_left(*, specified: bool) -> Driver:
-    """Return a driver in which one of two released members is gone, and the other's bind fails."""
-    driver = Driver(Policy().make)
-    driver.fate = Fate.PENDING
-    group = PodGroup(name="g", min_available=2)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})), PodGroupAdded(group))
-    pods = [evolve(make_pod(f"g-{n}", cpu=1), pod_group="g") for n in range(2)]
-    driver.add(*pods)
-    driver.drain()
-    failing, _other = driver.under_way
-    if not specified:
-        driver.tell(PodGroupDeleted(group.key))
-    driver.delete(pods[1].uid)
-    driver.log.clear()
-    driver.report(failing, Fate.FAILED)
-    return driver
-
-
-def test_member_left_alone_by_a_failed_bind_is_not_admitted() -> None:
-    """F18, F25: one of two is incomplete; it is no failure of the group that it is."""
-    driver = with_one_left(specified=True)
-    driver.settle()
-    told = [effect for each in driver.log for effect in each.effects]
-    failures = [e for e in told if isinstance(e, PodUnschedulable | GroupRejected)]
-    assert [type(e) for e in failures] == [PodUnschedulable] * 2
-    assert "binding rejected" in failures[0].reason
-    assert "incomplete" in failures[1].reason
-
-
-def test_member_left_alone_without_a_minimum_is_not_tried_for_ever() -> None:
-    """F6, F18: until a fact says how many it needs, nothing can be done, and nothing is."""
-    driver = with_one_left(specified=False)
-    driver.settle()
-    assert driver.scheduler.next_deadline() is None
+    assert evicted(driver) == []
+    assert {bind.uid for bind in binds[1:]} <= {
+        pod.uid for pod in driver.cluster.pods() if pod.node_name
+    }

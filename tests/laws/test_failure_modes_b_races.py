@@ -6,8 +6,6 @@ gangs. The oracle holds each step to the laws; what is left at each end is held 
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from gangsched import (
@@ -25,14 +23,13 @@ from gangsched import WhenBlocked as When
 from gangsched.testing import make_pod
 from support.account import claim_of
 from support.driver import Driver, Fate
+from support.examples import IS_DEEP
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, report, walk
 from support.shown import nothing_is_assumed
 
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fast")
-DEEP = PROFILE == "deep"
-EACH = [When.UNTIL_OTHERS_TURN] if PROFILE == "fast" else list(When)
-"""A quick run walks the largest models under the default policy alone."""
+EACH = list(When) if IS_DEEP else [When.UNTIL_OTHERS_TURN]
+"""Only a deep run walks under each policy."""
 N = NodeName("n")
 G = group_key("default", "g")
 
@@ -157,7 +154,7 @@ def test_permit_reject_timeout_delete_and_bind_in_every_order(when_blocked: When
     assert count > 100
 
 
-@pytest.mark.parametrize("when_blocked", list(When))
+@pytest.mark.parametrize("when_blocked", EACH)
 def test_competing_scheduler_at_any_moment_leaves_a_gang_whole_or_unstarted(
     when_blocked: When,
 ) -> None:
@@ -170,7 +167,7 @@ def test_competing_scheduler_at_any_moment_leaves_a_gang_whole_or_unstarted(
     assert count > 20
 
 
-@pytest.mark.parametrize("when_blocked", list(When))
+@pytest.mark.parametrize("when_blocked", EACH)
 def test_minimum_may_drop_and_rise_at_any_moment(when_blocked: When) -> None:
     """F17, F22: the minimum of that instant is compared with the members that hold nodes."""
     pods = members(3, None)
@@ -194,7 +191,7 @@ def test_minimum_may_drop_and_rise_at_any_moment(when_blocked: When) -> None:
     assert count > 50
 
 
-@pytest.mark.skipif(not DEEP, reason="walks for a minute; HYPOTHESIS_PROFILE=deep")
+@pytest.mark.skipif(not IS_DEEP, reason="walks for a minute; HYPOTHESIS_PROFILE=deep")
 @pytest.mark.parametrize("room", [1, 2, 3])
 @pytest.mark.parametrize("minimum", [2, 3])
 def test_three_members_with_every_fate_in_every_order(minimum: int, room: int) -> None:

@@ -10,9 +10,6 @@ from attrs import evolve
 
 from gangsched import (
     MatchPolicy,
-    Node,
-    NodeAdded,
-    NodeName,
     Pod,
     PodAdded,
     PodGroup,
@@ -24,6 +21,7 @@ from gangsched import (
 from gangsched.explain import Refused
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
+from support.gangs import node
 from support.histories import Policy
 from support.interleavings import Move, decide, pass_early, pass_time, report, walk
 from support.shown import nothing_is_assumed
@@ -58,7 +56,7 @@ def test_member_that_contradicts_a_running_gang_is_refused_after_a_restart(
     """F42, F23: however old it is, and wherever it stands in the listing."""
     gang: dict[str, Any] = {"min_available": 2}
     driver = Driver(partial(coscheduling, strict_priorities=True))
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 9})))
+    driver.tell(node("n", 9))
     names = ["a-odd", "b-0", "b-1"]
     says = [gang, gang | {field: 5}, gang]
     for name, each in zip(names[::-1] if reverse else names, says, strict=True):
@@ -97,7 +95,7 @@ def test_restart_in_any_state_loses_no_pod_and_starts_none_twice(policy: Policy)
     """
     pods = members("g", 2)
     driver = Driver(policy.make, match=policy.match_policy, logged=False)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
+    driver.tell(node("n", 2))
     driver.add(*pods)
     driver.fate = Fate.PENDING
     moves = [decide, pass_time, pass_early, *restarts()]
@@ -114,12 +112,12 @@ def test_restart_with_failing_binds_ends_with_nothing_assumed() -> None:
     """F42, F18: half a gang may have been bound when the scheduler died; the other half follows."""
     pods = members("g", 2)
     driver = Driver(Policy().make, logged=False)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 2})))
+    driver.tell(node("n", 2))
     driver.add(*pods)
     driver.fate = Fate.PENDING
     moves = [decide, pass_time, *restarts()]
     moves += [report(pod.uid, Fate.DONE, None) for pod in pods]
-    moves += [report(pod.uid, Fate.FAILED) for pod in pods]
+    moves.append(report(pods[1].uid, Fate.FAILED))
 
     def whole(here: Driver) -> None:
         assert all(pod.node_name == "n" for pod in here.cluster.pods())
@@ -130,7 +128,7 @@ def test_restart_with_failing_binds_ends_with_nothing_assumed() -> None:
 def test_restart_with_two_competing_gangs_runs_one_and_queues_one_whole() -> None:
     """F42: another gang may start than without it; half of each never does."""
     driver = Driver(Policy().make, logged=False)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 3})))
+    driver.tell(node("n", 3))
     driver.tell(PodGroupAdded(PodGroup(name="b", min_available=2)))
     pods = [*members("a", 2), *members("b", 2)]
     driver.add(*pods)

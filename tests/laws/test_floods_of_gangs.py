@@ -93,7 +93,6 @@ def cost(host: Host, what: Callable[[Host], object]) -> int:
     return lines_for(partial(what, host))
 
 
-@pytest.mark.core_lacks("an event costs more beside many gangs")
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize("pods", [of_a_size, of_a_label])
 def test_gang_that_fits_costs_the_same_beside_a_few_failed_gangs_and_beside_many(
@@ -103,7 +102,6 @@ def test_gang_that_fits_costs_the_same_beside_a_few_failed_gangs_and_beside_many
     assert many <= 1.3 * few
 
 
-@pytest.mark.core_lacks("an event costs more beside many gangs")
 @pytest.mark.parametrize("members", [1, 2])
 def test_gang_that_fails_costs_the_same_beside_a_few_failed_gangs_and_beside_many(
     members: int,
@@ -115,7 +113,6 @@ def test_gang_that_fails_costs_the_same_beside_a_few_failed_gangs_and_beside_man
     assert many <= 1.3 * few
 
 
-@pytest.mark.core_lacks("an event costs more beside many gangs")
 @pytest.mark.parametrize("members", [1, 2])
 def test_change_of_a_node_costs_the_same_beside_a_few_failed_gangs_and_beside_many(
     members: int,
@@ -133,7 +130,6 @@ def test_change_of_a_node_costs_the_same_beside_a_few_failed_gangs_and_beside_ma
     assert cost(many, changes) <= 1.3 * cost(few, changes)
 
 
-@pytest.mark.core_lacks("an event costs more beside many gangs")
 def test_decision_looks_ahead_for_a_few_gangs_only_and_later_ones_for_the_others() -> None:
     """Each member fits on an empty node, and the cluster is too small for two of a gang."""
     host = Host(Backfill())
@@ -143,7 +139,7 @@ def test_decision_looks_ahead_for_a_few_gangs_only_and_later_ones_for_the_others
             requests = {"cpu": 8, "memory": 1000 + number}
             host.tell(PodAdded(flooding(f"f{number}-{place}", f"f{number}", 2, requests=requests)))
     host.decide()
-    host.tell(NodeAdded(evolve(node("n1"), allocatable={"cpu": 1, "memory": 10**9})))
+    host.tell(NodeAdded(evolve(node("n1"), unschedulable=True)))
     assert host.scheduler.reservation is None
     calls = 0
     while host.scheduler.schedule_one(now=host.now) is not None:

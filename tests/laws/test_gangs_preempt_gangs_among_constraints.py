@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gangsched import LabelSelector
 from gangsched.cluster_objects import PodDisruptionBudget
 from support.constrained_worlds import NAMESPACES
+from support.examples import one_in
 from support.preempting_gangs import HIGH, PRESETS, Case, Outcome, cases, play
 
 pytestmark = pytest.mark.once("is about whole gangs")
@@ -32,12 +33,15 @@ BY_PRESET = st.sampled_from(sorted(PRESETS))
 
 
 @given(cases(), BY_PRESET)
-def test_gang_starts_after_its_victims_have_left_or_nothing_is_evicted(
+def test_gang_starts_after_its_victims_have_left_and_none_can_be_spared(
     case: Case, preset: str
 ) -> None:
+    """Or nothing is evicted; and victims are found if any allowed set of victims helps."""
     found = play(case, preset)
     note_event(f"victims: {min(len(found.evicted), 3)}, starts: {bool(found.bound)}")
     victims_are_allowed(case, found)
+    none_can_be_spared(case, found)
+    victims_are_found(case, found)
 
 
 def victims_are_allowed(case: Case, found: Outcome) -> None:
@@ -49,11 +53,6 @@ def victims_are_allowed(case: Case, found: Outcome) -> None:
         assert case.holds(found.evicted, found.bound)
 
 
-@given(cases(), BY_PRESET)
-def test_no_pod_or_gang_can_be_spared(case: Case, preset: str) -> None:
-    none_can_be_spared(case, play(case, preset))
-
-
 def none_can_be_spared(case: Case, found: Outcome) -> None:
     if case.fits(()):
         assert found.evicted == frozenset()
@@ -61,11 +60,6 @@ def none_can_be_spared(case: Case, found: Outcome) -> None:
     for each in case.running if not found.is_exhausted else ():
         if found.evicted & each.uids:
             assert not case.fits(found.evicted - each.uids), each.uids
-
-
-@given(cases(), BY_PRESET)
-def test_victims_are_found_if_any_allowed_set_of_victims_helps(case: Case, preset: str) -> None:
-    victims_are_found(case, play(case, preset))
 
 
 def victims_are_found(case: Case, found: Outcome) -> None:
@@ -82,6 +76,7 @@ def victims_are_found(case: Case, found: Outcome) -> None:
         assert not any(case.fits(case.lower(priority)) for priority in lower)
 
 
+@one_in(2)
 @given(cases(), BY_PRESET)
 def test_gang_violates_a_budget_only_where_no_other_victims_are_enough(
     case: Case, preset: str

@@ -7,10 +7,12 @@ that could start.
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from gangsched import Preemption, WhenBlocked
-from support.brute_force import are_alike, could_start, entities
+from gangsched import Backfill, Preemption, SchedulingUnit, WhenBlocked
 from support.driver import Fate
+from support.estimates import Estimates
+from support.final_checks import no_startable_pod_is_parked
 from support.histories import Policy
 from support.history_steps import (
     Catch,
@@ -108,11 +110,7 @@ def test_histories_that_broke_laws_break_none_any_more(
     """And a second life after a restart is as lawful."""
     policy = Policy(when_blocked=when_blocked)
     world = policy.world().live(*history).finish()
-    cluster = world.driver.cluster
-    for entity in entities(cluster):
-        if are_alike(cluster, entity):
-            could = could_start(policy.make, cluster, entity)
-            assert not could, f"law 4: {sorted(could)} could start, and sleep"
+    no_startable_pod_is_parked(world, policy)
     world.live(Restart(), Decide()).finish()
 
 
@@ -141,3 +139,56 @@ def test_victims_whose_binds_are_under_way_are_evicted_as_was_decided(
     policy = Policy(preemption=Preemption(grace=0.0, elastic_members=True))
     world = policy.world().live(*history).finish()
     assert world.driver.oracle.keeping.nominated
+
+
+GROUP = SchedulingUnit.GROUP
+BOTH = Policy(
+    unit=GROUP,
+    preemption=Preemption(),
+    backfill=Backfill(least_members=1, overdue_after=0.0, drain_for=5.0),
+)
+GUESSING = evolve(
+    BOTH, backfill=Backfill(Estimates(), least_members=2, overdue_after=5.0, drain_for=40.0)
+)
+HASTY = evolve(BOTH, backfill=Backfill(after_attempts=1, after_seconds=0.0, overdue_after=0.0))
+WITH_RESERVATIONS: dict[str, tuple[Policy, list[HistoryStep]]] = {
+    "what a terminating pod leaves is kept for the gang, and for no equal of it": (
+        BOTH,
+        [
+            *(PutNode(0, cpu=3), PutPods(count=1, priority=1), PutGroup(1, 3)),
+            *(PutPods(1, 3, priority=1), Decide(), ChangePod(0, "terminate")),
+            *(PutPods(0, 1, 1, cpu=0), PutPods(count=1, priority=1)),
+        ],
+    ),
+    "a member that ranks below its group reaches no further when the group says nothing": (
+        BOTH,
+        [
+            *(PutPods(1, 1, priority=2), PutNode(0, cpu=1), PutGroup(1, 1)),
+            *(PutPods(1, 1, priority=1), Decide(1), PutGroup(1, 1, priority=1)),
+            *(PutPods(0, 1, 1), Decide(), PutGroup(1, 1), PutNode(0, cpu=2)),
+        ],
+    ),
+    "a hopeless gang above a reservation is not tried again": (
+        GUESSING,
+        [
+            *(PutNode(0, cpu=2), PutPods(0, 2, 2), PutPods(count=1)),
+            *(PutGroup(1, 2), PutPods(1, 2, cpu=2, priority=1)),
+        ],
+    ),
+    "a gang that backs off, its binds having failed, is not reviewed at each instant": (
+        HASTY,
+        [
+            *(NODE, PutNode(1, cpu=1), PutNode(2, cpu=1), PutPods(0, 2), PutPods(2, 3, 3)),
+            *(PutPods(None, 2), Decide(), PutGroup(1, 2), PutPods(1, 2, priority=1)),
+            *(PutPods(priority=3), Decide(fate=Fate.FAILED), PutNode(0, cpu=1)),
+        ],
+    ),
+}
+
+
+@pytest.mark.once("the unit is the policy's")
+@pytest.mark.parametrize(("policy", "history"), WITH_RESERVATIONS.values(), ids=WITH_RESERVATIONS)
+def test_histories_with_a_reservation_break_no_law_any_more(
+    policy: Policy, history: list[HistoryStep]
+) -> None:
+    policy.world().live(*history).finish()

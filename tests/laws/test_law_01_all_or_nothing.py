@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Bind, GroupScheduled, PodUID, Release
-from support.driver import Fate
 from support.examples import one_in
 from support.histories import Policy, steady_policies
-from support.history_steps import ChangePod, Decide, Pass, PutGroup, PutNode, PutPods, Restart
+from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
 from support.world import World
 
 gangs = steady_policies.filter(lambda policy: policy.gangs)
@@ -67,34 +66,11 @@ def test_members_that_are_going_count_for_no_quorum(how: str) -> None:
     assert running(world.finish()) == 0
 
 
-def test_members_that_are_gated_count_for_no_quorum() -> None:
-    """F54: until they are not any more."""
-    world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 2, 3), PutPods(2, 1, 3, gated=True))
-    world.live(Decide())
-    assert running(world) == 0
-    world.live(ChangePod(2, "ungate"), Decide())
-    assert running(world) == 3
-
-
 def test_members_bound_by_another_scheduler_count_for_the_quorum() -> None:
-    """Two were bound by another scheduler; capacity for the third is enough."""
+    """F21: two were bound by another scheduler; capacity for the third is enough."""
     world = Policy().world().live(PutNode(0, cpu=3), PutPods(2, 3, 3))
     world.live(ChangePod(0, "seize"), ChangePod(1, "seize"), Decide())
     assert running(world) == 3
-
-
-@one_in(2)
-@given(gangs, st.integers(1, 4), st.integers(1, 4), st.sampled_from(Fate))
-def test_failed_bind_after_the_start_rejects_no_other_member(
-    policy: Policy, minimum: int, spare: int, fate: Fate
-) -> None:
-    """F18: a group that has started is not torn down; whose bind failed is tried again, alone."""
-    world = policy.world().live(PutNode(0, cpu=9), PutPods(0, minimum + spare, minimum))
-    world.live(Decide(fate=fate), Pass()).finish()
-    assert running(world) == minimum + spare
-    starts = [e for t in world.driver.log for e in t.effects if isinstance(e, GroupScheduled)]
-    # when every bind failed, no released member is left, and the group starts once more
-    assert 1 <= len(starts) <= (1 if fate in (Fate.DONE, Fate.LOST, Fate.PENDING) else 2)
 
 
 def test_group_whose_members_have_all_gone_must_start_together_again() -> None:

@@ -7,8 +7,6 @@ from attrs import evolve, frozen
 
 from gangsched import (
     Coscheduling,
-    Node,
-    NodeAdded,
     NodeName,
     Outcome,
     Pod,
@@ -24,8 +22,8 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import ClusterState, CycleView, NodeView
-from support.cores import make_scheduler
 from support.driver import Driver
+from support.gangs import node
 from support.units import current
 
 
@@ -57,10 +55,10 @@ def driven(when_blocked: WhenBlocked, plugin: object, *, cpu: int) -> Driver:
     def make(cluster: ClusterState) -> Scheduler:
         policy = Coscheduling(when_blocked=when_blocked)
         profile = Profile(policy, NodeResources(), DefaultBinder(), plugin)
-        return make_scheduler(cluster, profile, unit=current())
+        return Scheduler(cluster, profile, unit=current())
 
     driver = Driver(make)
-    driver.tell(NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": cpu})))
+    driver.tell(node("n", cpu))
     return driver
 
 

@@ -17,12 +17,12 @@ from gangsched import (
     NodeName,
     PodAdded,
     Profile,
+    Scheduler,
     Unschedulable,
 )
 from gangsched.plugins import DefaultBinder, PrioritySort
 from gangsched.testing import make_pod
 from support.busy import tell
-from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
 
 pytestmark = pytest.mark.once("regular pods alone")
@@ -36,7 +36,7 @@ def test_entity_that_always_fails_is_tried_a_few_times_and_backs_off(now: float)
     """F6."""
     cluster, faulty = InMemoryCluster(), FaultyPlugin("permit")
     faulty.answers["permit"] = Unschedulable("no")
-    scheduler = make_scheduler(cluster, Profile(PrioritySort(), faulty, DefaultBinder()))
+    scheduler = Scheduler(cluster, Profile(PrioritySort(), faulty, DefaultBinder()))
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"))), now=now)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=now)
     tries = 0

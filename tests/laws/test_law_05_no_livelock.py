@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
-    Bind,
-    ClusterState,
     GroupRejected,
     Node,
     NodeAdded,
@@ -20,14 +18,20 @@ from gangsched import (
     NodeUpdated,
     Pod,
     PodDeleted,
-    Scheduler,
+    PodUnschedulable,
+    SchedulingUnit,
+    Unschedulable,
     WhenBlocked,
 )
 from gangsched.testing import make_pod
 from support.driver import Driver
 from support.examples import one_in
-from support.histories import Policy, policies
-from support.units import coscheduling
+from support.faulty_driver import faulty_driver
+from support.faulty_plugin import FaultyPlugin
+from support.gangs import members
+from support.histories import Policy, histories, policies, steps
+from support.history_steps import Catch, HistoryStep, PutNode, PutPods
+from support.world import World
 
 
 def node(cpu: int, name: str = "n") -> Node:
@@ -70,35 +74,6 @@ def test_one_impossible_group_never_blocks_the_others(
             driver.delete(*(pod.uid for pod in waiting.pop(name)))
 
 
-@pytest.mark.pod_by_pod("members hold nodes and wait")
-def test_nine_of_ten_waiting_members_starve_no_other_entity() -> None:
-    """F5: nine hold nodes, the tenth does not fit; a plain pod goes all the same."""
-    driver = Driver(Policy().make)
-    driver.tell(NodeAdded(node(9)))
-    driver.add(*gang("ten", 10))
-    driver.drain()
-    assert len(driver.scheduler.waiting) == 9
-    driver.add(make_pod("plain", cpu=1))
-    driver.drain()
-    plain = driver.cluster.pod(make_pod("plain").uid)
-    assert plain is not None
-    assert plain.node_name == "n"
-
-
-def test_gangs_that_hold_half_of_the_cluster_each_do_not_wait_for_each_other() -> None:
-    """F1, SP#114: two gangs, members arriving alternately, capacity for one."""
-    driver = Driver(lambda cluster: coscheduling(cluster, when_blocked="until_timeout"))
-    driver.tell(NodeAdded(node(4)))
-    pairs = zip(gang("a", 4), gang("b", 4), strict=True)
-    driver.add(*(pod for pair in pairs for pod in pair))
-    driver.settle()
-    bound = {pod.name[0] for pod in driver.cluster.pods() if pod.node_name}
-    assert len(bound) == 1
-    driver.delete(*(pod.uid for pod in driver.cluster.pods() if pod.node_name))
-    driver.settle()
-    assert all(pod.node_name for pod in driver.cluster.pods())
-
-
 @pytest.mark.parametrize("backlog", [5, 40])
 def test_one_event_costs_one_try_per_equivalence_class(backlog: int) -> None:
     """F6, F7, KK#141577: capacity for one is added, and many equal ones wait for it."""
@@ -130,34 +105,6 @@ def test_node_too_small_for_every_pod_requeues_none() -> None:
     assert all(pod.node_name for pod in driver.cluster.pods())
 
 
-def test_backoff_of_a_rejected_group_grows_up_to_the_maximum() -> None:
-    driver = Driver(Policy().make)
-    driver.add(*gang("g", 2, cpu=2))
-    rests = []
-    for n in range(8):
-        # cpu for one member, on ever another node: it may always fit, and never does
-        driver.tell(NodeAdded(Node(name=NodeName(f"n{n}"), allocatable={"cpu": 2, "pods": 1})))
-        driver.tell(NodeAdded(Node(name=NodeName(f"n{n}"), allocatable={"cpu": 1, "pods": 1})))
-        driver.settle()
-    for told in driver.log:
-        rests += [e.retry_after - told.now for e in told.effects if isinstance(e, GroupRejected)]
-    assert rests == sorted(rests)
-    assert all(rest <= 10.0 for rest in rests)
-
-
-def test_scheduler_with_nothing_to_do_has_no_deadline() -> None:
-    def make(cluster: ClusterState) -> Scheduler:
-        return coscheduling(cluster)
-
-    driver = Driver(make)
-    assert driver.scheduler.next_deadline() is None
-    driver.add(*gang("g", 3))
-    driver.tell(NodeAdded(node(2)))
-    driver.settle()
-    assert driver.scheduler.next_deadline() is None
-    assert not [e for t in driver.log for e in t.effects if isinstance(e, Bind)]
-
-
 @pytest.mark.pod_by_pod("the permit timeout")
 @pytest.mark.parametrize("gangs", [2, 4])
 def test_gangs_that_never_fit_do_not_hold_a_node_in_turn_for_ever(gangs: int) -> None:
@@ -169,3 +116,96 @@ def test_gangs_that_never_fit_do_not_hold_a_node_in_turn_for_ever(gangs: int) ->
         driver.add(large, make_pod(f"g{number}-1", group=f"g{number}", min_available=2, cpu=501))
     driver.settle()
     assert list(driver.scheduler.waiting) == []
+
+
+def impossible(world: World, group: int) -> World:
+    """Add two members, each of which fits, but not both together: no bound can prove that."""
+    return world.live(PutPods(group, 1, 2, cpu=2), PutPods(group, 1, 2, cpu=2, zone="a"))
+
+
+def rejections(world: World) -> list[GroupRejected]:
+    """Return the rejections of groups."""
+    effects = (effect for told in world.driver.log for effect in told.effects)
+    return [effect for effect in effects if isinstance(effect, GroupRejected)]
+
+
+@pytest.mark.parametrize("when_blocked", list(WhenBlocked))
+def test_rejected_groups_do_not_requeue_each_other_for_ever(when_blocked: WhenBlocked) -> None:
+    """Released capacity was free when the other failed before it: no requeueing (F6, F9)."""
+    world = Policy(when_blocked=when_blocked).world().live(PutNode(0, cpu=3))
+    for group in range(4):
+        impossible(world, group)
+    world.finish()
+    assert len(world.driver.scheduler.queue.unschedulable) == 4
+    assert len(rejections(world)) <= 3 * 4
+
+
+def refused(unit: SchedulingUnit) -> tuple[Driver, FaultyPlugin]:
+    """Return a driver with a gang of two that fits, and the plugin that refuses both."""
+    driver, faulty = faulty_driver("reserve", unit=unit)
+    faulty.answers["reserve"] = Unschedulable("not today")
+    driver.add(*members("g", 2, cpu=1))
+    return driver, faulty
+
+
+def rest(driver: Driver) -> None:
+    """Let the gang be tried, and its backoff end."""
+    driver.drain()
+    until = driver.scheduler.next_deadline()
+    assert until is not None
+    driver.advance(until)
+
+
+@pytest.mark.once("it decides by both units")
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_backoff_doubles_up_to_the_maximum(unit: SchedulingUnit) -> None:
+    """One end of a backoff, one try, one longer backoff: 1, 2, 4, 8, 10, 10 seconds."""
+    driver, _faulty = refused(unit)
+    for _turn in range(6):
+        rest(driver)
+    rests = [
+        effect.retry_after - call.now
+        for call in driver.log
+        for effect in call.effects
+        if isinstance(effect, GroupRejected)
+    ]
+    assert rests == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+@pytest.mark.once("it decides by both units")
+@pytest.mark.parametrize("unit", SchedulingUnit)
+def test_start_ends_the_row_of_failures(unit: SchedulingUnit) -> None:
+    """A gang that is refused after it backs off as after a first failure."""
+    driver, faulty = refused(unit)
+    rest(driver)
+    rest(driver)
+    del faulty.answers["reserve"]
+    driver.settle()
+    assert len(driver.scheduler.queue) == 0
+    faulty.answers["reserve"] = Unschedulable("not today")
+    driver.add(make_pod("g-2", group="g", min_available=2, cpu=1))
+    driver.drain()
+    (late,) = driver.scheduler.queue.backoff
+    assert (late.failures, late.backoff_until) == (1, driver.now + 1.0)
+
+
+@one_in(4)
+@given(policies, histories(chapters=4), steps)
+def test_one_more_event_costs_a_few_decisions_per_pod_and_group(
+    policy: Policy, history: list[HistoryStep], step: HistoryStep
+) -> None:
+    """From idle to idle: one try each, requeueing by a rejection, an empty poll per deadline."""
+    world = policy.world().live(*history).finish()
+    driver = world.driver
+    world.do(Catch(late=False))
+    driver.decisions = 0
+    driver.log.clear()
+    world.do(step)
+    driver.settle()
+    there = sum(1 for _pod in driver.cluster.pods()) + sum(1 for _ in driver.cluster.pod_groups())
+    effects = driver.effects()
+    failures = sum(isinstance(effect, PodUnschedulable) for effect in effects)
+    falls = sum(isinstance(effect, GroupRejected) for effect in effects)
+    assert driver.decisions <= 4 * there + 8
+    assert failures <= 3 * there
+    assert falls <= 3 * there

@@ -17,15 +17,23 @@ from hypothesis import strategies as st
 from gangsched import (
     Effect,
     Event,
+    InMemoryCluster,
     NodeAdded,
     NodeName,
     Nominated,
+    PodAdded,
+    PodAffinityTerm,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodUID,
     PodUpdated,
     Preemption,
+    SchedulingUnit,
     Topology,
+    presets,
 )
+from gangsched.constraints import LabelSelector
 from gangsched.testing import make_node, make_pod
 from support.story import Story, Way
 from support.story_presets import GANG_PRESETS
@@ -158,3 +166,30 @@ def _take(story: Resting, step: str) -> None:
         case _:
             pass
     story.decide()
+
+
+def test_gangs_with_terms_that_cannot_start_do_not_wake_each_other_for_ever() -> None:
+    """Each gang's waiting members are pods that come and go, for the terms of the other."""
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, unit=SchedulingUnit.POD)
+    a, b = LabelSelector(match_labels={"app": "a"}), LabelSelector(match_labels={"app": "b"})
+    away = PodAffinityTerm(label_selector=a, topology_key="kubernetes.io/hostname")
+    beside = PodAffinityTerm(label_selector=b, topology_key="topology.kubernetes.io/zone")
+    first: dict[str, Any] = {"group": "first", "min_available": 2, "created_at": 2.0}
+    second: dict[str, Any] = {"group": "second", "min_available": 2, "created_at": 31.0}
+    cluster.apply(NodeAdded(make_node("n", cpu=4, allocatable={"pods": 8})))
+    for pod in (
+        evolve(make_pod("p", cpu=3, **first), pod_anti_affinity=(away,)),
+        make_pod("q", cpu=3, **first),
+        evolve(make_pod("r", **second), labels={"app": "a"}, pod_group="second", min_available=2),
+        evolve(make_pod("s", cpu=2, **second), pod_affinity=(beside,)),
+        make_pod("t", created_at=56.0),
+    ):
+        cluster.apply(PodAdded(pod))
+    scheduler.advance(now=56.0)
+    for _turn in range(2):
+        cycles = 0
+        while scheduler.schedule_one(now=56.0) is not None:
+            cycles += 1
+            assert cycles < 200, "it does not come to rest"
+        scheduler.handle(cluster.apply(PodDeleted(PodUID("default/t"))), now=56.0)

@@ -46,10 +46,10 @@ from gangsched.events import ObjectChanged, PodDeleted
 from gangsched.explain import OnPermit
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
-from support.cores import make_scheduler
 from support.driver import Driver
 from support.gangs import members, node
 
+pytestmark = pytest.mark.once("says itself which unit it is about")
 UNITS = pytest.mark.parametrize("unit", SchedulingUnit)
 LICENCE, QUOTA = "Licence", "Quota"
 
@@ -76,7 +76,7 @@ class Host(Driver):
         def make(cluster: ClusterState) -> Scheduler:
             policy = Coscheduling(permit_timeout=50.0)
             profile = Profile(policy, *plugins, NodeResources(), DefaultBinder())
-            return make_scheduler(cluster, profile, unit=unit)
+            return Scheduler(cluster, profile, unit=unit)
 
         super().__init__(make, permit_timeout=50.0)
         self.tell(node("n", cpu))
@@ -89,14 +89,23 @@ class Host(Driver):
         return max((e.attempt for e in waits if e.uid == f"default/{name}"), default=1)
 
     def bound(self) -> list[str]:
-        return sorted(pod.name for pod in self.cluster.pods() if pod.node_name is not None)
+        return sorted(self.running())
 
-    def told(self, kind: type[Any]) -> list[Any]:
-        return [e for call in self.log for e in call.effects if isinstance(e, kind)]
+    def change(self, name: str) -> None:
+        pod = self.cluster.pod(PodUID(f"default/{name}"))
+        assert pod is not None
+        self.tell(PodUpdated(evolve(pod, annotations={"some": "thing"})))
 
     def pending(self, name: str) -> tuple[str, ...]:
         entry = self.scheduler.waiting.get(PodUID(f"default/{name}"))
         return () if entry is None else entry.pending_plugins
+
+
+def begun(host: Host, *pods: Pod) -> Host:
+    """Add pods, and decide."""
+    host.add(*pods)
+    host.drain()
+    return host
 
 
 # One pod ----------------------------------------------------------------------------------------
@@ -104,10 +113,8 @@ class Host(Driver):
 
 @UNITS
 def test_pod_is_released_once_each_of_its_plugins_allows_it(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
-    (waits,) = host.told(PodWaiting)
+    host = begun(Host(unit, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0)), make_pod("p", cpu=1))
+    (waits,) = host.effects(PodWaiting)
     assert (waits.plugins, waits.attempt, waits.deadline) == ((LICENCE, QUOTA), 1, 5.0)
     host.answer(PermitAllowed, "p", LICENCE)
     assert host.bound() == []
@@ -115,18 +122,16 @@ def test_pod_is_released_once_each_of_its_plugins_allows_it(unit: SchedulingUnit
     assert host.scheduler.next_deadline() == 5.0, "law 6: no answer makes a wait longer"
     host.answer(PermitAllowed, "p", QUOTA)
     assert host.bound() == ["p"]
-    assert host.told(Bind)[0].attempt == waits.attempt
+    assert host.effects(Bind)[0].attempt == waits.attempt
 
 
 @UNITS
 def test_rejected_pod_gives_its_node_back_and_is_tried_again_after_a_backoff(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(unit, Awaits(LICENCE, 5.0), cpu=1)
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 5.0), cpu=1), make_pod("p", cpu=1))
     host.answer(PermitRejected, "p", LICENCE, "none is free")
-    (rejected,) = host.told(PodRejected)
+    (rejected,) = host.effects(PodRejected)
     assert rejected.reason == "Licence rejected it: none is free"
     assert host.scheduler.next_deadline() == 1.0, "a backoff"
     host.advance(1.0)
@@ -139,9 +144,7 @@ def test_rejected_pod_gives_its_node_back_and_is_tried_again_after_a_backoff(
 def test_answer_about_an_earlier_attempt_changes_nothing(
     unit: SchedulingUnit, event: Callable[..., Any]
 ) -> None:
-    host = Host(unit, Awaits(LICENCE, 5.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 5.0)), make_pod("p", cpu=1))
     host.advance(5.0)
     host.advance(6.0)
     host.drain()
@@ -153,9 +156,7 @@ def test_answer_about_an_earlier_attempt_changes_nothing(
 
 @UNITS
 def test_answer_about_a_pod_that_does_not_wait_changes_nothing(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 5.0))
-    host.add(make_pod("large", cpu=99))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 5.0)), make_pod("large", cpu=99))
     before = host.scheduler.snapshot()
     for uid in ("default/large", "default/unknown"):
         host.tell(PermitAllowed(uid, LICENCE, 0), PermitRejected(uid, LICENCE, 0, "late"))
@@ -173,9 +174,7 @@ def test_answer_about_a_pod_that_does_not_wait_changes_nothing(unit: SchedulingU
     ids=["no-plugin", "no-permit-plugin", "the-quorum"],
 )
 def test_answer_of_a_plugin_that_cannot_give_it_is_refused(event: Any, expected: str) -> None:
-    host = Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0)), make_pod("p", cpu=1))
     before = host.scheduler.snapshot()
     with pytest.raises(InvalidValueError, match=expected) as caught:
         host.tell(event)
@@ -184,12 +183,10 @@ def test_answer_of_a_plugin_that_cannot_give_it_is_refused(event: Any, expected:
 
 
 def test_late_answer_finds_a_pod_that_the_cluster_no_longer_shows_gone() -> None:
-    host = Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0)), make_pod("p", cpu=1))
     host.tell_late(PodDeleted("default/p"))
     host.answer(PermitAllowed, "p", LICENCE)
-    assert host.told(Bind) == []
+    assert host.effects(Bind) == []
     assert len(host.scheduler.waiting) == 0
 
 
@@ -200,15 +197,13 @@ def test_late_answer_finds_a_pod_that_the_cluster_no_longer_shows_gone() -> None
 def test_gang_is_released_together_when_the_last_needed_member_is_allowed(
     unit: SchedulingUnit,
 ) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0))
-    host.add(*members("g", 3, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0)), *members("g", 3, cpu=1))
     for name in ("g-1", "g-0"):
         host.answer(PermitAllowed, name, LICENCE)
         assert host.bound() == []
     host.answer(PermitAllowed, "g-2", LICENCE)
     assert host.bound() == ["g-0", "g-1", "g-2"]
-    (started,) = host.told(GroupScheduled)
+    (started,) = host.effects(GroupScheduled)
     assert (started.attempt, started.scheduled) == (1, 3)
 
 
@@ -232,7 +227,7 @@ def test_member_that_needs_no_wait_waits_for_its_siblings_as_long_as_they_do(
     licence.says = {"g-1": Success()}
     host.add(*members("g", 2, cpu=1))
     host.drain()
-    last = host.told(PodWaiting)[-1]
+    last = host.effects(PodWaiting)[-1]
     assert (last.uid, last.plugins, last.deadline) == ("default/g-1", (), 20.0)
     assert host.bound() == []
     host.answer(PermitAllowed, "g-0", LICENCE)
@@ -241,23 +236,19 @@ def test_member_that_needs_no_wait_waits_for_its_siblings_as_long_as_they_do(
 
 @UNITS
 def test_rejected_member_rejects_the_attempt_of_a_gang_that_needs_it(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0))
-    host.add(*members("g", 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0)), *members("g", 2, cpu=1))
     host.answer(PermitRejected, "g-1", LICENCE, "none is free")
-    assert {each.uid for each in host.told(PodRejected)} == {"default/g-0", "default/g-1"}
-    assert [each.group for each in host.told(GroupRejected)] == ["default/g"]
+    assert {each.uid for each in host.effects(PodRejected)} == {"default/g-0", "default/g-1"}
+    assert [each.group for each in host.effects(GroupRejected)] == ["default/g"]
     assert len(host.scheduler.waiting) == 0
 
 
 @UNITS
 def test_rejected_elastic_member_rejects_no_sibling(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0))
-    host.add(*members("g", 3, 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0)), *members("g", 3, 2, cpu=1))
     host.answer(PermitRejected, "g-2", LICENCE, "none is free")
-    assert {each.uid for each in host.told(PodRejected)} == {"default/g-2"}
-    assert host.told(GroupRejected) == []
+    assert {each.uid for each in host.effects(PodRejected)} == {"default/g-2"}
+    assert host.effects(GroupRejected) == []
     for name in ("g-0", "g-1"):
         host.answer(PermitAllowed, name, LICENCE)
     assert host.bound() == ["g-0", "g-1"]
@@ -265,9 +256,7 @@ def test_rejected_elastic_member_rejects_no_sibling(unit: SchedulingUnit) -> Non
 
 @UNITS
 def test_plugin_that_answers_for_a_group_allows_every_waiting_member(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0, wide=True))
-    host.add(*members("g", 3, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0, wide=True)), *members("g", 3, cpu=1))
     host.answer(PermitAllowed, "g-1", LICENCE)
     assert host.bound() == ["g-0", "g-1", "g-2"]
 
@@ -289,40 +278,33 @@ def test_sibling_that_still_waits_for_a_plugin_is_not_released_by_the_last_membe
 def test_plugin_is_asked_again_when_its_waiting_pod_changes(
     unit: SchedulingUnit, grouped: bool
 ) -> None:
-    host = Host(unit, licence := Awaits(LICENCE, 20.0))
-    host.add(*(members("g", 2, cpu=1) if grouped else [make_pod("g-0", cpu=1)]))
-    host.drain()
+    host = begun(
+        Host(unit, licence := Awaits(LICENCE, 20.0)),
+        *(members("g", 2, cpu=1) if grouped else [make_pod("g-0", cpu=1)]),
+    )
     licence.says = {"": Success()}
     licence.asked.clear()
-    pod = host.cluster.pod(PodUID("default/g-0"))
-    assert pod is not None
-    host.tell(PodUpdated(evolve(pod, annotations={"licence": "42"})))
+    host.change("g-0")
     assert licence.asked == (["g-0", "g-1"] if grouped else ["g-0"])
     assert host.bound() == licence.asked
 
 
 @UNITS
 def test_plugin_that_allowed_a_pod_is_not_asked_about_it_again(unit: SchedulingUnit) -> None:
-    host = Host(unit, licence := Awaits(LICENCE, 20.0), Awaits(QUOTA, 20.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(
+        Host(unit, licence := Awaits(LICENCE, 20.0), Awaits(QUOTA, 20.0)), make_pod("p", cpu=1)
+    )
     host.answer(PermitAllowed, "p", LICENCE)
     licence.asked.clear()
-    pod = host.cluster.pod(PodUID("default/p"))
-    assert pod is not None
-    host.tell(PodUpdated(evolve(pod, annotations={"some": "thing"})))
+    host.change("p")
     assert licence.asked == []
 
 
 @UNITS
 def test_asking_again_makes_no_wait_longer(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0)), make_pod("p", cpu=1))
     host.advance(15.0)
-    pod = host.cluster.pod(PodUID("default/p"))
-    assert pod is not None
-    host.tell(PodUpdated(evolve(pod, annotations={"some": "thing"})))
+    host.change("p")
     assert host.scheduler.next_deadline() == 20.0
 
 
@@ -331,15 +313,13 @@ def test_asking_again_makes_no_wait_longer(unit: SchedulingUnit) -> None:
 def test_pod_that_a_plugin_refuses_when_asked_again_gives_its_node_back(
     unit: SchedulingUnit, wide: bool
 ) -> None:
-    host = Host(unit, licence := Awaits(LICENCE, 20.0, wide=wide))
-    host.add(*members("g", 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, licence := Awaits(LICENCE, 20.0, wide=wide)), *members("g", 2, cpu=1))
     licence.says = {"g-0": Unschedulable("expired")}
-    pod = host.cluster.pod(PodUID("default/g-1"))
-    assert pod is not None
-    host.tell(PodUpdated(evolve(pod, annotations={"some": "thing"})))
-    assert host.told(PodRejected)[0] == PodRejected(PodUID("default/g-0"), NodeName("n"), "expired")
-    assert [each.group for each in host.told(GroupRejected)] == ["default/g"]
+    host.change("g-1")
+    assert host.effects(PodRejected)[0] == PodRejected(
+        PodUID("default/g-0"), NodeName("n"), "expired"
+    )
+    assert [each.group for each in host.effects(GroupRejected)] == ["default/g"]
 
 
 def test_sibling_that_a_plugin_refuses_in_the_cycle_of_another_gives_its_node_back() -> None:
@@ -348,7 +328,7 @@ def test_sibling_that_a_plugin_refuses_in_the_cycle_of_another_gives_its_node_ba
     host.step()
     licence.says = {"g-0": Unschedulable("expired"), "g-1": Success()}
     host.step()
-    assert {each.uid: each.reason for each in host.told(PodRejected)}["default/g-0"] == "expired"
+    assert {each.uid: each.reason for each in host.effects(PodRejected)}["default/g-0"] == "expired"
     assert host.bound() == []
 
 
@@ -364,9 +344,7 @@ class AwaitsClaims(Awaits):
 
 @UNITS
 def test_plugin_is_asked_again_when_an_object_that_it_reads_changes(unit: SchedulingUnit) -> None:
-    host = Host(unit, licence := AwaitsClaims(LICENCE, 20.0))
-    host.add(*members("g", 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, licence := AwaitsClaims(LICENCE, 20.0)), *members("g", 2, cpu=1))
     licence.says = {"": Success()}
     host.tell(ObjectChanged(PersistentVolumeClaim(name="c")))
     assert host.bound() == ["g-0", "g-1"]
@@ -377,9 +355,7 @@ def test_plugin_is_asked_again_when_an_object_that_it_reads_changes(unit: Schedu
 
 @UNITS
 def test_why_names_the_plugins_that_have_not_allowed_a_pod(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 20.0), Awaits(QUOTA, 20.0))
-    host.add(*members("g", 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 20.0), Awaits(QUOTA, 20.0)), *members("g", 2, cpu=1))
     for name in ("g-0", "g-1"):
         host.answer(PermitAllowed, name, QUOTA)
     why = host.scheduler.why("default/g")
@@ -390,9 +366,7 @@ def test_why_names_the_plugins_that_have_not_allowed_a_pod(unit: SchedulingUnit)
 
 @UNITS
 def test_restored_scheduler_takes_the_same_answers(unit: SchedulingUnit) -> None:
-    host = Host(unit, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0))
-    host.add(*members("g", 2, cpu=1))
-    host.drain()
+    host = begun(Host(unit, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0)), *members("g", 2, cpu=1))
     host.answer(PermitAllowed, "g-0", LICENCE)
     again = host.make(host.cluster)
     again.restore(json.loads(json.dumps(host.scheduler.snapshot())))
@@ -416,9 +390,9 @@ def test_restored_scheduler_takes_the_same_answers(unit: SchedulingUnit) -> None
 def test_snapshot_whose_waits_contradict_the_profile_is_refused(
     change: Callable[[Any], Any], path: str
 ) -> None:
-    host = Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0))
-    host.add(make_pod("p", cpu=1))
-    host.drain()
+    host = begun(
+        Host(SchedulingUnit.POD, Awaits(LICENCE, 5.0), Awaits(QUOTA, 20.0)), make_pod("p", cpu=1)
+    )
     data = host.scheduler.snapshot()
     change(data["waiting"][0])
     with pytest.raises(InvalidValueError) as caught:
@@ -477,7 +451,7 @@ def test_no_pod_is_bound_that_a_plugin_has_not_allowed_in_that_attempt(
             host.advance(host.now + 2.5 * index)
         else:
             host.drain()
-    for bind in host.told(Bind):
+    for bind in host.effects(Bind):
         name = bind.uid.removeprefix("default/")
         by = {who for pod_name, n, who in allowed if (pod_name, n) == (name, bind.attempt)}
         assert by == {LICENCE, QUOTA}

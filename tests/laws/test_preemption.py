@@ -17,21 +17,13 @@ from gangsched import (
     ClusterState,
     Effect,
     Evict,
-    GroupKey,
-    NodeDeleted,
     NodeName,
-    NodeUpdated,
     Nominated,
-    NominationLapsed,
     Pod,
     PodAdded,
     PodDeleted,
-    PodGroup,
-    PodGroupAdded,
-    PodGroupUpdated,
     PodUID,
     Preemption,
-    PreemptionPolicy,
     Scheduler,
     SchedulingUnit,
 )
@@ -41,7 +33,6 @@ from support.final_checks import no_startable_pod_is_parked
 from support.gangs import members, node, where
 from support.histories import Policy
 from support.history_steps import ChangePod, Decide, PutGroup, PutNode, PutPods, Restart
-from support.shown import shown
 from support.units import coscheduling
 
 GRACE = 30.0
@@ -78,13 +69,6 @@ def blocked(low: int = 0, *, fate: Fate = Fate.PENDING) -> Driver:
     driver.add(*gang("high", 3, priority=5))
     driver.drain()
     return driver
-
-
-def end_all(driver: Driver) -> None:
-    driver.fate = Fate.DONE
-    while driver.dying:
-        driver.end(0)
-    driver.drain()
 
 
 # Victims --------------------------------------------------------------------------------------
@@ -166,99 +150,7 @@ def test_every_victim_is_needed_and_the_highest_is_as_low_as_possible(
         assert len(whole) <= 1, "one gang is enough"
 
 
-def test_lowest_priority_is_evicted_first_then_the_fewest_gangs() -> None:
-    driver = driver_of(4, 4, 4)
-    driver.add(*gang("a", 2, priority=1), *gang("b", 2, priority=1))
-    driver.add(*gang("c", 4, priority=1), *gang("d", 4, priority=2))
-    driver.settle()
-    driver.fate = Fate.PENDING
-    driver.add(*gang("high", 4, priority=5))
-    driver.drain()
-    assert {e.uid for e in told(driver, Evict)} == {f"default/c-{n}" for n in range(4)}
-
-
-def test_one_sufficient_gang_is_evicted_though_another_has_lower_priority() -> None:
-    """Without it two would: the lowest, and one of the next priority for what is lacking then."""
-    driver = driver_of(4)
-    driver.add(*gang("lowest", 1, priority=0), *gang("small", 1, priority=1))
-    driver.add(*gang("enough", 2, priority=1))
-    driver.settle()
-    driver.fate = Fate.PENDING
-    driver.add(*gang("high", 2, priority=5))
-    driver.drain()
-    assert {e.uid for e in told(driver, Evict)} == {"default/enough-0", "default/enough-1"}
-
-
-def test_elastic_members_are_evicted_before_another_gang() -> None:
-    driver = driver_of(2, 2, 2)
-    driver.add(*gang("wide", 4, 2, priority=0), *gang("tight", 2, priority=0))
-    driver.settle()
-    driver.fate = Fate.PENDING
-    driver.add(*gang("high", 2, priority=5))
-    driver.drain()
-    assert {e.uid for e in told(driver, Evict)} == {"default/wide-2", "default/wide-3"}
-
-
 # Pods that must not be victims ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("low", [5, 6])
-def test_pod_of_equal_priority_evicts_no_pod(low: int) -> None:
-    assert not told(blocked(low), Evict)
-
-
-def test_regular_pod_does_not_preempt_a_pod_of_its_priority() -> None:
-    driver = driver_of(1)
-    driver.add(Pod(name="first", priority=1, requests={"cpu": 1}))
-    driver.add(Pod(name="lower", priority=0))
-    driver.settle()
-    driver.add(Pod(name="second", priority=1, requests={"cpu": 1}))
-    driver.settle()
-    assert where(driver) == {"first": "n0", "lower": "n0"}
-    assert not told(driver, Evict)
-
-
-def test_no_pod_is_evicted_where_it_would_not_be_enough() -> None:
-    """F11."""
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 2, priority=0), *gang("peer", 2, priority=5))
-    driver.settle()
-    driver.add(*gang("high", 3, priority=5))
-    driver.settle()
-    assert not told(driver, Evict)
-    assert not told(driver, Nominated)
-
-
-def test_incomplete_gang_evicts_no_pod() -> None:
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 4, priority=0))
-    driver.settle()
-    driver.add(*gang("high", 2, 3, priority=5))
-    driver.settle()
-    assert not told(driver, Evict)
-
-
-def test_pod_with_preemption_policy_never_evicts_no_pod() -> None:
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 4, priority=0))
-    driver.settle()
-    never = PreemptionPolicy.NEVER
-    driver.tell(PodGroupAdded(PodGroup(name="high", min_available=2, preemption_policy=never)))
-    driver.add(*gang("high", 2, priority=5))
-    driver.add(evolve(gang("one", 1, priority=5)[0], labels={}, preemption_policy="Never"))
-    driver.settle()
-    assert not told(driver, Evict)
-
-
-def test_no_pod_is_evicted_without_preemption() -> None:
-    """F10, F11, F13."""
-    driver = Driver(coscheduling)
-    driver.tell(node("n0", cpu=2))
-    driver.add(*gang("low", 2, priority=0))
-    driver.settle()
-    driver.add(*gang("high", 2, priority=5))
-    driver.settle()
-    assert not told(driver, Evict)
 
 
 def test_regular_pod_preempts_and_is_preempted_as_a_gang_of_one() -> None:
@@ -297,18 +189,6 @@ def test_preemptor_starts_in_its_capacity_whatever_arrives_meanwhile(
     assert binds == list(nominated.places)
 
 
-def test_preemption_happens_once_and_evicts_no_pod_again() -> None:
-    """F11."""
-    driver = blocked()
-    first = told(driver, Evict)
-    driver.add(*gang("more", 1, priority=5))
-    driver.advance(GRACE / 2)
-    driver.drain()
-    assert told(driver, Evict) == first
-    end_all(driver)
-    assert {name for name in where(driver) if "high" in name} == {"high-0", "high-1", "high-2"}
-
-
 def test_terminating_member_is_waited_for_after_a_restart() -> None:
     driver = driver_of(2, 2, 2)
     driver.add(*gang("low", 4, priority=0), *gang("also", 2, priority=0))
@@ -332,17 +212,6 @@ def _terminating(driver: Driver, group: str) -> list[PodAdded]:
     return [PodAdded(evolve(pod, deleted_at=driver.now)) for pod in pods]
 
 
-def test_entity_of_still_higher_priority_takes_the_nomination_over() -> None:
-    driver = blocked()
-    driver.add(*gang("top", 4, priority=9))
-    driver.drain()
-    assert [lapsed.group for lapsed in told(driver, NominationLapsed)] == ["default/high"]
-    assert len(told(driver, Evict)) == 4
-    end_all(driver)
-    driver.settle()
-    assert set(where(driver)) == {f"top-{number}" for number in range(4)}
-
-
 def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
     """F11, SP#431."""
     driver = blocked(fate=Fate.DONE)
@@ -355,121 +224,6 @@ def test_recreated_victims_do_not_preempt_their_preemptor() -> None:
 
 
 # When the reservation ends --------------------------------------------------------------------
-
-
-def lapse_of(driver: Driver) -> str:
-    (lapsed,) = told(driver, NominationLapsed)
-    assert not shown(driver.scheduler).nominations
-    return lapsed.reason
-
-
-def test_nomination_lapses_when_the_victims_are_not_gone_in_time() -> None:
-    driver = blocked()
-    assert driver.scheduler.next_deadline() == GRACE
-    driver.advance(GRACE)
-    assert "did not terminate in time" in lapse_of(driver)
-    driver.settle()
-    assert len(told(driver, Evict)) == 4, "nobody is counted on twice"
-
-
-def test_nomination_lapses_when_too_few_members_are_left() -> None:
-    driver = blocked()
-    driver.delete("default/high-1")
-    assert "too few" in lapse_of(driver)
-
-
-def test_nomination_lapses_when_a_node_is_deleted() -> None:
-    driver = blocked()
-    driver.tell(NodeDeleted(NodeName("n0")))
-    assert "too few nominated" in lapse_of(driver)
-
-
-def test_nomination_lapses_when_the_specification_changes() -> None:
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 4, priority=0))
-    driver.settle()
-    driver.fate = Fate.PENDING
-    spec = PodGroup(name="high", min_available=2)
-    driver.tell(PodGroupAdded(spec))
-    driver.add(*gang("high", 3, priority=5))
-    driver.drain()
-    driver.tell(PodGroupUpdated(evolve(spec, min_available=3)))
-    assert "specification" in lapse_of(driver)
-
-
-def test_preemptor_that_cannot_use_its_nodes_preempts_elsewhere_at_once() -> None:
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 2, priority=0))
-    driver.settle()
-    driver.add(*gang("also", 2, priority=1))
-    driver.settle()
-    driver.fate = Fate.PENDING
-    driver.add(*gang("high", 2, priority=5))
-    driver.drain()
-    assert {e.uid for e in told(driver, Evict)} == {"default/low-0", "default/low-1"}
-    name = told(driver, Nominated)[0].places[0][1]
-    driver.fate = Fate.DONE
-    while driver.dying:
-        driver.end(0)
-    shown = driver.cluster.node(name)
-    assert shown is not None
-    driver.tell(NodeUpdated(evolve(shown, unschedulable=True)))
-    driver.settle()
-    assert {n for n in where(driver) if n.startswith("high")} == {"high-0", "high-1"}
-    assert told(driver, NominationLapsed)
-
-
-def test_member_of_higher_priority_protects_its_group_from_preemption() -> None:
-    driver = driver_of(2)
-    driver.add(*gang("mixed", 2, priority=3), Pod(name="lower"))
-    driver.settle()
-    driver.tell(PodGroupAdded(PodGroup(name="mixed", min_available=2, priority=0)))
-    driver.add(*gang("high", 2, priority=2))
-    driver.settle()
-    assert not told(driver, Evict)
-
-
-def test_insufficient_added_capacity_requeues_a_preemptor() -> None:
-    driver = driver_of(2, 1)
-    driver.add(*gang("low", 2, priority=0), *gang("peer", 1, priority=5))
-    driver.settle()
-    driver.add(*gang("high", 3, priority=5))
-    driver.settle()
-    assert not told(driver, Evict)
-    driver.tell(node("more", cpu=1))
-    driver.settle()
-    assert {n for n in where(driver) if "high" in n} == {"high-0", "high-1", "high-2"}
-
-
-def test_why_names_the_pods_that_are_waited_for() -> None:
-    why = blocked().scheduler.why(GroupKey("default/high"))
-    assert "2 nodes are nominated, waiting for 4 pods to terminate" in str(why)
-
-
-def test_bundle_is_rejected_as_a_whole() -> None:
-    driver = driver_of(2, 2)
-    both = (GroupKey("default/a"), GroupKey("default/b"))
-    for name in "ab":
-        driver.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=both)))
-        driver.add(*gang(name, 2, priority=0))
-    driver.settle()
-    assert len(where(driver)) == 4
-    driver.fate = Fate.PENDING
-    driver.add(*gang("high", 1, priority=5))
-    driver.drain()
-    assert len(told(driver, Evict)) == 4
-
-
-def test_bundle_preempts_as_a_whole() -> None:
-    driver = driver_of(2, 2)
-    driver.add(*gang("low", 4, priority=0))
-    driver.settle()
-    both = (GroupKey("default/a"), GroupKey("default/b"))
-    for name in "ab":
-        driver.tell(PodGroupAdded(PodGroup(name=name, min_available=2, bundle=both)))
-    driver.add(*gang("a", 2, priority=5), *gang("b", 2, priority=5))
-    driver.settle()
-    assert set(where(driver)) == {"a-0", "a-1", "b-0", "b-1"}
 
 
 @one_in(2)

@@ -7,7 +7,7 @@ every set of running pods of lower priority can be tried as victims.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
-    Effect,
     Evict,
     HostPort,
     InMemoryCluster,
@@ -32,7 +31,6 @@ from gangsched import (
     PodDeleted,
     PodUID,
     Preemption,
-    Scheduler,
     SchedulingUnit,
     Taint,
     Toleration,
@@ -49,7 +47,6 @@ from support.constrained_worlds import (
     World,
     constrained_pods,
     small_nodes,
-    worlds,
 )
 from support.constrained_worlds import why as why_not
 from support.settled import settle
@@ -159,6 +156,10 @@ UNITS = st.sampled_from(SchedulingUnit)
 def test_pod_is_bound_where_every_constraint_holds_after_its_victims_have_left(
     case: Case, unit: SchedulingUnit
 ) -> None:
+    """No victim can be spared, and victims are found wherever evictions help.
+
+    As in kube-scheduler, no victims need be found if a companion is among the lower pods.
+    """
     found = play(case, unit)
     by_uid = {pod.uid: pod for pod, _node in case.running}
     assert all(by_uid[uid].priority < HIGH for uid in found.evicted)
@@ -168,22 +169,22 @@ def test_pod_is_bound_where_every_constraint_holds_after_its_victims_have_left(
     if found.bound is not None:
         node = next(node for node in case.nodes if node.name == found.bound)
         assert case.fits(found.evicted, node)
-
-
-@given(cases(), UNITS)
-def test_no_pod_is_evicted_where_the_pod_fits(case: Case, unit: SchedulingUnit) -> None:
     if any(case.fits((), node) for node in case.nodes):
-        found = play(case, unit)
         assert found.evicted == frozenset()
         assert found.bound is not None
-
-
-@given(cases(), UNITS)
-def test_no_victim_can_be_spared(case: Case, unit: SchedulingUnit) -> None:
-    found = play(case, unit)
     for uid in found.evicted:
         spared = found.evicted - {uid}
         assert not any(case.fits(spared, node) for node in case.nodes), uid
+    most = highest_needed(case)
+    if most is not None:
+        assert found.bound is not None
+        assert max((by_uid[uid].priority for uid in found.evicted), default=-1) <= most
+    elif not any(
+        case.fits({pod.uid for pod in chosen}, node)
+        for chosen in subsets(case.may_be_evicted())
+        for node in case.can_be_helped()
+    ):
+        assert found == Outcome(frozenset(), None, None)
 
 
 def highest_needed(case: Case, spared: Collection[PodUID] = ()) -> int | None:
@@ -194,23 +195,6 @@ def highest_needed(case: Case, spared: Collection[PodUID] = ()) -> int | None:
         if any(case.fits(gone, node) for node in nodes):
             return highest
     return None
-
-
-@given(cases(), UNITS)
-def test_victims_are_found_wherever_evictions_help(case: Case, unit: SchedulingUnit) -> None:
-    """As in kube-scheduler, no victims need be found if a companion is among the lower pods."""
-    found = play(case, unit)
-    most = highest_needed(case)
-    if most is not None:
-        assert found.bound is not None
-        by_uid = {pod.uid: pod for pod, _node in case.running}
-        assert max((by_uid[uid].priority for uid in found.evicted), default=-1) <= most
-    elif not any(
-        case.fits({pod.uid for pod in chosen}, node)
-        for chosen in subsets(case.may_be_evicted())
-        for node in case.can_be_helped()
-    ):
-        assert found == Outcome(frozenset(), None, None)
 
 
 def budgets_of(app: str) -> list[PodDisruptionBudget]:
@@ -231,61 +215,6 @@ def test_budget_is_violated_only_where_no_other_victims_are_enough(
     if highest_needed(case, spared=held) is not None:
         assert not found.evicted & held
         assert found.bound is not None
-
-
-@given(worlds(gang=True), st.data())
-def test_gang_that_preempts_starts_where_every_constraint_holds(
-    drawn: World, data: st.DataObject
-) -> None:
-    priorities = st.sampled_from([0, 0, 1, HIGH])
-    running = tuple(
-        (evolve(pod, priority=data.draw(priorities)), node) for pod, node in drawn.running
-    )
-    pending = tuple(evolve(pod, priority=HIGH) for pod in drawn.pending)
-    world = World(drawn.nodes, running, pending)
-    cluster, scheduler = set_up(world)
-    seen: list[Effect] = []
-    for pod in pending:
-        seen += scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
-    seen += settle(cluster, scheduler, most=100)
-    evicted = {effect.uid for effect in seen if isinstance(effect, Evict)}
-    for uid in evicted:
-        seen += scheduler.handle(cluster.apply(PodDeleted(uid)), now=0.0)
-    seen += settle(cluster, scheduler, most=100)
-    bound = {effect.uid: effect.node for effect in seen if isinstance(effect, Bind)}
-    assert set(bound) in (set(), {pod.uid for pod in pending})
-    if evicted:
-        assert bound, "pods were evicted, and the gang did not start"
-        assert all(pod.priority < HIGH for pod, _node in running if pod.uid in evicted)
-    left = [each for each in running if each[0].uid not in evicted]
-    by_name = {node.name: node for node in world.nodes}
-    assert not bound or any(
-        holds(world, left, [(pod, by_name[bound[pod.uid]]) for pod in order])
-        for order in permutations(pending)
-    )
-
-
-def set_up(world: World) -> tuple[InMemoryCluster, Scheduler]:
-    cluster = InMemoryCluster()
-    for name, labels in NAMESPACES.items():
-        cluster.apply(ObjectChanged(Namespace(name=name, labels=labels)))
-    for node in world.nodes:
-        cluster.apply(NodeAdded(node))
-    for pod, node in world.running:
-        cluster.apply(PodAdded(evolve(pod, node_name=node.name)))
-    scheduler = presets.gang(cluster, preemption=Preemption(grace=1e6))
-    scheduler.rebuild(now=0.0)
-    return cluster, scheduler
-
-
-def holds(world: World, left: kube_rules.Placed, steps: kube_rules.Placed) -> bool:
-    """Return whether pods may go to their nodes one after another."""
-    placed = list(left)
-    for pod, node in steps:
-        if why_not(world, placed, pod, node) is not None:
-            return False
-        placed.append((pod, node))
-    return True
 
 
 # Cases that broke it ------------------------------------------------------------------------------

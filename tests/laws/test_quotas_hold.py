@@ -109,7 +109,7 @@ def check(simulator: Simulator, limits: list[Quota]) -> None:
         assert total.amount("cpu") <= quota.hard.amount("cpu"), f"{quota.name} is exceeded"
 
 
-@one_in(2)
+@one_in(4)
 @given(workloads(True), quotas(), st.none() | st.integers(0, 99).map(FaultPlan.drawn))
 def test_quota_is_never_exceeded_and_always_returned(
     workload: Workload, limits: list[Quota], faults: FaultPlan | None
@@ -124,7 +124,7 @@ def test_quota_is_never_exceeded_and_always_returned(
         check(simulator, limits)
 
 
-@one_in(2)
+@one_in(4)
 @given(workloads(False), quotas())
 def test_every_complete_gang_that_fits_its_quotas_runs_in_the_end(
     workload: Workload, limits: list[Quota]

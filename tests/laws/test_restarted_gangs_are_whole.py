@@ -68,7 +68,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload(tuple(arrivals))
 
 
-@one_in(2)
+@one_in(4)
 @given(workloads(), st.none() | st.integers(0, 99).map(FaultPlan.drawn))
 def test_restarted_gang_is_never_mixed_and_restarted_at_most_as_often_as_its_limit(
     workload: Workload, faults: FaultPlan | None

@@ -17,7 +17,6 @@ from gangsched import (
     Scheduler,
     SchedulingUnit,
     Success,
-    presets,
 )
 from gangsched.explain import SearchBudgetExhausted, Shortage
 from gangsched.plugins import (
@@ -27,8 +26,6 @@ from gangsched.plugins import (
     NodeUnschedulable,
     TaintToleration,
 )
-from support.cores import make_scheduler
-from support.driver import Driver
 from support.examples import one_in
 from support.gangs import GPU, gang_driver, node, place, specify, unschedulable, where
 from support.small_clusters import MemberKind, NodeKind, SmallCluster, small_clusters
@@ -63,7 +60,6 @@ def test_gang_starts_exactly_where_some_placement_exists(
     driver = gang_driver(*small.nodes, placement=placement)
     placed = place(driver, *small.pods)
     assert bool(placed) is small.possible()
-    assert driver.scheduler.exhausted_searches == 0
     if placed:
         assert len(placed) >= small.needed
         assert small.could_join(placed) == [], "who is not needed has what room is left"
@@ -113,7 +109,7 @@ def test_result_is_the_same_when_a_plugin_has_no_signature(
     def make(cluster: ClusterState) -> Scheduler:
         filters = (NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResources())
         profile = Profile(Coscheduling(), plugin, *filters, DefaultBinder())
-        return make_scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+        return Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
 
     driver = gang_driver(*small.nodes, make=make)
     placed = place(driver, *small.pods)
@@ -124,7 +120,7 @@ def test_result_is_the_same_when_a_plugin_has_no_signature(
 @one_in(2)
 @given(small_clusters(), st.sampled_from([0, 1, 3, 10, 40]))
 def test_report_is_true_for_any_budget(small: SmallCluster, budget: int) -> None:
-    """A placement fits, a proof is one, and what was not decided is said to be so, and counted."""
+    """A placement fits, a proof is one, and what was not decided is said to be so."""
     driver = gang_driver(*small.nodes, search_budget=budget)
     placed = place(driver, *small.pods)
     small.replay(placed)
@@ -132,7 +128,6 @@ def test_report_is_true_for_any_budget(small: SmallCluster, budget: int) -> None
         assert len(placed) >= small.needed
         return
     proof = unschedulable(driver, "g").proof
-    assert driver.scheduler.exhausted_searches == isinstance(proof, SearchBudgetExhausted)
     if isinstance(proof, SearchBudgetExhausted):
         assert (proof.needed, proof.placed <= small.most()) == (small.needed, True)
         assert proof.steps <= budget
@@ -149,28 +144,16 @@ HARD = SmallCluster(
 """It fits to the last processor, in few of many ways."""
 
 
-def test_undecidable_step_is_reported_and_counted() -> None:
+def test_undecidable_step_is_reported() -> None:
     driver = gang_driver(*HARD.nodes, search_budget=0)
     assert place(driver, *HARD.pods) == {}
     proof = unschedulable(driver, "g").proof
     assert isinstance(proof, SearchBudgetExhausted)
     assert (proof.needed, proof.steps) == (6, 0)
     assert str(proof) in str(driver.scheduler.why(GroupKey("default/g")))
-    assert driver.scheduler.exhausted_searches == 1
-    driver.tell(node("tiny", 1))
-    driver.settle()
-    assert driver.scheduler.exhausted_searches == 1, (
-        "what can take no member is no reason to try again"
-    )
     driver.tell(node("wide", 30))
     driver.settle()
     assert len(where(driver)) == 6
-    assert driver.scheduler.exhausted_searches == 1
-
-
-def test_larger_budget_decides_what_a_smaller_one_does_not() -> None:
-    assert HARD.possible()
-    assert len(place(gang_driver(*HARD.nodes), *HARD.pods)) == 6
 
 
 @pytest.mark.parametrize("placement", list(PlacementStrategy))
@@ -199,14 +182,3 @@ def test_fragmented_capacity_is_reported_as_such() -> None:
     assert unschedulable(driver, "g").reason == (
         "at most 2 of 3 members fit: cpu is free in pieces too small"
     )
-
-
-def test_gang_that_did_not_fit_is_placed_when_capacity_is_added() -> None:
-    """Law 4: the proof is no longer true."""
-    small = SmallCluster((NodeKind(3), NodeKind(3)), (MemberKind(3, cpu=2),), 3)
-    driver = Driver(presets.gang)
-    driver.tell(*small.nodes[:1])
-    assert place(driver, *small.pods) == {}
-    driver.tell(*SmallCluster((NodeKind(4), NodeKind(4)), (), 1).nodes)
-    driver.settle()
-    assert all(pod.node_name for pod in driver.cluster.pods())

@@ -162,9 +162,3 @@ def test_gang_with_an_extended_resource_is_packed_by_default(resource: str) -> N
         assert placed == place(gang_driver(*nodes, placement=PlacementStrategy.PACK), *pods)
     else:
         assert placed == place(gang_driver(*nodes, placement=PlacementStrategy.SCORE), *pods)
-
-
-@pytest.mark.parametrize("placement", list(PlacementStrategy))
-def test_layout_may_be_given_by_its_word(placement: PlacementStrategy) -> None:
-    driver = gang_driver(node("n", 2), placement=placement.value)
-    assert len(place(driver, *members("g", 2, cpu=1))) == 2

@@ -9,13 +9,25 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
+    Coscheduling,
     GroupRejected,
     GroupScheduled,
+    InMemoryCluster,
+    Outcome,
+    Pod,
+    PodAdded,
     PodUnschedulable,
     PodWaiting,
-    Release,
+    Profile,
+    Scheduler,
     SchedulingUnit,
+    Success,
+    Unschedulable,
 )
+from gangsched.plugins import DefaultBinder
+from gangsched.protocols import CycleView, NodeView
+from gangsched.testing import make_pod
+from support.busy import NOW, tell
 from support.examples import one_in
 from support.gangs import binds, decide, gang_driver, members, node, place, where
 from support.histories import Policy, histories, policies
@@ -51,22 +63,6 @@ def test_no_member_waits_in_any_history(policy: Policy, steps: list[HistoryStep]
     nothing_is_held_that_is_not_let_go(world)
 
 
-@one_in(4)
-@given(wholes, histories())
-def test_gang_starts_with_all_it_needs_in_one_release_in_any_history(
-    policy: Policy, steps: list[HistoryStep]
-) -> None:
-    """Law 1: and its binds are returned in the same call."""
-    world = policy.world().live(*steps).finish()
-    for told in world.driver.log:
-        released = [e for e in told.effects if isinstance(e, Release)]
-        bound = [e.uid for e in told.effects if isinstance(e, Bind)]
-        assert {uid for release in released for uid in release.members} <= set(bound)
-        for start in (e for e in told.effects if isinstance(e, GroupScheduled)):
-            (release,) = (e for e in released if e.group == start.group)
-            assert 1 <= len(release.members) <= start.scheduled
-
-
 @one_in(2)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 4))
 def test_gang_of_equal_members_starts_exactly_where_its_minimum_fits(
@@ -92,14 +88,6 @@ def test_members_beyond_the_minimum_never_cost_the_minimum(order: list[str], cpu
     assert not placed or len(placed) >= 3
 
 
-def test_extra_members_get_the_capacity_that_is_left() -> None:
-    driver = gang_driver(node("n", 5))
-    large = members("g", 2, 3, prefix="large-", cpu=2)
-    placed = place(driver, *members("g", 3, cpu=1), *large)
-    assert len(placed) == 4
-    assert sum(name.startswith("g-large") for name in placed) == 1
-
-
 def test_late_member_of_a_started_gang_is_scheduled_alone_at_once() -> None:
     driver = gang_driver(node("n", 4))
     assert len(place(driver, *members("g", 2, cpu=1))) == 2
@@ -118,7 +106,7 @@ def test_late_member_joins_when_capacity_is_added() -> None:
     assert len(where(driver)) == 3
 
 
-def test_failed_attempt_has_one_reason_and_one_backoff() -> None:
+def test_failed_attempt_has_one_reason_and_no_backoff() -> None:
     """However many members there are, of however many kinds."""
     driver = gang_driver(node("n", 4))
     driver.add(*members("g", 4, 7, cpu=1), *members("g", 3, 7, prefix="large-", cpu=2))
@@ -128,7 +116,7 @@ def test_failed_attempt_has_one_reason_and_one_backoff() -> None:
     assert {e.reason for e in blamed} == {fall.reason}, "one for all members"
     assert (len(blamed), len(effects)) == (7, 8)
     assert fall.reason == "at most 4 of 7 members fit: cpu is short"
-    assert (fall.attempt, fall.retry_after) == (1, 1.0)
+    assert (fall.attempt, fall.retry_after) == (1, 0.0), "no time helps it"
     assert not driver.step()
     assert driver.scheduler.next_deadline() is None, "only a fact can help it"
 
@@ -150,3 +138,37 @@ def test_both_units_start_the_same_gangs_of_equal_members(
         world.finish()
         started[unit] = where(world.driver)
     assert started[SchedulingUnit.POD] == started[SchedulingUnit.GROUP]
+
+
+class Spare:
+    """Lets pods onto nodes that have two processors left, whatever they ask for."""
+
+    name = "Spare"
+
+    def filter(self, _state: CycleView, _pod: Pod, node: NodeView) -> Outcome:
+        return Success() if node.free.get("cpu", 0) >= 2000 else Unschedulable("busy")
+
+    def pod_signature(self, _pod: Pod) -> str:
+        return "alike"
+
+    def node_signature(self, node: NodeView) -> int:
+        return node.free.get("cpu", 0)
+
+
+def placed(*cpus: int) -> dict[str, str]:
+    """Return the node of each member of a gang that needs all its members."""
+    cluster = InMemoryCluster()
+    profile = Profile(Coscheduling(permit_timeout=50.0), Spare(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+    tell(cluster, scheduler, node("n", 4), now=NOW)
+    for number, cpu in enumerate(cpus):
+        pod = make_pod(f"w-{number}", group="w", min_available=len(cpus), cpu=cpu)
+        tell(cluster, scheduler, PodAdded(pod), now=NOW)
+    effects = scheduler.schedule_one(now=NOW) or ()
+    scheduler._check()
+    return {effect.uid: effect.node for effect in effects if isinstance(effect, Bind)}
+
+
+def test_members_are_placed_by_their_own_requests() -> None:
+    assert placed(1, 1, 2) == {f"default/w-{number}": "n" for number in range(3)}
+    assert placed(1, 1, 1, 1) == {}, "after the third nobody is let onto the node"

@@ -16,14 +16,11 @@ from gangsched import (
     Node,
     NodeName,
     NodeUpdated,
-    PlacementStrategy,
     PodDeleted,
     PodGroupAdded,
     PodGroupUpdated,
-    PodRejected,
-    PodUnschedulable,
     Profile,
-    Toleration,
+    Scheduler,
     Topology,
     Wait,
     WhenBlocked,
@@ -31,13 +28,11 @@ from gangsched import (
 )
 from gangsched.explain import Shortage
 from gangsched.plugins import DefaultBinder, NodeResources
-from support.cores import make_scheduler
 from support.driver import Driver
 from support.examples import one_in
 from support.faulty_plugin import FaultyPlugin
 from support.gangs import (
     GPU,
-    decide,
     gang_driver,
     members,
     node,
@@ -170,57 +165,6 @@ def test_proof_names_the_value_that_comes_closest() -> None:
     assert str(proof) in str(driver.scheduler.why(specify("g", 4, RACK)))
 
 
-def test_closest_of_insufficient_values_is_reported() -> None:
-    """The smaller rack has places for three at once, the larger one for two, of four kinds."""
-    driver = gang_driver(
-        node("both", 18, rack="large", x="1", y="1"),
-        node("x", 9, rack="small", x="1"),
-        node("y1", 9, rack="small", y="1"),
-        node("y2", 9, rack="small", y="1"),
-    )
-    pods = [
-        evolve(pod, tolerations=(Toleration(f"kind-{kind}"),))
-        for kind, label in enumerate("xyyy")
-        for pod in members("g", 2, 5, prefix=f"{kind}-", cpu=9, selector={label: "1"})
-    ]
-    place(driver, *pods, spec=specify("g", 5, RACK))
-    proof = unschedulable(driver, "g").proof
-    assert isinstance(proof, Shortage)
-    assert (proof.fits, proof.within) == (3, "rack=small")
-
-
-def test_packed_gang_is_not_across_values_either() -> None:
-    """The node with the most capacity is in another rack than the only rack that fits all."""
-    seats = [node("a", 4, rack="r1"), *(node(f"b{n}", 3, rack="r2") for n in range(2))]
-    driver = gang_driver(*seats, placement=PlacementStrategy.PACK)
-    place(driver, *members("g", 6, cpu=1), spec=specify("g", 6, RACK))
-    assert set(where(driver).values()) == {"b0", "b1"}
-
-
-def steps_that_it_takes(**rooms: tuple[int, ...]) -> int:
-    """Return the least budget with which a gang that is hard to place is placed."""
-    asks = (6, 6, 3, 3, 5, 7)
-
-    def starts(budget: int) -> bool:
-        nodes = [
-            node(f"{rack}-{n}", cpu, rack=rack)
-            for rack, cpus in rooms.items()
-            for n, cpu in enumerate(cpus)
-        ]
-        driver = gang_driver(*nodes, search_budget=budget)
-        pods = [
-            pod for n, cpu in enumerate(asks) for pod in members("g", 1, 6, prefix=f"{n}-", cpu=cpu)
-        ]
-        return len(place(driver, *pods, spec=specify("g", 6, RACK))) == 6
-
-    return next(budget for budget in range(1000) if starts(budget))
-
-
-def test_one_budget_is_for_all_values_together() -> None:
-    """The first rack has too little, which only a search can prove; the second has just enough."""
-    assert steps_that_it_takes(r2=(8, 12, 10)) < steps_that_it_takes(r1=(11, 11, 8), r2=(8, 12, 10))
-
-
 def test_missing_topology_label_on_all_nodes_is_reported() -> None:
     driver = rack_driver((9, None), (9, None))
     place(driver, *members("g", 2, cpu=1), spec=specify("g", 2, RACK))
@@ -287,16 +231,6 @@ def test_gang_within_one_label_starts_whole_in_the_other_unit() -> None:
     assert list(driver.scheduler.waiting) == []
 
 
-def test_gang_that_fits_no_value_has_one_reason_and_one_backoff() -> None:
-    driver = rack_driver((2, "r1"), (2, "r2"))
-    driver.tell(PodGroupAdded(specify("g", 3, RACK)))
-    driver.add(*members("g", 3, cpu=1))
-    effects = decide(driver)
-    assert [type(each) for each in effects].count(GroupRejected) == 1
-    assert isinstance(effects[1], GroupRejected)
-    assert len(effects) == 1 + 3, "each member is told once"
-
-
 def holds_nodes(*seats: tuple[int, str | None], running: int = 0) -> Driver:
     """Return a driver in which members of a gang of three wait on nodes, pod by pod.
 
@@ -337,15 +271,6 @@ def test_waiting_members_on_two_values_are_rejected_when_one_is_required(
     assert racks(driver) == {"r3"}
 
 
-@pytest.mark.parametrize("topology", [LIKED, Topology("zone", required=False), None])
-def test_waiting_members_start_anywhere_when_none_is_required(
-    topology: Topology | None,
-) -> None:
-    driver = holds_nodes((2, "r1"), (2, "r2"))
-    driver.tell(PodGroupUpdated(specify("g", 2, topology)))
-    assert len(where(driver)) == 2
-
-
 @pytest.mark.parametrize(
     ("seats", "running", "starts"),
     [
@@ -382,26 +307,13 @@ def test_waiting_members_are_rejected_when_the_value_of_a_node_changes() -> None
     assert len(where(driver)) == 3
 
 
-def test_attempt_that_is_rejected_for_a_label_is_reported_and_backs_off() -> None:
-    driver = holds_nodes((2, "r1"), (2, "r1"))
-    driver.tell(PodGroupUpdated(specify("g", 3, RACK)))
-    relabel(driver, "n0", 2, "r2")
-    driver.tell(node("n2", 99, rack="r1"))
-    effects = [each for each in decide(driver) if not isinstance(each, PodUnschedulable)]
-    (*put_down, fallen) = effects
-    assert [type(each) for each in put_down] == [PodRejected, PodRejected]
-    assert isinstance(fallen, GroupRejected)
-    assert fallen.reason == "belongs within one rack now"
-    assert not driver.step()
-
-
 def test_waiting_late_member_is_not_rejected_for_a_label() -> None:
     """A gang that has started is not taken for one that could not start."""
     faulty = FaultyPlugin("permit")
     driver = gang_driver(
         node("n0", 1, rack="r1"),
         node("n1", 1, rack="r1"),
-        make=lambda cluster: make_scheduler(
+        make=lambda cluster: Scheduler(
             cluster, Profile(faulty, Coscheduling(), NodeResources(), DefaultBinder())
         ),
     )

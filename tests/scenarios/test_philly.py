@@ -7,9 +7,11 @@ the jobs of its first days.
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,22 @@ def how_many(workload: Workload) -> tuple[int, int]:
     return len({claim.group if claim else key for key, claim in claims}), len(pods)
 
 
+def of_several_sizes(trace: Path, jobs: int, nodes: str) -> Workload:
+    """Return the first jobs of up to 32 GPUs: in turn, their pods ask for 1, 2, 4 and 8 GPUs."""
+    found = ["job,submit_s,workers,gpus_per_worker,duration_s"]
+    with trace.open(encoding="utf-8", newline="") as lines:
+        for number, row in enumerate(islice(csv.DictReader(lines), jobs)):
+            gpus, size = int(row["workers"]), (1, 2, 4, 8)[number % 4]
+            while size > 1 and (gpus % size or gpus == size):
+                size //= 2
+            if gpus <= 32:
+                found.append(
+                    f"{row['job']},{row['submit_s']},{gpus // size},{size},{row['duration_s']}"
+                )
+    fleet = Workload(tuple(Arrival(0.0, NodeAdded(n)) for n in parse_nodes_shape(nodes)))
+    return fleet + load_trace(found, file=trace.name)
+
+
 def test_whole_trace_is_there(philly: Workload) -> None:
     assert how_many(philly) == how_many(first(126, philly)) == (15_264, 42_192)
 
@@ -132,24 +150,44 @@ def test_no_gpu_is_free_while_a_single_gpu_pod_waits(philly: Workload) -> None:
     simulator = Simulator(philly, presets.coscheduling)
     checked = 0
     while simulator.step(until=1.5 * UNTIL_DAY * DAY) is not None:
-        state = simulator.scheduler._state
-        free = any(info.free["nvidia.com/gpu"] >= 1000 for info in state.nodes.infos.values())
-        if free:
+        table = simulator.scheduler._state.table
+        gpu = table.resources["nvidia.com/gpu"]
+        if any(table.state_of[slot].free[gpu] >= 1000 for slot in table.slots.values()):
             waiting = [e for e in simulator.scheduler.queue.unschedulable if e.group is None]
             assert not waiting, f"t={simulator.now}: {waiting[0].pod.key} would fit"
             checked += 1
     assert checked > 1000
 
 
-def test_cluster_deadlocks_without_gangs_and_the_report_states_it(philly: Workload) -> None:
-    _simulator, result = run(philly, presets.pod_by_pod, Watcher(group_of=lambda _pod: None))
+def test_jobs_with_pods_of_one_size_waste_gpus_without_gangs_and_do_not_deadlock(
+    philly: Workload,
+) -> None:
+    """The pods of the trace ask for one GPU each, and are tried in the order of arrival."""
+    watcher = Watcher(group_of=lambda _pod: None)
+    simulator, result = run(first(SOME_DAYS, philly), presets.pod_by_pod, watcher)
+
+    assert all(job.is_finished for job in simulator.jobs)
+    assert result.summary.gangs.partial == result.summary.gangs.never_fit == 0
+    assert result.summary.deadlock is None
+    assert result.summary.wasted["nvidia.com/gpu"] > 0
+
+
+def test_cluster_deadlocks_without_gangs_and_the_report_states_it(traces: Path) -> None:
+    workload = of_several_sizes(traces / "philly_gangs.csv", jobs=3_000, nodes="6x8")
+    _simulator, result = run(workload, presets.pod_by_pod, Watcher(group_of=lambda _pod: None))
 
     assert result.summary.gangs.partial > 0
     deadlock = result.summary.deadlock
     assert deadlock is not None
-    assert deadlock.held.quantity("nvidia.com/gpu") == "320"
+    assert deadlock.held.quantity("nvidia.com/gpu") == "48"
     assert len(deadlock.jobs) == result.summary.gangs.partial
-    assert result.summary.wasted["nvidia.com/gpu"] > result.summary.utilisation["nvidia.com/gpu"]
+    assert result.summary.wasted["nvidia.com/gpu"] > 0
+
+    simulator, with_gangs = run(workload, presets.gang, Watcher())
+
+    assert all(job.is_finished for job in simulator.jobs)
+    assert with_gangs.summary.deadlock is None
+    assert not with_gangs.summary.wasted.get("nvidia.com/gpu")
 
 
 def test_gang_that_never_fits_is_reported_and_blocks_no_other(

@@ -45,9 +45,13 @@ def large_cluster(preset: Preset, way: Way = Way.LIVE, **host: Any) -> Story:
 
 
 def used(story: Story) -> int:
-    """Return how many CPUs pods of groups hold, or are being given."""
+    """Return how many CPUs pods of groups hold, or are being given.
+
+    The bind of a pod that has been deleted meanwhile fails.
+    """
     binding = {bind.uid for bind in story.binds}
-    pods = [pod for pod in story.cluster.pods() if pod.node_name or pod.uid in binding]
+    pods = story.cluster.pods()
+    pods = [p for p in pods if p.node_name or (p.uid in binding and p.deleted_at is None)]
     held = [pod for pod in pods if not pod.is_finished]
     return sum(int(pod.requests.amount("cpu")) for pod in held) // 1000
 

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from attrs import evolve
 
 from gangsched import (
     AnnotatedRunTimes,
     Backfill,
-    Coscheduling,
     Node,
     NodeAdded,
     NodeName,
     Pod,
     PodAdded,
-    Preemption,
-    Profile,
     Reservation,
     Scheduler,
-    SchedulingUnit,
     group_key,
     presets,
 )
-from gangsched.framework.backfill import start_estimate
-from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
-from support.cores import make_scheduler
-from support.faulty_plugin import FaultyPlugin
 from support.immediate_host import ImmediateHost
 
 __all__ = [
@@ -36,10 +27,8 @@ __all__ = [
     "EXACT",
     "YOUNG",
     "Host",
-    "FaultyHost",
     "crowded",
     "draining",
-    "plans",
     "running",
 ]
 
@@ -82,24 +71,6 @@ class Host(ImmediateHost):
         return found
 
 
-class FaultyHost(Host):
-    """A host with a misbehaving plugin, and with preemption."""
-
-    def __init__(self, faulty: FaultyPlugin, **nodes: int) -> None:
-        self.faulty = faulty
-        super().__init__(None, **nodes)
-
-    def make(self) -> Scheduler:
-        profile = Profile(Coscheduling(), NodeResources(), self.faulty, DefaultBinder())
-        return make_scheduler(
-            self.cluster,
-            profile,
-            unit=SchedulingUnit.GROUP,
-            backfill=self.policy,
-            preemption=Preemption(),
-        )
-
-
 def crowded(policy: Backfill | None = None) -> Host:
     """Return two nodes of size 2, one half full until 100, and a rejected gang of 4."""
     host = Host(policy, a=2, b=2)
@@ -124,16 +95,3 @@ def draining(drain_for: float = 50.0) -> Host:
     host.decide()
     assert host.reservation.group == YOUNG
     return host
-
-
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the groups of all look-aheads from now on, as a list that grows."""
-    seen: list[str] = []
-    inner = start_estimate.look_ahead
-
-    def counted(state: Any, entity: Any, *args: Any, **options: Any) -> Any:
-        seen.append(entity.group.key)
-        return inner(state, entity, *args, **options)
-
-    monkeypatch.setattr(start_estimate, "look_ahead", counted)
-    return seen

@@ -21,7 +21,6 @@ from gangsched import (
 )
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
-from support.cores import make_scheduler
 
 __all__ = ["NOW", "busy_scheduler", "tell"]
 
@@ -46,7 +45,7 @@ def busy_scheduler(*plugins: object) -> tuple[InMemoryCluster, Scheduler]:
     """
     cluster = InMemoryCluster()
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    scheduler = make_scheduler(cluster, profile, strict_priorities=True)
+    scheduler = Scheduler(cluster, profile, strict_priorities=True)
     arrivals: list[Event] = [
         NodeAdded(Node(name=NodeName("n1"), allocatable={"cpu": 4})),
         NodeAdded(Node(name=NodeName("n2"), allocatable={"cpu": 4})),

@@ -107,12 +107,6 @@ class Actors:
         """Delete a pod; it comes back if it is wanted."""
         self._surely(lambda: self._client.delete(f"{self._pods}/{name}"))
 
-    def finish_gang(self, name: str) -> None:
-        """Let every member of a gang end, and want it no longer."""
-        for member in [member for member in self._wanted if member.startswith(f"{name}-")]:
-            del self._wanted[member]
-            self._surely(partial(self._status, member, "Succeeded"))
-
     def delete_gang(self, name: str) -> None:
         """Delete every member of a gang, and want it no longer."""
         for member in [member for member in self._wanted if member.startswith(f"{name}-")]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "CLAIMS",
@@ -16,6 +16,7 @@ __all__ = [
     "group_json",
     "node_json",
     "pod_json",
+    "put_gang",
     "storage_class_json",
     "uses_claim",
     "volume_json",
@@ -88,6 +89,28 @@ def pod_json(
         "spec": found,
         "status": {"phase": "Pending"},
     }
+
+
+class _Server(Protocol):
+    def put(self, collection: str, given: dict[str, Any]) -> dict[str, Any]: ...
+
+
+def put_gang(
+    api: _Server,
+    name: str,
+    size: int,
+    minimum: int | None = None,
+    *,
+    namespace: str = "default",
+    **pod: Any,
+) -> list[str]:
+    """Create a native PodGroup and its pods; return the names of these."""
+    minimum = size if minimum is None else minimum
+    api.put(GROUPS, group_json(name, minimum, namespace=namespace))
+    names = [f"{name}-{n}" for n in range(size)]
+    for each in names:
+        api.put(PODS, pod_json(each, group=name, namespace=namespace, **pod))
+    return names
 
 
 def claim_json(name: str, *, namespace: str = "default", **spec: Any) -> dict[str, Any]:

@@ -180,11 +180,6 @@ class ClusterOracle:
         with self._lock:
             return self._placed(gang)
 
-    def pods_on_nodes(self) -> int:
-        """Return how many pods are on nodes and not finished."""
-        with self._lock:
-            return sum(1 for pod in self._account.pods.values() if _is_placed(pod))
-
     def is_partial(self, gang: str) -> bool:
         """Return whether some members of a gang are on nodes, and it was not whole before."""
         with self._lock:

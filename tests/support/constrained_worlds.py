@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
@@ -162,6 +162,18 @@ class World:
     running: tuple[tuple[Pod, Node], ...]
     pending: tuple[Pod, ...]
 
+    def accepts(self, placed: kube_rules.Placed, pod: Pod, node: Node) -> bool:
+        """Return whether a pod may go to a node."""
+        return why(self, placed, pod, node) is None
+
+    def can_place(self, pods: Sequence[Pod], placed: kube_rules.Placed) -> bool:
+        """Return whether pods can be placed one after another, in some order."""
+        return kube_rules.can_be_placed(pods, placed, self.nodes, self.accepts)
+
+    def holds(self, members: kube_rules.Placed, placed: kube_rules.Placed) -> bool:
+        """Return whether pods can be placed on their nodes, in some order."""
+        return kube_rules.hold_in_some_order(members, placed, self.accepts)
+
 
 @st.composite
 def worlds(draw: st.DrawFn, *, gang: bool) -> World:
@@ -171,28 +183,18 @@ def worlds(draw: st.DrawFn, *, gang: bool) -> World:
     for n in range(draw(st.integers(0, 3))):
         node = draw(st.sampled_from(nodes))
         pod = draw(constrained_pods(f"running-{n}"))
-        running.append((_with_requests(pod), node))
+        running.append((evolve(pod, requests={"cpu": 0}), node))
     group = "g" if gang else None
     kinds = [
         draw(constrained_pods(f"kind-{n}", group=group)) for n in range(draw(st.integers(1, 2)))
     ]
     pending: list[Pod] = []
-    for n in range(draw(st.integers(1, 3))):
+    count = draw(st.integers(1, 3))
+    least = {"pod-group.scheduling.sigs.k8s.io/min-available": str(count)} if gang else {}
+    for n in range(count):
         kind = draw(st.sampled_from(kinds))
-        labels = dict(kind.labels)
-        if gang:
-            labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "0"
-        pending.append(_named(kind, f"p{n}", labels))
-    if gang:
-        least = str(len(pending))
-        pending = [
-            _named(
-                pod,
-                pod.name,
-                {**pod.labels, "pod-group.scheduling.sigs.k8s.io/min-available": least},
-            )
-            for pod in pending
-        ]
+        labels = {**kind.labels, **least}
+        pending.append(evolve(kind, name=f"p{n}", uid=PodUID(f"p{n}"), labels=labels))
     return World(nodes, tuple(running), tuple(pending))
 
 
@@ -232,14 +234,6 @@ def gangs_of_few_kinds(draw: st.DrawFn) -> World:
         for n in range(count)
     )
     return World(nodes, (), pending)
-
-
-def _named(pod: Pod, name: str, labels: Mapping[str, str]) -> Pod:
-    return evolve(pod, name=name, uid=PodUID(name), labels=labels)
-
-
-def _with_requests(pod: Pod) -> Pod:
-    return evolve(pod, requests={"cpu": 0})
 
 
 def why(world: World, placed: kube_rules.Placed, pod: Pod, node: Node) -> str | None:

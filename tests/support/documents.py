@@ -41,7 +41,15 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParse
 
 from support.root import ROOT
 
-__all__ = ["ROOT", "fails", "pytest_collect_file", "run_command", "run_program"]
+__all__ = [
+    "ROOT",
+    "fails",
+    "printed_by",
+    "pytest_collect_file",
+    "refuses",
+    "run_command",
+    "run_program",
+]
 
 _FLAGS = doctest.ELLIPSIS
 _FILE = re.compile(
@@ -82,6 +90,22 @@ def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert captured.err.startswith("gangsched: ")
     assert captured.err.count("\n") == 1
     return captured.err
+
+
+def printed_by(*words: str) -> str:
+    """Run ``gangsched``, which must succeed; return what it printed."""
+    code, printed = run_command(*words)
+    assert code == 0, printed
+    return printed
+
+
+def refuses(*words: str) -> str:
+    """Run ``gangsched`` on bad input; return the one line that it prints, however it ends."""
+    code, printed = run_command(*words)
+    assert code == 2, printed
+    assert printed.startswith("gangsched"), printed
+    assert printed.count("\n") == 1, printed
+    return printed
 
 
 def run_program(*words: str, folder: Path) -> tuple[int, str]:

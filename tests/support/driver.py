@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -74,7 +75,8 @@ class Driver:
         make: Creates the scheduler, at first and after a restart.
         permit_timeout: The policy's timeout, for the oracle.
         match: The policy's match policy, for the oracle.
-        checked: Whether ``_check`` of the scheduler runs after every call.
+        checked: Whether ``_check`` of the scheduler runs.
+        check_each: After how many calls it runs: what it finds wrong stays wrong.
         watched: Whether the oracle runs after every call.
         logged: Whether the effects of all calls are kept.
         grouped: Whether the scheduler knows groups.
@@ -91,6 +93,7 @@ class Driver:
     permit_timeout: float = 10.0
     match: MatchPolicy = MatchPolicy.ONCE_SATISFIED
     checked: bool = True
+    check_each: int = 1
     watched: bool = True
     logged: bool = True
     grouped: bool = True
@@ -104,6 +107,7 @@ class Driver:
     untold: list[Event] = field(factory=list)
     log: list[Told] = field(factory=list)
     decisions: int = 0
+    calls: int = 0
     scheduler: Scheduler = field(init=False)
     oracle: LawOracle = field(init=False)
 
@@ -143,6 +147,16 @@ class Driver:
     def delete(self, *uids: str) -> None:
         """Delete pods."""
         self.tell(*(PodDeleted(PodUID(uid)) for uid in uids))
+
+    # What was done --------------------------------------------------------------------------
+
+    def effects(self, kind: Any = object) -> list[Any]:
+        """Return the logged effects of some classes."""
+        return [e for told in self.log for e in told.effects if isinstance(e, kind)]
+
+    def running(self) -> set[str]:
+        """Return the names of the pods that have a node."""
+        return {pod.name for pod in self.cluster.pods() if pod.node_name}
 
     # Decisions ------------------------------------------------------------------------------
 
@@ -270,7 +284,8 @@ class Driver:
             self.log.append(Told(self.now, call, effects))
         if self.watched:
             self.oracle.effects(effects, self.now)
-        if self.checked:
+        self.calls += 1
+        if self.checked and self.calls % self.check_each == 0:
             self.scheduler._check()
         for effect in effects:
             if isinstance(effect, Bind):

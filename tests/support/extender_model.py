@@ -11,7 +11,7 @@ a decision that nominates too few members is found.
 Rules:
   R1  a release is checked when it happens: each of its members waits to be bound at that instant,
       or was given up less than the timeout ago, after it had come for the same decision. With those
-      on nodes already they are a quorum;
+      on nodes already they are a quorum, or late members of a gang that has started;
   R2  a bind that was withdrawn is never performed.
 """
 
@@ -80,6 +80,7 @@ class KubeScheduler:
         self._unseen: Final[set[PodUID]] = set()
         self._fails: set[PodUID] = set()
         self._paused: Final[set[NodeName]] = set()
+        self._started: Final[set[str]] = set()
         self._scheduler: Final = make_scheduler(Settings(), self.cluster)
         self._scheduler.allow_evictions()
 
@@ -279,7 +280,10 @@ class KubeScheduler:
             group = self.cluster.pod_group(f"default/{name}")
             assert group is not None
             assert group.min_available is not None
-            assert self.on_nodes(name) + count >= group.min_available, f"{name} would be partial"
+            on_nodes = self.on_nodes(name)
+            is_late = name in self._started and on_nodes > 0
+            assert is_late or on_nodes + count >= group.min_available, f"{name} would be partial"
+            self._started.add(name)
         for bind in binds:
             if self.held.pop(bind.uid, None) is None:
                 self._unseen.add(bind.uid)

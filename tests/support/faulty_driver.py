@@ -17,7 +17,6 @@ from gangsched import (
     SchedulingUnit,
 )
 from gangsched.plugins import DefaultBinder, NodeResources
-from support.cores import make_scheduler
 from support.driver import Driver
 from support.faulty_plugin import FaultyPlugin
 from support.gangs import node
@@ -51,7 +50,7 @@ def faulty_driver(
 
     def make(cluster: ClusterState) -> Scheduler:
         profile = Profile(faulty, sorts, NodeResources(), DefaultBinder())
-        return make_scheduler(cluster, profile, unit=unit, strict_priorities=strict_priorities)
+        return Scheduler(cluster, profile, unit=unit, strict_priorities=strict_priorities)
 
     driver = Driver(make, permit_timeout=50.0, match=match)
     driver.tell(node("n", cpu))

@@ -20,7 +20,6 @@ from gangsched.coscheduling import Coscheduling
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.busy import NOW, tell
-from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
 from support.shown import memory as remembered
 from support.shown import nothing_is_assumed
@@ -37,7 +36,7 @@ def host(*points: str, cpu: int = 6, minimum: int = 3, size: int = 3, wide: str 
     needed = {*points, *(other for p in points for other in NEEDED.get(p, ()))}
     faulty = FaultyPlugin(*sorted(needed), group_wide=wide.split())
     profile = Profile(faulty, Coscheduling(permit_timeout=50.0), NodeResources(), DefaultBinder())
-    scheduler = make_scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
+    scheduler = Scheduler(cluster, profile, unit=SchedulingUnit.GROUP)
     node = Node(name=NodeName("n"), allocatable={"cpu": cpu})
     tell(cluster, scheduler, NodeAdded(node), now=NOW)
     for number in range(size):

@@ -18,7 +18,6 @@ OOPS = ZeroDivisionError("oops")
 
 _SOUND: dict[str, Callable[..., object]] = {
     "pod_signature": lambda _pod: "alike",
-    "headroom": lambda _pod, _node: 100,
     "score": lambda _state, _pod, _node: 0,
     "normalize_score": lambda _state, _pod, scores: dict.fromkeys(scores, 0),
     "labels_read": lambda _pod: (),
@@ -26,7 +25,7 @@ _SOUND: dict[str, Callable[..., object]] = {
     "reads_pods": lambda _pod: False,
     "add_pod": lambda _state, _pod, _added, _node: None,
     "remove_pod": lambda _state, _pod, _removed, _node: None,
-    "ignores": lambda _pod: False,
+    "skips": lambda _pod: False,
     "volume_choices": lambda _pod, _node: (),
     "post_filter": lambda _state, _pod, _reason, *, now: Skip(),
     "unreserve": lambda _state, _pod, _node, *, cause, now: None,
@@ -45,12 +44,14 @@ class FaultyPlugin:
         answers: Its behaviour at a point: it raises an exception, returns a value, or calls a
             function of its arguments.
         group_wide: The points at which it answers for a whole group.
+        signs_node_alone: Whether pods on a node change none of its answers.
     """
 
     name = "FaultyPlugin"
 
     def __init__(self, *points: str, group_wide: Collection[str] = ()) -> None:
         self.group_wide = group_wide
+        self.signs_node_alone = False
         self.answers: dict[str, Any] = {}
         for point in points:
             setattr(self, point, self._at(point))

@@ -1,23 +1,62 @@
-"""Checks at the end of a history: laws 4, 5, 7, 9 and 10."""
+"""Checks at the end of a history: laws 2, 4, 7, 9 and 10."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from gangsched import Bind, Nominated, Scheduler
 from support.brute_force import are_alike, could_start, entities
 from support.histories import Policy
 from support.history_steps import HistoryStep
-from support.shown import left_over, shown
+from support.shown import left_over, memory, shown
 from support.world import World
 
 __all__ = [
+    "ends_lawfully",
+    "known_facts_change_nothing",
     "listing_changes_nothing",
     "restart_moves_no_pod",
     "no_state_is_left",
     "no_startable_pod_is_parked",
     "repeated_history_gives_the_same_effects",
 ]
+
+
+def ends_lawfully(world: World, policy: Policy, steps: Sequence[HistoryStep]) -> None:
+    """Make every check of this module on a world in which *steps* have happened."""
+    repeated_history_gives_the_same_effects(world, policy, steps)
+    known_facts_change_nothing(world)
+    world.finish()
+    no_startable_pod_is_parked(world, policy)
+    listing_changes_nothing(world)
+    restart_moves_no_pod(world)
+    world.driver.checked = False  # a history ends once, and is looked at when it is over
+    no_state_is_left(world.clear().driver.scheduler)
+
+
+def known_facts_change_nothing(world: World) -> None:
+    """Check laws 2 and 10: old events, old reports of binds and a listing, amid a history."""
+    driver = world.driver
+    driver.tell_untold()
+    # each call begins with what is due by then, such as a reservation whose gang is gone
+    driver.advance(driver.now)
+    said, before = len(driver.log), memory(driver.scheduler)
+    past = [*world.told, *driver.reports]
+    checked, driver.checked = driver.checked, False  # it is compared with what it was
+    for event in [*past, *reversed(past)]:
+        driver.tell_again(event)
+    driver.rebuild()
+    driver.checked = checked
+    told = [effect for call in driver.log[said:] for effect in call.effects]
+    assert not told, f"law 2: known facts were news: {told}"
+    after = memory(driver.scheduler)
+    # an active gang that is known to fail by now is parked when it is looked at
+    for each in (before, after):
+        queued: Any = (each.pop("active"), each.pop("unschedulable"))
+        each["queued"] = frozenset(entry[0] for place in queued for entry in place)
+        each["pending"] = ""
+    assert after == before, "law 2: known facts changed something"
 
 
 def repeated_history_gives_the_same_effects(

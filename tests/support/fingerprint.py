@@ -25,8 +25,6 @@ import attrs
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched import PriorityHeap
-from gangsched._core._group_entity import QueuedGroup
-from gangsched._core._like_members import KIND, NUMBER, LikeMembers, Record
 from gangsched.resources import FrozenMap
 
 __all__ = [
@@ -102,27 +100,7 @@ def attributes(thing: Any) -> dict[str, Any]:
 
 def remembered(thing: object) -> dict[str, Any]:
     """Return what counts of the attributes of an object, by name."""
-    found = attributes(thing)
-    if isinstance(thing, LikeMembers):
-        # all else says only how far it is with the members, see below for these; a class of pods is
-        # visited where the scheduler keeps it
-        return {"alike": getattr(thing.alike, "signature", thing.alike), "role": found["role"]}
-    if isinstance(thing, QueuedGroup):
-        # The order of the members and the heaps are caches, not state.
-        found = {name: value for name, value in found.items() if name not in _DERIVED}
-        if isinstance(thing._pending, dict):
-            records = sorted(thing._pending.items(), key=_number_of)
-            kept = {uid: (*r[:-1], r[KIND].is_ready(r)) for uid, r in records}
-            found["_pending"] = types.MappingProxyType(kept)  # made here, so no test changes it
-    return found
-
-
-_DERIVED = frozenset({"_clock", "_heap", "_heaps_by_role", "_kinds", "_numbers"})
-
-
-def _number_of(member: tuple[object, Record]) -> int:
-    number: int = member[1][NUMBER]
-    return number
+    return attributes(thing)
 
 
 def _is_tombstone(entry: Any) -> bool:

@@ -20,6 +20,7 @@ from gangsched import (
 )
 from support.driver import Driver, Fate
 from support.estimates import Estimates
+from support.examples import IS_DEEP
 from support.history_steps import (
     Catch,
     ChangePod,
@@ -108,7 +109,9 @@ class Policy:
 
     def world(self) -> World:
         """Return an empty world with a scheduler of this policy."""
-        return World(Driver(self.make, grouped=self.gangs, match=self.match_policy))
+        driver = Driver(self.make, grouped=self.gangs, match=self.match_policy)
+        driver.check_each = 1 if IS_DEEP else 4
+        return World(driver)
 
 
 backfills = st.one_of(

@@ -23,8 +23,9 @@ class ImmediateHost:
         self.effects: list[Effect] = []
         self.now = 0.0
 
-    def tell(self, event: Event) -> None:
-        self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
+    def tell(self, *events: Event) -> None:
+        for event in events:
+            self._take(self.scheduler.handle(self.cluster.apply(event), now=self.now))
 
     def decide(self) -> list[str]:
         """Make all decisions; return the released pods, in order."""

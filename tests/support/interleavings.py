@@ -121,7 +121,8 @@ def walk(
             if not ways:
                 at_rest(here)
             for index in ways:
-                there = _copy(here)
+                # the last way goes on with this scheduler, the others with a restored one
+                there = here if index == ways[-1] else _copy(here)
                 there.log.clear()
                 moves[index].do(there)
                 rest = (*left[:index], _less(left[index]), *left[index + 1 :])

@@ -6,7 +6,7 @@ classes of nodes. Slow, and meant for a handful of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -21,10 +21,12 @@ from gangsched import (
     WhenUnsatisfiable,
 )
 
-__all__ = ["Placed", "can_all_start", "refusal"]
+__all__ = ["Accepts", "Placed", "can_be_placed", "hold_in_some_order", "refusal"]
 
 Placed: TypeAlias = Sequence[tuple[Pod, Node]]
 """Pods, each with its node."""
+Accepts: TypeAlias = Callable[[Placed, Pod, Node], bool]
+"""Whether a pod may go to a node, beside those that are placed."""
 
 AFFINITY: Final = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
@@ -68,35 +70,44 @@ def refusal(
     return None
 
 
-def can_all_start(
-    nodes: Sequence[Node],
-    placed: Placed,
-    pods: Sequence[Pod],
-    namespaces: Mapping[str, Mapping[str, str]],
+def can_be_placed(
+    pods: Sequence[Pod], placed: Placed, nodes: Sequence[Node], accepts: Accepts
 ) -> bool:
     """Return whether all pods can be placed one after another, in some order, on some nodes."""
-    return _can_start(nodes, list(placed), list(pods), namespaces, set())
+    return _can_be_placed(list(pods), list(placed), nodes, accepts, set())
 
 
-def _can_start(
-    nodes: Sequence[Node],
-    placed: list[tuple[Pod, Node]],
+def _can_be_placed(
     pods: list[Pod],
-    namespaces: Mapping[str, Mapping[str, str]],
+    placed: list[tuple[Pod, Node]],
+    nodes: Sequence[Node],
+    accepts: Accepts,
     seen: set[frozenset[tuple[str, str]]],
 ) -> bool:
-    if not pods:
-        return True
     position = frozenset((pod.uid, node.name) for pod, node in placed)
-    if position in seen:
-        return False
+    if not pods or position in seen:
+        return not pods
     seen.add(position)
-    for pod, node in product(pods, nodes):
-        if refusal(nodes, placed, pod, node, namespaces) is None:
-            left = [other for other in pods if other is not pod]
-            if _can_start(nodes, [*placed, (pod, node)], left, namespaces, seen):
-                return True
-    return False
+    return any(
+        accepts(placed, pod, node)
+        and _can_be_placed(
+            [other for other in pods if other is not pod],
+            [*placed, (pod, node)],
+            nodes,
+            accepts,
+            seen,
+        )
+        for pod, node in product(pods, nodes)
+    )
+
+
+def hold_in_some_order(members: Placed, placed: Placed, accepts: Accepts) -> bool:
+    """Return whether pods can be placed on their nodes one after another, in some order."""
+    return not members or any(
+        accepts(placed, pod, node)
+        and hold_in_some_order([*members[:n], *members[n + 1 :]], [*placed, (pod, node)], accepts)
+        for n, (pod, node) in enumerate(members)
+    )
 
 
 def _taken(placed: Placed, pod: Pod, node: Node) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-__all__ = ["FRAMEWORK_PACKAGES", "HOUSE", "Room", "Violation", "sources", "violations"]
+__all__ = ["HOUSE", "Room", "Violation", "sources", "violations"]
 
 ROOT: Final = "gangsched"
 
@@ -69,16 +69,6 @@ _PROTOCOLS: Final = Room(
     )
 )
 _CORE: Final = Room((("_core._heap", "_core._heap.**"), ("_core", "_core.**")))
-FRAMEWORK_PACKAGES: Final = (
-    *("nodes", "state", "runtime", "queueing", "placement"),
-    *("lifecycle", "preemption", "backfill", "cycle", "events", "snapshot", "what_if"),
-)
-_FRAMEWORK: Final = Room(
-    (
-        *((f"framework.{each}", f"framework.{each}.**") for each in FRAMEWORK_PACKAGES),
-        ("framework", "framework.**"),
-    )
-)
 FACADE: Final = ""
 
 HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
@@ -132,7 +122,6 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
                 ("plugins",),
             )
         ),
-        _FRAMEWORK,
         Room((("core", "core.**"),), free=True),
     ),
     (_one("scheduler"),),
@@ -173,7 +162,7 @@ _ALLOWED: Final = {("os", MAY_READ_THE_ENVIRONMENT), ("importlib", MAY_IMPORT_BY
 OWNERS: Final[Mapping[str, tuple[str, ...]]] = {
     "attrs": ("",),
     "typing_extensions": ("",),
-    "sortedcontainers": ("_copying", "_core", "core", "framework", "simulation"),
+    "sortedcontainers": ("_copying", "_core", "core", "simulation"),
     "yaml": ("simulation", "cli"),
     "rich": ("simulation", "cli"),
     "aiohttp": ("kubernetes",),

@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+import pytest
 from attrs import define, field
 
+from gangsched.kubernetes import _client
 from gangsched.kubernetes._api import ConnectionLost, Response, WatchRefused
 
 __all__ = ["MemoryApi", "Fault", "lost_after", "lost_before", "refused"]
@@ -67,6 +69,7 @@ class MemoryApi:
         delay: The seconds that each request takes.
         requests: Method and path of every request.
         bound: By UID, the nodes that a pod was bound to; never more than one.
+        namespace: That of its clients.
     """
 
     fault: Callable[[str, str], Fault | None] = lambda _method, _path: None
@@ -77,6 +80,15 @@ class MemoryApi:
     log: list[tuple[int, str, str, str]] = field(factory=list)
     watchers: dict[str, list[asyncio.Event]] = field(factory=dict)
     served: set[str] = field(factory=lambda: {"scheduling.k8s.io/v1beta1"})
+    namespace: str = "default"
+
+    def be_connected_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let commands get this server as their client."""
+
+        async def connect_client(**_named: Any) -> MemoryApi:
+            return self
+
+        monkeypatch.setattr(_client, "connect_client", connect_client)
 
     # By hand --------------------------------------------------------------------------------
 

@@ -42,13 +42,18 @@ def at(data: Any, path: tuple[Any, ...]) -> Any:
     return data
 
 
-def mutations(data: Any, *, places: int = 3) -> Iterator[tuple[str, str, Any]]:
+def mutations(
+    data: Any, *, places: int, every: int = 1, part: int = 0
+) -> Iterator[tuple[str, str, Any]]:
     """Yield each change of a copy of plain data: generic path, kind of change, changed copy.
 
     Args:
         data: The plain data.
         places: How many places of each generic path are changed: the first, the last, and others.
+        every: Only each of so many changes is made.
+        part: The first one that is made.
     """
+    number = 0
     by_path: dict[str, list[tuple[Any, ...]]] = {}
     for path in paths(data):
         by_path.setdefault(generic(path), []).append(path)
@@ -56,6 +61,9 @@ def mutations(data: Any, *, places: int = 3) -> Iterator[tuple[str, str, Any]]:
         step = max(1, (len(found) - 1) // max(places - 1, 1))
         for path in found[::step]:
             for kind, value in _values(data, path, found):
+                number += 1
+                if (number - 1) % every != part:
+                    continue
                 changed = copy.deepcopy(data)
                 _put(changed, path, value)
                 yield name, kind, changed

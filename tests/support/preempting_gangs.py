@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
-    Bound,
     ClusterState,
     Coscheduling,
     Effect,
@@ -43,6 +42,7 @@ from gangsched.events import ObjectChanged, VictimSearchExhausted
 from support import constrained_worlds
 from support.constrained_worlds import NAMESPACES, constrained_pods, small_nodes
 from support.gang_and_events import lean_pods, roomy_nodes
+from support.settled import settle
 
 __all__ = ["HIGH", "PRESETS", "Case", "Outcome", "cases", "play"]
 
@@ -113,42 +113,15 @@ class Case:
         every = chain.from_iterable(each.pods for each in self.running)
         return [(pod, node) for pod, node in every if pod.uid not in gone]
 
-    def refused(self, placed: list[tuple[Pod, Node]], pod: Pod, node: Node) -> bool:
-        """Return whether a pod may not go to a node."""
-        world = constrained_worlds.World(self.nodes, (), ())
-        return constrained_worlds.why(world, placed, pod, node) is not None
-
     def fits(self, gone: Collection[PodUID]) -> bool:
         """Return whether the whole gang can be placed, in some order, without some pods."""
-        return self._fits(self.left(gone), list(self.gang), set())
-
-    def _fits(self, placed: list[tuple[Pod, Node]], members: list[Pod], seen: set[object]) -> bool:
-        if not members:
-            return True
-        position = frozenset((pod.uid, node.name) for pod, node in placed)
-        if position in seen:
-            return False
-        seen.add(position)
-        for pod in members:
-            for node in self.nodes:
-                if not self.refused(placed, pod, node):
-                    others = [other for other in members if other is not pod]
-                    if self._fits([*placed, (pod, node)], others, seen):
-                        return True
-        return False
+        return constrained_worlds.World(self.nodes, (), ()).can_place(self.gang, self.left(gone))
 
     def holds(self, gone: Collection[PodUID], bound: dict[PodUID, NodeName]) -> bool:
         """Return whether the members can be placed on these nodes in some order."""
         nodes = {node.name: node for node in self.nodes}
-        left = [(pod, nodes[bound[pod.uid]]) for pod in self.gang]
-        return self._holds(self.left(gone), left)
-
-    def _holds(self, placed: list[tuple[Pod, Node]], left: list[tuple[Pod, Node]]) -> bool:
-        return not left or any(
-            not self.refused(placed, pod, node)
-            and self._holds([*placed, (pod, node)], [*left[:n], *left[n + 1 :]])
-            for n, (pod, node) in enumerate(left)
-        )
+        members = [(pod, nodes[bound[pod.uid]]) for pod in self.gang]
+        return constrained_worlds.World(self.nodes, (), ()).holds(members, self.left(gone))
 
     def allowed(self) -> Iterator[frozenset[PodUID]]:
         """Yield every set of victims that is allowed."""
@@ -262,14 +235,14 @@ def play(case: Case, preset: str, *budgets: PodDisruptionBudget) -> Outcome:
     seen: list[Effect] = [*scheduler.rebuild(now=0.0)]
     for pod in case.gang:
         seen += scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
-    seen += _settle(cluster, scheduler, 0.0)
+    seen += settle(cluster, scheduler)
     evicted = frozenset(each.uid for each in seen if isinstance(each, Evict))
     for uid in sorted(evicted):
         seen += scheduler.handle(cluster.apply(PodDeleted(uid)), now=0.0)
         scheduler._check()
-    seen += _settle(cluster, scheduler, 0.0)
+    seen += settle(cluster, scheduler)
     seen += scheduler.advance(now=1000.0)
-    seen += _settle(cluster, scheduler, 1000.0)
+    seen += settle(cluster, scheduler, now=1000.0)
     evicted = frozenset(each.uid for each in seen if isinstance(each, Evict))
     return Outcome(
         evicted,
@@ -277,18 +250,3 @@ def play(case: Case, preset: str, *budgets: PodDisruptionBudget) -> Outcome:
         any(isinstance(each, VictimSearchExhausted) for each in seen),
         sum(isinstance(each, Nominated) for each in seen),
     )
-
-
-def _settle(cluster: InMemoryCluster, scheduler: Scheduler, now: float) -> list[Effect]:
-    seen: list[Effect] = []
-    for _ in range(100):
-        effects = scheduler.schedule_one(now=now)
-        scheduler._check()
-        if effects is None:
-            return seen
-        seen += effects
-        for effect in effects:
-            if isinstance(effect, Bind):
-                event = Bound(effect.uid, effect.node, effect.attempt)
-                seen += scheduler.handle(cluster.apply(event), now=now)
-    raise AssertionError("the scheduler does not come to an end")

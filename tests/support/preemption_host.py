@@ -19,6 +19,7 @@ from gangsched import (
     PodAdded,
     Preemption,
     Profile,
+    Scheduler,
     SchedulingUnit,
     StateKey,
     Success,
@@ -26,7 +27,6 @@ from gangsched import (
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
-from support.cores import make_scheduler
 from support.faulty_plugin import FaultyPlugin
 from support.immediate_host import ImmediateHost
 
@@ -52,7 +52,7 @@ class Host(ImmediateHost):
         super().__init__()
         plugins = () if faulty is None else (faulty,)
         profile = Profile(Coscheduling(), NodeResources(), *plugins, DefaultBinder())
-        self.scheduler = make_scheduler(
+        self.scheduler = Scheduler(
             self.cluster, profile, unit=unit, preemption=preemption or Preemption()
         )
         for number, cpu in enumerate(nodes):
@@ -85,12 +85,9 @@ class Host(ImmediateHost):
     @property
     def kept(self) -> list[str]:
         """The pods that nodes withhold capacity for, by name."""
-        state = self.scheduler._state
-        withheld = {id(e) for info in state.nodes.infos.values() for e in info.nominated}
-        pods = (each for n in state.reservations.nominations.values() for each in n.pods.values())
-        found = sorted(e.uid.partition("/")[2] for e in pods if id(e.reserved) in withheld)
-        assert len(found) == len(withheld)
-        return found
+        rows = self.scheduler.snapshot().get("nominations", ())
+        found = [each["uid"] for row in rows for each in row["pods"]]
+        return sorted(uid.partition("/")[2] for uid in found)
 
 
 def blocked(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from gangsched.errors import GangschedError
+from gangsched.errors import GangschedError, InvalidValueError
 
-__all__ = ["INF", "NAN", "NO_SECONDS", "check_refusal", "row"]
+__all__ = ["INF", "NAN", "NO_SECONDS", "check_refusal", "check_rows", "each", "keywords", "row"]
 
 NAN, INF = float("nan"), float("inf")
 NO_SECONDS: tuple[Any, ...] = (None, True, "1", NAN, INF, -INF, 10**400, [1])
@@ -33,6 +34,23 @@ def row(
     return pytest.param(call, error, fields, id=name)
 
 
+def each(call: Callable[..., object], field: str, *values: object) -> list[Any]:
+    """Return one bad input for each value: the call with it first names the field and the value."""
+    return [
+        row(f"{field} {x!r:.40}", partial(call, x), InvalidValueError, field=field, value=x)
+        for x in values
+    ]
+
+
+def keywords(make: Callable[..., object], **given: Iterable[object]) -> list[Any]:
+    """Return one bad input for each value of each keyword argument, which the error names."""
+    return [
+        case
+        for field, values in given.items()
+        for case in each(lambda x, field=field: make(**{field: x}), field, *values)
+    ]
+
+
 def check_refusal(
     call: Callable[..., object], error: type[GangschedError], fields: Mapping[str, object]
 ) -> None:
@@ -47,3 +65,13 @@ def check_refusal(
         # compare the reprs: NaN is not equal to itself, and True is equal to 1
         assert repr(found) == repr(expected)
         assert repr(found) in sentence or str(found) in sentence
+
+
+def check_rows(cases: Iterable[Any], *arguments: object) -> None:
+    """Check each bad input; its call gets these arguments too."""
+    for case in cases:
+        call, error, fields = case.values
+        try:
+            check_refusal(lambda call=call: call(*arguments), error, fields)
+        except BaseException as failure:
+            raise AssertionError(case.id) from failure

@@ -210,7 +210,7 @@ def _objects() -> Iterator[Any]:
             )
 
 
-def refused(nodes: Sequence[Node], placed: Placed, pod: Pod, node: Node) -> str | None:
+def refused(nodes: Sequence[Node], placed: kube_rules.Placed, pod: Pod, node: Node) -> str | None:
     """Return why a pod may not go to a node; None if it may."""
     if pod.affinity and not any(term.matches(node.labels, node.name) for term in pod.affinity):
         return "node affinity"
@@ -385,43 +385,18 @@ class Player:
         holds: Callable[[Placed], bool] = lambda _mine: True,
     ) -> bool:
         """Return whether pods can be placed in some order, with a condition after each."""
-        return self._can_start(list(pods), placed, [], set(), holds)
+        known = len(placed)
 
-    def _can_start(
-        self,
-        pods: list[Pod],
-        placed: Placed,
-        mine: Placed,
-        seen: set[object],
-        holds: Callable[[Placed], bool],
-    ) -> bool:
-        if not pods:
-            return True
-        position = frozenset((pod.uid, node.name) for pod, node in mine)
-        if position in seen:
-            return False
-        seen.add(position)
-        for pod in pods:
-            for node in self.world.nodes:
-                if refused(self.world.nodes, [*placed, *mine], pod, node) is None:
-                    more = [*mine, (pod, node)]
-                    left = [other for other in pods if other is not pod]
-                    if holds(more) and self._can_start(left, placed, more, seen, holds):
-                        return True
-        return False
+        def accepts(so_far: kube_rules.Placed, pod: Pod, node: Node) -> bool:
+            return self._accepts(so_far, pod, node) and holds([*so_far[known:], (pod, node)])
+
+        return kube_rules.can_be_placed(pods, placed, self.world.nodes, accepts)
 
     def plan_holds(self, plan: Mapping[PodUID, NodeName], at: float, more: Placed) -> bool:
         """Return whether planned members can be placed on their nodes in some order."""
         pods = {uid: pod for job in self.waiting for pod in job.pods for uid in [pod.uid]}
         left = [(pods[uid], self._by_name[name]) for uid, name in plan.items()]
-        return self._holds([*self.on_nodes(at), *more], left)
+        return kube_rules.hold_in_some_order(left, [*self.on_nodes(at), *more], self._accepts)
 
-    def _holds(self, placed: Placed, left: Placed) -> bool:
-        if not left:
-            return True
-        for n, (pod, node) in enumerate(left):
-            if refused(self.world.nodes, placed, pod, node) is None and self._holds(
-                [*placed, (pod, node)], [*left[:n], *left[n + 1 :]]
-            ):
-                return True
-        return False
+    def _accepts(self, placed: kube_rules.Placed, pod: Pod, node: Node) -> bool:
+        return refused(self.world.nodes, placed, pod, node) is None

@@ -22,7 +22,7 @@ from support.running import running
 
 __all__ = ["GROUPS", "Cluster", "cluster", "documented_rights", "eventually", "scheduling"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-on-kubernetes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "rights.md"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.error
 import urllib.request
 
 from support.patience import HANG
 
-__all__ = ["fetch", "sample"]
+__all__ = ["fetch", "readiness", "sample"]
 
 
 def fetch(port: int, target: str) -> str:
@@ -21,6 +22,18 @@ def fetch(port: int, target: str) -> str:
     except urllib.error.URLError:
         return ""
     return body.decode()
+
+
+async def readiness(port: int) -> str:
+    """Return what ``/readyz`` answers; an empty text if nothing listens yet."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return ""
+    writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+    answer = (await reader.read()).decode()
+    writer.close()
+    return answer
 
 
 def sample(shown: str, name: str, label: str = "") -> float:

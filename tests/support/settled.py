@@ -8,7 +8,9 @@ from gangsched.events import Bind, Bound
 __all__ = ["settle"]
 
 
-def settle(cluster: InMemoryCluster, scheduler: Scheduler, *, most: int) -> list[Effect]:
+def settle(
+    cluster: InMemoryCluster, scheduler: Scheduler, *, most: int = 100, now: float = 0.0
+) -> list[Effect]:
     """Make decisions until there is none to make, and report each bind.
 
     Raises:
@@ -16,7 +18,7 @@ def settle(cluster: InMemoryCluster, scheduler: Scheduler, *, most: int) -> list
     """
     seen: list[Effect] = []
     for _ in range(most):
-        effects = scheduler.schedule_one(now=0.0)
+        effects = scheduler.schedule_one(now=now)
         scheduler._check()
         if effects is None:
             return seen
@@ -24,5 +26,5 @@ def settle(cluster: InMemoryCluster, scheduler: Scheduler, *, most: int) -> list
         for effect in effects:
             if isinstance(effect, Bind):
                 event = Bound(effect.uid, effect.node, effect.attempt)
-                seen += scheduler.handle(cluster.apply(event), now=0.0)
+                seen += scheduler.handle(cluster.apply(event), now=now)
     raise AssertionError("the scheduler does not come to an end")

@@ -1,8 +1,5 @@
 """What a scheduler shows of its pods and of the capacity that it keeps, by its snapshot.
 
-Both cores are read alike. Their snapshots have other formats: ``framework`` writes format 2, and
-``core`` format 3.
-
 Rules:
   R1  only public calls are made, so a law that is asked here does not know what a core is made of;
   R2  a step, a number or another count that only ascends is not shown.
@@ -19,6 +16,7 @@ from attrs import frozen
 
 from gangsched import (
     Bind,
+    InMemoryCluster,
     MemberState,
     NodeName,
     Pod,
@@ -28,13 +26,14 @@ from gangsched import (
     PodUID,
     Scheduler,
 )
-from support.cores import forget_answers
+from support.fingerprint import fingerprint
 
 __all__ = [
     "Kept",
     "PodShown",
     "Shown",
     "binds",
+    "known",
     "left_over",
     "memory",
     "nothing_is_assumed",
@@ -173,7 +172,12 @@ _COUNTS: Final = frozenset(
     }
 )
 _PRESENT: Final = frozenset({"failed_step", "event_step", "tried_step"})
-_STEPS: Final = frozenset({"round", "began", "blocked_at", "gained_at"})
+_STEPS: Final = frozenset({"round", "began", "blocked_at", "gained_at", "taken_at"})
+
+
+def known(cluster: InMemoryCluster, scheduler: Scheduler) -> tuple[Hashable, ...]:
+    """Return what a cluster holds and what a scheduler remembers of it, as values that compare."""
+    return fingerprint(cluster), tuple(memory(scheduler).items()), situation(scheduler)
 
 
 def situation(scheduler: Scheduler) -> str:
@@ -232,7 +236,7 @@ def left_over(scheduler: Scheduler) -> list[object]:
 
     It finds what is left in a container of any name. O(all that the scheduler remembers).
     """
-    forget_answers(scheduler)
+    scheduler.forget_answers()
     seen: dict[int, object] = {}
     todo: list[object] = [scheduler]
     while todo:

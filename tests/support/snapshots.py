@@ -26,7 +26,6 @@ from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView
 from gangsched.testing import make_pod
 from support.busy import tell
-from support.cores import make_scheduler
 from support.shown import shown
 
 __all__ = ["Fitting", "another", "nominating_scheduler", "reserving_scheduler"]
@@ -36,7 +35,7 @@ def another(
     cluster: InMemoryCluster, *plugins: object, unit: SchedulingUnit = SchedulingUnit.POD
 ) -> Scheduler:
     profile = Profile(Coscheduling(permit_timeout=50.0), NodeResources(), *plugins, DefaultBinder())
-    return make_scheduler(cluster, profile, unit=unit, strict_priorities=True)
+    return Scheduler(cluster, profile, unit=unit, strict_priorities=True)
 
 
 def nominating_scheduler(cluster: InMemoryCluster | None = None) -> Scheduler:

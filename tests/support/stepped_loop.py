@@ -4,7 +4,8 @@ A test cancels a task at each of its steps in turn, so each ``await`` is cut onc
 waits for ever is seen at once: nothing is ready, and no timer is set.
 
 Rules:
-  R1  threads are not waited for: what runs here must use none;
+  R1  threads are not waited for: what runs here must use none. ``on_a_stepped_loop`` does what is
+      given to a thread at once, else the time of the loop would go on meanwhile;
   R2  a run is repeatable as far as the program is: nothing depends on the time of the machine.
 """
 
@@ -17,13 +18,14 @@ import selectors
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, ParamSpec, final
+from typing import Any, Final, ParamSpec, TypeVar, final
 
 import pytest
 
 __all__ = ["HungError", "SteppedLoop", "on_a_stepped_loop", "run_stepped"]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 _LAST: Final = 20
 
@@ -129,6 +131,10 @@ def run_stepped(
         _abandon(loop)
 
 
+async def _at_once(call: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
+    return call(*args, **named)
+
+
 def on_a_stepped_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run a test on a stepped loop, whose time is also that of ``time.monotonic``.
 
@@ -138,6 +144,7 @@ def on_a_stepped_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[
     @functools.wraps(test)
     def run_it(*args: P.args, **named: P.kwargs) -> None:
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio, "to_thread", _at_once)
             patch.setattr(time, "monotonic", lambda: asyncio.get_running_loop().time())
             run_stepped(test(*args, **named))
 

@@ -1,23 +1,27 @@
-"""Record moves: of members from state to state, and of entities from queue to queue.
+"""Record moves: of members from state to state, and of gangs from place to place of the queue.
 
 Rules:
   R1  a move is recorded where it is made, so several moves within one call are all recorded;
-  R2  an entity that a method of the queue removes and inserts again moves once;
-  R3  ``unschedulable`` is recorded as one of its two kinds: ``gated`` and ``line``.
+  R2  a gang is nowhere while it is tried; it moves from its place before to where it is put then;
+  R3  a member that is forgotten moves from the state that it had before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from unittest import mock
 
 from attrs import define, field
 
 from gangsched._core._counters import MemberState, PodGroupCounters
-from gangsched._core._entity import Place, QueuedEntity
-from gangsched._core._queue import SchedulingQueue
+from gangsched.core import cycle, scheduler, settle
+from gangsched.core.demand import Demand
+from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.queue import Queue
+from gangsched.core.records import Records
+from gangsched.core.state import State
 from gangsched.model import PodUID
 
 __all__ = ["Move", "Moves", "recorded"]
@@ -26,7 +30,6 @@ Move: TypeAlias = tuple[str, str]
 """The states or places before and after."""
 
 UNKNOWN = "unknown"
-NOWHERE = "nowhere"
 
 
 @define(eq=False)
@@ -35,55 +38,52 @@ class Moves:
 
     Attributes:
         members: The moves of members of groups; ``unknown`` is before the first and after the last.
-        queue: The moves of entities.
+        queue: The moves of gangs.
     """
 
     members: set[Move] = field(factory=set)
     queue: set[Move] = field(factory=set)
-    _places: dict[int, tuple[QueuedEntity, str]] = field(factory=dict)
-    _within: list[QueuedEntity | None] = field(factory=list)
+    _places: dict[int, tuple[Gang, QueuePlace]] = field(factory=dict)
+    _nowhere: dict[int, Gang] = field(factory=dict)
+    _forgotten: dict[PodUID, MemberState] = field(factory=dict)
 
-    def member(self, before: MemberState | None, after: MemberState | None) -> None:
+    def member(self, uid: PodUID, before: MemberState | None, after: MemberState | None) -> None:
         """Record the new state of a member."""
+        if uid in self._forgotten:
+            if after is not None:
+                return
+            before = self._forgotten.pop(uid)
         if before is not after:
-            self.members.add((_said(before), _said(after)))
+            self.members.add((_name(before), _name(after)))
 
-    def entity(self, entity: QueuedEntity, to: str) -> None:
-        """Record the new place of an entity."""
-        before = self._places.get(id(entity), (entity, NOWHERE))[1]
-        self._places[id(entity)] = (entity, to)
-        if before != to:
-            self.queue.add((before, to))
+    def forgotten(self, record: PodRecord) -> None:
+        """Note the state of a member that is about to be forgotten."""
+        if record.info is not None:
+            self._forgotten[record.uid] = record.state
 
-    def within(self, name: str) -> Callable[..., None]:
-        """Return a recording version of a queue method that removes and inserts an entity."""
-        method = getattr(SchedulingQueue, name)
+    def put(self, gang: Gang, place: QueuePlace) -> None:
+        """Record the new place of a gang; one that is nowhere may be put elsewhere in this call."""
+        if place is QueuePlace.NOWHERE:
+            self._nowhere[id(gang)] = gang
+        else:
+            self._nowhere.pop(id(gang), None)
+            self._move(gang, place)
 
-        def telling(queue: SchedulingQueue, entity: QueuedEntity, **kwargs: Any) -> None:
-            self._within.append(entity if name == "gate" else None)
-            try:
-                method(queue, entity, **kwargs)
-            finally:
-                self._within.pop()
+    def settled(self) -> None:
+        """Record the gangs that stay nowhere."""
+        for gang in self._nowhere.values():
+            self._move(gang, QueuePlace.NOWHERE)
+        self._nowhere.clear()
 
-        return telling
-
-    def place(self) -> property:
-        """Return a recording version of ``QueuedEntity.place``."""
-        slot: Any = vars(QueuedEntity)["place"]
-
-        def put(entity: QueuedEntity, place: Place) -> None:
-            slot.__set__(entity, place)
-            if place is not Place.UNSCHEDULABLE:
-                if place is not Place.NOWHERE or not self._within:
-                    self.entity(entity, place.value)
-            else:
-                self.entity(entity, "gated" if entity in self._within else "line")
-
-        return property(slot.__get__, put)
+    def _move(self, gang: Gang, place: QueuePlace) -> None:
+        # with the gang itself, so that its id stays its own
+        before = self._places.get(id(gang), (gang, QueuePlace.NOWHERE))[1]
+        self._places[id(gang)] = (gang, place)
+        if before is not place:
+            self.queue.add((before.value, place.value))
 
 
-def _said(state: MemberState | None) -> str:
+def _name(state: MemberState | None) -> str:
     return UNKNOWN if state is None else state.name.lower()
 
 
@@ -91,26 +91,41 @@ def _said(state: MemberState | None) -> str:
 def recorded() -> Iterator[Moves]:
     """Record all moves inside the ``with`` block."""
     moves = Moves()
-    set_all, discard = PodGroupCounters.set_all, PodGroupCounters.discard
+    change, discard = PodGroupCounters.set, PodGroupCounters.discard
+    put, forget, settle_all = Queue.put, Records.forget, settle.settle_all
 
-    def told_set_all(
-        counters: PodGroupCounters, uids: Iterable[PodUID], state: MemberState
-    ) -> None:
-        of = list(uids)
-        before = [counters.state(uid) for uid in of]
-        set_all(counters, of, state)
-        for state_before in before:
-            moves.member(state_before, state)
-
-    def told_discard(counters: PodGroupCounters, uid: PodUID) -> MemberState | None:
-        before = discard(counters, uid)
-        moves.member(before, None)
+    def recording_set(
+        counters: PodGroupCounters, uid: PodUID, state: MemberState
+    ) -> MemberState | None:
+        before = change(counters, uid, state)
+        moves.member(uid, before, state)
         return before
 
+    def recording_discard(counters: PodGroupCounters, uid: PodUID) -> MemberState | None:
+        before = discard(counters, uid)
+        moves.member(uid, before, None)
+        return before
+
+    def recording_put(
+        queue: Queue, gang: Gang, place: QueuePlace, demand: Demand | None = None
+    ) -> None:
+        # recorded first: putting a gang may activate another one
+        moves.put(gang, place)
+        put(queue, gang, place, demand)
+
+    def recording_forget(records: Records, record: PodRecord) -> None:
+        moves.forgotten(record)
+        forget(records, record)
+
+    def recording_settle_all(state: State) -> None:
+        settle_all(state)
+        moves.settled()
+
     with ExitStack() as patches:
-        for name in ("activate", "park", "gate"):
-            patches.enter_context(mock.patch.object(SchedulingQueue, name, moves.within(name)))
-        patches.enter_context(mock.patch.object(QueuedEntity, "place", moves.place()))
-        patches.enter_context(mock.patch.object(PodGroupCounters, "set_all", told_set_all))
-        patches.enter_context(mock.patch.object(PodGroupCounters, "discard", told_discard))
+        for module in (cycle, scheduler):
+            patches.enter_context(mock.patch.object(module, "settle_all", recording_settle_all))
+        patches.enter_context(mock.patch.object(PodGroupCounters, "set", recording_set))
+        patches.enter_context(mock.patch.object(PodGroupCounters, "discard", recording_discard))
+        patches.enter_context(mock.patch.object(Queue, "put", recording_put))
+        patches.enter_context(mock.patch.object(Records, "forget", recording_forget))
         yield moves

@@ -138,6 +138,8 @@ class World:
         """Finish all that is in flight, and settle the scheduler."""
         self.end_what_is_under_way()
         self.driver.settle()
+        if self.driver.checked:
+            self.driver.scheduler._check()
         return self
 
     def end_what_is_under_way(self) -> None:

@@ -7,7 +7,7 @@ and strictness reports an ignore that nothing needs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import assert_never, assert_type
 
@@ -75,6 +75,8 @@ from gangsched import (
     Profile,
     QOSClass,
     QueuedPod,
+    QueueEntry,
+    QueuePlace,
     RejectGroup,
     Release,
     Resources,
@@ -115,10 +117,8 @@ from gangsched.protocols import (
     EntityView,
     FilterPlugin,
     GroupView,
-    Headroom,
     NodeView,
     PermitPlugin,
-    PodSignature,
     PostFilterPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
@@ -278,6 +278,10 @@ def drive(cluster: InMemoryCluster, scheduler: Scheduler, facts: Iterable[Event]
     scheduler.rebuild(now=now)
     scheduler.handle(BindFailed(PodUID("u"), 1, "refused"), now=now)
     assert_type(scheduler.queue, SchedulingQueue)
+    assert_type(scheduler.queue.active, tuple[QueueEntry, ...])
+    shown: EntityView = scheduler.queue.active[0]
+    assert_type(scheduler.queue.active[0].place, QueuePlace)
+    assert_type(shown.seq, int)
     assert_type(scheduler.registry, PodGroupRegistry)
     assert_type(scheduler.waiting, WaitingMap)
     why = scheduler.why(PodUID("u"))
@@ -370,8 +374,6 @@ def primitives() -> None:
     entity: EntityView = second
     assert_type(sort_key(entity), SortKey)
     assert_type(less(first, second, order=Order.CREATION), bool)
-    queue = SchedulingQueue(sort_key)
-    assert_type(len(queue.active), int)
 
 
 # A plugin of another library ------------------------------------------------------------------
@@ -401,9 +403,6 @@ class Licenses:
     def pod_signature(self, pod: Pod) -> Hashable:
         return ()
 
-    def headroom(self, pod: Pod, node: NodeView) -> int:
-        return self.total - self.taken
-
     def score(self, state: CycleView, pod: Pod, node: NodeView) -> int:
         return 100 - node.pod_count
 
@@ -423,11 +422,10 @@ def a_plugin_needs_no_base_class() -> None:
     plugin = Licenses(3)
     pre_filter: PreFilterPlugin = plugin
     judge: FilterPlugin = plugin
-    signed: PodSignature = plugin
-    bounded: Headroom = plugin
+    signs: Callable[[Pod], Hashable] = plugin.pod_signature
     scored: ScorePlugin = plugin
     reserved: ReservePlugin = plugin
-    print(pre_filter, judge, signed, bounded, scored, reserved)
+    print(pre_filter, judge, signs, scored, reserved)
     profile = Profile(
         PrioritySort(), plugin, NodeResources(Strategy.MOST_ALLOCATED), DefaultBinder()
     )

@@ -18,7 +18,6 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     PodUID,
-    PodUpdated,
     Scheduler,
     SchedulingUnit,
     presets,
@@ -99,21 +98,6 @@ def test_attempt_numbers_go_on_after_a_restore_and_a_rebuild(
         host.cluster.apply(PodDeleted(P))
         host.scheduler.rebuild(now=0.0)
     assert bind_of(host.tell(PodAdded(pod))).attempt > first.attempt
-
-
-@EACH_UNIT
-def test_attempt_numbers_go_on_when_a_pod_changes_its_group(unit: SchedulingUnit) -> None:
-    host = Host(unit)
-    first = bind_of(host.tell(PodAdded(make_pod("p", cpu=1, group="g", min_available=1))))
-    host.report(BindFailed(P, first.attempt, "no"))
-    second = bind_of(host.tell(PodUpdated(make_pod("p", cpu=1))))
-    assert second.attempt > first.attempt
-
-
-@EACH_UNIT
-def test_first_attempt_of_a_pod_is_number_one(unit: SchedulingUnit) -> None:
-    host = Host(unit)
-    assert bind_of(host.tell(PodAdded(make_pod("p", cpu=1)))).attempt == 1
 
 
 def test_snapshot_with_a_negative_attempt_floor_is_refused() -> None:

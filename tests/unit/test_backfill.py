@@ -1,768 +1,346 @@
-"""Reservations, one case each: which pods may run meanwhile, and what moves or ends them."""
+"""Backfill: who is reserved for, the plan of the reserved gang, and which pods wait for it."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, ClassVar
+import json
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from gangsched import (
     Backfill,
-    InMemoryCluster,
-    InvalidValueError,
+    Bind,
+    HostPort,
+    LabelSelector,
     Node,
     NodeAdded,
-    NodeDeleted,
     NodeName,
+    Outcome,
     Pod,
     PodAdded,
-    PodGroup,
-    PodGroupAdded,
+    PodAffinityTerm,
+    PodDeleted,
     PodUID,
-    PodUpdated,
-    PreemptionPolicy,
+    Preemption,
+    Profile,
     Reservation,
     Scheduler,
     SchedulingUnit,
-    Success,
-    Topology,
     Unschedulable,
-    Wait,
     group_key,
     presets,
 )
+from gangsched.coscheduling import Coscheduling
 from gangsched.errors import PluginError
-from gangsched.framework.backfill import reservation as reserving
-from gangsched.framework.backfill import run_times, start_estimate
-from gangsched.framework.nodes.reserved_views import without
-from gangsched.framework.queueing import requeue
+from gangsched.outcomes import SUCCESS
+from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
-from support.backfill_host import BIG, EXACT, FaultyHost, Host, crowded, plans, running
-from support.faulty_plugin import OOPS, FaultyPlugin
-from support.fingerprint import fingerprint
+from support.backfill_host import BIG, EXACT, Host, running
+from support.constrained_worlds import HOST, ZONE
+
+# Backfill and the plan of the reserved gang: which pods wait for it, what is said, what wakes
+
+_WEB = LabelSelector({"app": "web"})
+_APART = PodAffinityTerm(topology_key=ZONE, label_selector=_WEB)
+_REASON = "node(s) where the pod would delay the reserved start of pod group default/big"
 
 
-def test_failed_gang_gets_a_reservation_at_the_earliest_fitting_instant() -> None:
-    host = crowded()
-    assert host.reservation.group == BIG
-    assert host.reservation.starts_at == 100.0
-    assert set(host.reservation.nodes) == {"a", "b"}
-    assert host.scheduler.next_deadline() is not None
-    assert "reserved for pod group default/big, starts by 100" in str(host.reservation)
+def _zones(*zones: str, policy: Backfill | None = None, host: Host | None = None) -> Host:
+    """Return nodes of size 2 in zones, each full until 100.
+
+    Two pods leave each node then, so that no capacity is withheld for a gang of two.
+    """
+    host = Host(policy) if host is None else host
+    for n, zone in enumerate(zones):
+        labels = {HOST: f"n{n}", ZONE: zone}
+        host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
+        _run(host, _full(f"full-{n}", f"n{n}"), 100)
+        _run(host, Pod(name=f"more-{n}", node_selector={HOST: f"n{n}"}), 100)
+    return host
 
 
-def test_pod_is_admitted_before_the_reservation_exactly_if_it_ends_in_time() -> None:
-    host = crowded()
-    host.pod("long", 101)
-    host.pod("unknown")
-    host.pod("short", 100)
-    assert host.decide() == ["short"]
-    assert host.reservation.starts_at == 100.0
+def _full(name: str, node: str) -> Pod:
+    return Pod(name=name, requests={"cpu": 2}, node_selector={HOST: node})
 
 
-def test_all_members_of_a_gang_must_end_in_time() -> None:
-    host = crowded()
-    host.pod("two-0", 5, group="two", min_available=2)
-    host.pod("two-1", 100.0005, group="two", min_available=2)
-    assert host.decide() == []
-    host.gang("three", 3, 100)
-    assert host.decide() == ["three-0", "three-1", "three-2"]
-
-
-def test_unneeded_reserved_capacity_is_free_for_all() -> None:
-    host = Host(a=2, b=2, c=1)
-    host.pod("old", 100, cpu=2)
-    host.pod("new", 50, cpu=2)
+def _run(host: Host, pod: Pod, seconds: float | None) -> str | None:
+    """Add a pod, decide, and return its node."""
+    host.tell(PodAdded(running(pod, None if seconds is None else str(seconds))))
     host.decide()
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    host.pod("long")
-    host.pod("longer")
-    assert host.decide() == ["long"]
-    assert host.scheduler.why(PodUID("default/longer"))
+    return _node_of(host, pod.name)
 
 
-def test_capacity_free_now_and_at_the_start_of_the_gang_is_for_all() -> None:
-    host = Host(a=4)
-    host.pod("old", 100, cpu=3)
-    host.decide()
-    host.gang("big", 3)
-    host.decide()
-    host.pod("long")
-    assert host.decide() == ["long"]
-    host.end("old")
-    assert host.decide() == ["big-0", "big-1", "big-2"]
+def _node_of(host: Host, name: str) -> str | None:
+    found = host.cluster.pod(PodUID(f"default/{name}"))
+    return None if found is None else found.node_name
 
 
-def test_pod_places_on_a_node_are_counted_as_amounts_are() -> None:
-    """Two fit; one of the two places is reserved, the others return."""
+def _gang(host: Host, count: int = 2, **constraints: Any) -> None:
+    for n in range(count):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=count)
+        labels = {**pod.labels, "app": "web"}
+        _run(host, evolve(pod, labels=labels, **constraints), 10)
+    assert host.reservation.group == "default/big"
+
+
+def _plain(name: str, app: str = "", **constraints: Any) -> Pod:
+    """Return a pod that asks for no capacity."""
+    return Pod(name=name, labels={"app": app} if app else {}, **constraints)
+
+
+# what is in the way -----------------------------------------------------------------------------
+
+
+def test_pod_that_matches_the_anti_affinity_of_the_gang_waits() -> None:
+    host = _zones("a", "b")
+    _gang(host, pod_anti_affinity=[_APART])
+    assert _run(host, _plain("long", "web"), 500) is None
+    assert _run(host, _plain("short", "web"), 50) is not None
+    assert _run(host, _plain("other", "db"), 500) is not None
+
+
+def test_first_pod_of_an_affinity_group_may_not_pin_a_gang_to_another_zone() -> None:
+    """The gang may start anywhere while no pod matches its affinity; then only beside that pod."""
     host = Host()
-    offered = {"cpu": 100, "pods": 4}
-    host.tell(NodeAdded(Node(name=NodeName("a"), allocatable=offered)))
-    for name in ("old", "older"):
-        host.pod(name, 100)
+    for n, (zone, cpu) in enumerate((("a", 2), ("b", 1))):
+        labels = {HOST: f"n{n}", ZONE: zone}
+        host.tell(NodeAdded(Node(name=f"n{n}", allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, _full("full", "n0"), 100)
+    _gang(host, pod_affinity=[_APART])
+    assert host.reservation.nodes == ("n0",)
+    assert _run(host, _plain("wrong", "web", node_selector={ZONE: "b"}), 500) is None
+    assert _run(host, _plain("right", "web", node_selector={ZONE: "a"}), 500) == "n0"
+    # from now on the gang has company, so one more pod is in the way of nothing
+    host.at(1)
+    assert _node_of(host, "wrong") == "n1"
+
+
+# what is said, and what wakes -------------------------------------------------------------------
+
+
+def _with_port(host: Host | None = None) -> Host:
+    host = _zones("a", host=host)
+    pod = make_pod("big-0", cpu=1, group="big", min_available=2)
+    _run(host, evolve(pod, host_ports=[HostPort(80)]), 10)
+    _run(host, make_pod("big-1", cpu=1, group="big", min_available=2), 10)
+    assert _run(host, _plain("long", host_ports=[HostPort(80)]), 500) is None
+    return host
+
+
+def test_why_names_the_gang_with_the_reservation() -> None:
+    host = _with_port()
+    assert _REASON in str(host.scheduler.why(PodUID("default/long")))
+    assert f"0/1 nodes are available: 1 {_REASON}" in str(
+        host.scheduler.why(PodUID("default/long"))
+    )
+
+
+def test_pod_that_waits_is_woken_when_the_gang_has_started_and_ended() -> None:
+    host = _with_port()
+    host.now = 100
+    host.end("full-0")
+    host.at(100)
+    assert _node_of(host, "big-0") == "n0"
+    assert _node_of(host, "long") is None  # the port is taken now
+    host.now = 110
+    host.end("big-0", "big-1")
+    host.at(110)
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_woken_when_the_reservation_moves_to_another_node() -> None:
+    host = _with_port()
+    labels = {HOST: "n9", ZONE: "z"}
+    host.tell(NodeAdded(Node(name="n9", allocatable={"cpu": 2, "pods": 9}, labels=labels)))
     host.decide()
-    host.gang("big", 3)
+    assert _node_of(host, "big-0") == "n9"
+    assert _node_of(host, "long") == "n0"
+
+
+def test_pod_that_waits_is_not_tried_again_without_an_event() -> None:
+    host = _with_port()
+    known = len(host.effects)
+    for now in (1, 2, 3):
+        assert host.scheduler.next_deadline() is None or host.at(now) == []
+    assert len(host.effects) == known
+
+
+def test_restored_scheduler_holds_the_pod_and_wakes_it() -> None:
+    host = _with_port()
+    data = json.loads(json.dumps(host.scheduler.snapshot()))
+    host.scheduler = host.make()
+    host.scheduler.restore(data)
+    host.scheduler._check()
     assert host.decide() == []
-    host.pod("long")
-    host.pod("longer")
-    assert host.decide() == ["long"]
-    assert host.reservation.starts_at == 100.0
-    host.end("old", "older")
-    assert host.decide() == ["big-0", "big-1", "big-2"]
-
-
-def test_admitted_pod_on_reserved_capacity_returns_it_for_others() -> None:
-    host = Host(a=4)
-    host.pod("old", 100, cpu=2)
+    assert _run(host, _plain("more", host_ports=[HostPort(80)]), 500) is None
+    assert _run(host, _plain("short", host_ports=[HostPort(80)]), 50) == "n0"
+    host.end("big-0", "short")
     host.decide()
-    host.gang("big", 3)
-    host.decide()
-    host.pod("short", 100)
-    host.pod("long")
-    assert host.decide() == ["short", "long"]
-    host.now = 100.0
-    host.end("old", "short")
-    assert host.decide() == ["big-0", "big-1", "big-2"]
+    assert _node_of(host, "long") == "n0"
 
 
-def test_pod_that_runs_beside_the_gang_supplies_no_capacity() -> None:
-    host = Host(a=4)
-    host.pod("first", 50)
-    host.pod("second", 100, cpu=2)
-    host.decide()
-    host.gang("big", 3)
-    host.decide()
-    host.pod("long")
-    assert host.decide() == ["long"]
-    host.now = 50.0
-    host.end("first")
-    host.pod("longer")
-    assert host.decide() == []
-    assert host.reservation.starts_at == 100.0
-
-
-def test_waiting_entity_that_ends_in_time_is_requeued_by_a_reservation() -> None:
-    host = Host(a=2)
-    host.pod("first", 50)
-    host.pod("second", 100)
-    host.decide()
-    host.gang("big", 2)
-    host.pod("long", 60)
-    host.pod("short", 40)
-    assert host.decide() == []
-    host.at(40.0)
-    host.now = 50.0
-    host.end("first")
-    assert host.decide() == ["short"]
-
-
-def test_gang_that_fits_no_single_rack_is_not_retried_for_reserved_capacity() -> None:
-    host = Host(Backfill(EXACT))
-    for rack in "ab":
-        node = Node(name=NodeName(rack), labels={"rack": rack}, allocatable={"cpu": 2})
-        host.tell(NodeAdded(node))
-    host.pod("one", 100)
-    host.pod("two", 100)
-    host.decide()
-    host.gang("big", 4)
-    host.decide()
-    host.tell(PodGroupAdded(PodGroup(name="ring", min_available=2, topology=Topology("rack"))))
-    host.gang("ring", 2, 5)
-    assert host.decide() == []
-    while (due := host.scheduler.next_deadline()) is not None and due < 100.0:
-        host.at(due)
-    ring = host.scheduler.registry.get(group_key("default", "ring"))
-    assert ring is not None
-    assert ring.attempts <= 2
-
-
-def test_reserved_instant_is_the_first_with_unfragmented_capacity() -> None:
-    host = Host(a=2, b=2, c=2, d=1, e=1, f=1)
-    ends = (("a", 10), ("a", 40), ("b", 20), ("b", 42), ("c", 30), ("c", 60))
-    for n, (name, seconds) in enumerate((*ends, ("d", 41), ("e", 45), ("f", 46))):
-        pod = running(make_pod(f"p{n}", cpu=1), str(seconds))
-        host.tell(PodAdded(evolve(pod, node_name=NodeName(name))))
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    assert host.reservation.starts_at == 42.0
-    assert set(host.reservation.nodes) == {"a", "b"}
-
-
-def test_oldest_preemptor_of_the_highest_priority_is_first() -> None:
-    host = Host(Backfill(EXACT, after_seconds=10), a=2)
-    host.pod("old", 100)
-    host.decide()
-    for name, created_at, priority in (("child", 2.0, 0), ("elder", 1.0, 0), ("low", 0.5, -1)):
-        for n in range(2):
-            pod = make_pod(f"{name}-{n}", group=name, min_available=2, cpu=1, priority=priority)
-            host.tell(PodAdded(evolve(pod, created_at=created_at)))
-    host.decide()
-    host.at(20.0)
-    assert host.reservation.group == group_key("default", "elder")
-
-
-def test_gang_starts_at_its_reserved_instant_during_backoff() -> None:
-    host = crowded()
-    host.now = 99.5
-    host.tell(PodGroupAdded(PodGroup(name="big", min_available=4)))
-    host.decide()  # one more failed try: its backoff would end after the hundredth second
-    host.now = 100.0
-    host.end("old")
-    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
-    assert host.scheduler.reservation is None
-
-
-def test_entity_of_higher_priority_may_take_the_capacity_and_moves_the_reservation() -> None:
-    host = crowded()
-    host.pod("vip", 300, priority=1)
-    assert host.decide() == ["vip"]
-    assert host.reservation.starts_at == 300.0
-
-
-def test_gang_of_a_higher_priority_takes_the_reservation_over() -> None:
-    host = crowded()
-    host.gang("vip", 4, priority=1)
-    host.decide()
-    assert host.reservation.group == group_key("default", "vip")
-    assert set(host.reservation.nodes) == {"a", "b"}
-    host.pod("long")
+def test_what_if_holds_the_pod_and_changes_nothing() -> None:
+    host = _with_port()
+    more = running(_plain("more", host_ports=[HostPort(80)]), "500")
+    assert not [e for e in host.scheduler.what_if(PodAdded(more)).effects if isinstance(e, Bind)]
+    gone = host.scheduler.what_if(PodDeleted(PodUID("default/big-0")), until=1)
+    assert [e.uid for e in gone.effects if isinstance(e, Bind)] == ["default/long"]
     assert host.decide() == []
 
 
-def test_gang_that_takes_the_reservation_over_is_planned_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    host = crowded()
-    planned = plans(monkeypatch)
-    host.gang("vip", 4, priority=1)
-    host.decide()
-    assert host.reservation.group == "default/vip"
-    assert planned == ["default/vip"]
+def test_pod_of_a_higher_priority_takes_the_port_and_moves_the_reservation() -> None:
+    host = _with_port()
+    port = [HostPort(80)]
+    assert _run(host, _plain("urgent", host_ports=port, priority=9), 500) == "n0"
+    assert host.reservation.starts_at == 500
 
 
-def test_early_end_moves_the_reservation_forward() -> None:
-    host = Host(a=2, b=2)
-    host.pod("first", 100)
-    host.pod("second", 200, cpu=2)
-    host.decide()
-    host.gang("big", 4)
-    host.decide()
-    assert host.reservation.starts_at == 200.0
-    host.now = 10.0
-    host.end("second")
-    host.decide()
-    assert host.reservation.starts_at == 100.0
-
-
-def test_deleted_node_moves_the_reservation() -> None:
-    host = Host(a=2, b=2, c=2)
-    for name, seconds in (("x", 10), ("y", 20), ("z", 30)):
-        host.pod(name, seconds, cpu=2)
-    host.decide()
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    assert host.reservation.starts_at == 20.0
-    host.tell(NodeDeleted(host.reservation.nodes[0]))
-    host.decide()
-    assert host.reservation.starts_at == 30.0
-
-
-@pytest.mark.parametrize("end", ["member", "gang", "group"])
-def test_reservation_ends_with_its_gang(end: str) -> None:
-    host = crowded()
-    host.pod("long")
-    assert host.decide() == []
-    if end == "member":
-        host.end("big-0")
-    elif end == "gang":
-        host.end(*(f"big-{n}" for n in range(4)))
-    else:
-        host.tell(PodGroupAdded(PodGroup(name="big", min_available=5)))
-    assert host.at(5.0) == ["long"], "it rests for a second"
-    assert host.scheduler.reservation is None
-
-
-def test_gang_that_fits_no_empty_cluster_gets_no_reservation() -> None:
-    host = Host(a=2, b=2)
-    host.pod("old", 100)
-    host.decide()
-    host.gang("huge", 5)
-    host.gang("big", 4)
-    host.decide()
-    assert host.reservation.group == BIG
-    host.tell(NodeAdded(Node(name=NodeName("c"), allocatable={"cpu": 2})))
-    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
-    assert host.reservation.group == group_key("default", "huge")
-    assert host.reservation.starts_at == 10.0
-
-
-def test_reservation_stays_with_its_gang_though_an_older_gang_qualifies() -> None:
-    host = Host(a=2)
-    host.pod("old", 100)
-    host.decide()
-    host.now = 5.0
-    host.gang("young", 2)
-    host.now = 1000.0
-    host.decide()
-    assert host.reservation.group == group_key("default", "young")
+def test_drained_nodes_are_kept_free_of_pods_in_the_way_elsewhere_in_the_zone() -> None:
+    host = Host(Backfill())
+    for name, cpu in (("n0", 2), ("n1", 1)):
+        labels = {HOST: name, ZONE: "a"}
+        host.tell(NodeAdded(Node(name=name, allocatable={"cpu": cpu, "pods": 9}, labels=labels)))
+    _run(host, _full("full", "n0"), None)
     for n in range(2):
-        pod = make_pod(f"elder-{n}", group="elder", min_available=2, cpu=1, created_at=1.0)
-        host.tell(PodAdded(pod))
-    host.decide()
-    assert host.reservation.group == group_key("default", "young")
-
-
-@pytest.mark.parametrize(
-    ("policy", "is_made"),
-    [
-        (Backfill(EXACT, after_attempts=1), True),
-        (Backfill(EXACT, after_attempts=2), False),
-        (Backfill(EXACT, after_seconds=1), False),
-        (Backfill(EXACT, least_members=4), True),
-        (Backfill(EXACT, least_members=5), False),
-    ],
-)
-def test_reservation_is_made_after_enough_time_and_failures(
-    policy: Backfill, is_made: bool
-) -> None:
-    host = crowded(policy)
-    assert (host.scheduler.reservation is not None) is is_made
-
-
-@pytest.mark.parametrize("remembered", [None, (0, 1e6)])
-def test_owner_of_the_reservation_is_exempt_whatever_its_run_time(
-    remembered: tuple[int, float] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = crowded()
-    host.at(5.0)
-    state = host.scheduler._state
-    promise = state.reservations.backfill.reservation
-    assert promise is not None
-    assert [line.queued.peek() for line in state.queue.blocked_queues()] == [promise.entity]
-    state.reservations.backfill.failed.clear()
-    monkeypatch.setattr(requeue, "may_fit", lambda *_args, **_options: True)
-    promise.entity.expected_run = remembered
-    assert reserving._first_exempt(state, promise, 5.0) is promise.entity
-
-
-def test_run_time_of_a_waiting_pod_is_asked_again_after_its_event() -> None:
-    class Table:
-        seconds: ClassVar[dict[str, float]] = {"old": 100.0, "long": 200.0}
-
-        def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
-            given = self.seconds.get(pod.name)
-            return None if given is None else (now if started_at is None else started_at) + given
-
-    host = crowded(Backfill(Table()))
-    host.pod("long")
-    assert host.decide() == []
-    Table.seconds["long"] = 20.0
-    assert host.at(50.0) == []
-    (pod,) = (pod for pod in host.cluster.pods() if pod.name == "long")
-    host.tell(PodUpdated(evolve(pod, labels={"news": "of it"})))
-    assert host.at(51.0) == ["long"]
-
-
-def test_nothing_is_remembered_of_departed_pods_while_the_reservation_stays() -> None:
-    host = crowded()
-    promise = host.scheduler._state.reservations.backfill.reservation
-    assert promise is not None
-    for n in range(3):
-        host.now = n
-        host.pod(f"s{n}", 5)
-        host.pod(f"t{n}", 5)
-        assert host.decide() == [f"s{n}", f"t{n}"]
-        assert promise.ends == {"default/old": 100.0} | dict.fromkeys(
-            (PodUID(f"default/s{n}"), PodUID(f"default/t{n}")), n + 5.0
-        )
-        host.end(f"s{n}", f"t{n}")
-        host.decide()
-        assert host.scheduler._state.reservations.backfill.reservation is promise
-        assert promise.ends == {"default/old": 100.0}
-
-
-def test_nothing_is_remembered_without_run_times() -> None:
-    host = Host(Backfill(), a=2, b=2, c=1)
-    host.pod("old")
-    host.pod("older")
-    host.decide()
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    promise = host.scheduler._state.reservations.backfill.reservation
-    assert promise is not None
-    host.pod("new")
-    assert host.decide() == ["new"]
-    assert host.scheduler._state.reservations.backfill.reservation is promise
-    assert promise.ends == {}
-
-
-# Without run times ------------------------------------------------------------------------------
-
-
-def test_nodes_with_the_fewest_holders_are_drained_without_run_times() -> None:
-    host = Host(Backfill(drain_for=50.0), a=2, b=2, c=2)
-    for name in ("p", "q", "r", "s"):
-        host.pod(name)
-    host.decide()  # spread: two on one node at most, one on each of the others
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    reservation = host.reservation
-    assert reservation.starts_at is None
-    crowd = [name for name in "abc" if len(list(host.cluster.pods_on(NodeName(name)))) == 2]
-    assert set(reservation.nodes) == set("abc") - set(crowd)
-    assert "drained for pod group default/big" in str(reservation)
-    host.pod("new")
-    assert host.decide() == []
-    on_them = [p.name for n in reservation.nodes for p in host.cluster.pods_on(n)]
-    host.end(*on_them)
-    assert host.decide() == ["big-0", "big-1"]
-
-
-def test_nodes_drained_in_vain_are_given_back_and_not_drained_again() -> None:
-    host = crowded(Backfill(drain_for=50.0))
-    host.pod("new")
-    assert host.decide() == []
-    deadline = host.reservation.since + 50.0
-    assert host.at(deadline) == ["new"]
-    while (due := host.scheduler.next_deadline()) is not None:
-        assert due < 200.0, "it drains again, though nothing has happened"
-        host.at(due)
-    host.end("new")
-    host.decide()
-    assert host.reservation.group == BIG
-
-
-def test_gang_of_equal_priority_goes_first_after_nodes_were_drained_in_vain() -> None:
-    host = Host(Backfill(drain_for=50.0), a=3)
-    for name in ("p", "q", "r"):
-        host.pod(name)
-    host.decide()
-    host.gang("elder", 3, None)
-    host.now = 1.0
-    host.gang("young", 3, None)
-    host.decide()
-    assert host.reservation.group == group_key("default", "elder")
-    host.at(host.reservation.since + 50.0)
-    assert host.scheduler.reservation is None
-    host.end("p")
-    host.decide()
-    assert host.reservation.group == group_key("default", "young")
-
-
-def test_departure_from_a_drained_cluster_plans_no_new_draining(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    host = Host(Backfill(), a=2, b=2, c=1)
-    for name in ("old", "older"):
-        host.pod(name)
-    host.decide()
-    host.gang("big", 2, cpu=2)
-    host.decide()
-    before = host.reservation
-    planned: list[float] = []
-    inner = start_estimate._by_draining
-
-    def counted(look: Any) -> Any:
-        planned.append(look.now)
-        return inner(look)
-
-    monkeypatch.setattr(start_estimate, "_by_draining", counted)
-    for n in range(3):
-        host.pod(f"new-{n}")
-        assert host.decide() == [f"new-{n}"]
-        host.end(f"new-{n}")
-        host.decide()
-    assert (host.reservation, planned) == (before, [])
-    host.tell(NodeAdded(Node(name=NodeName("d"), allocatable={"cpu": 1})))
-    host.decide()
-    assert planned == [0.0]
-
-
-def test_overdue_pod_has_an_unknown_end() -> None:
-    host = crowded(Backfill(EXACT, overdue_after=5.0, drain_for=50.0))
-    assert host.scheduler.next_deadline() is not None
-    host.at(104.0)
-    assert host.reservation.starts_at == 100.0
-    host.at(105.0)
+        pod = evolve(make_pod(f"big-{n}", cpu=1, group="big", min_available=2))
+        term = PodAffinityTerm(topology_key=ZONE, label_selector=LabelSelector({"app": "db"}))
+        _run(host, evolve(pod, pod_anti_affinity=[term]), None)
     assert host.reservation.starts_at is None
-    host.end("old")
-    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
+    assert _run(host, _plain("db", "db", node_selector={HOST: "n1"}), None) is None
+    assert _run(host, _plain("any", "any", node_selector={HOST: "n1"}), None) == "n1"
 
 
-class Broken:
-    """Says what is no instant, or raises."""
+def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
+    class _Host(Host):
+        def make(self) -> Scheduler:
+            return presets.gang(self.cluster, backfill=self.policy, preemption=Preemption())
 
-    def __init__(self, answer: object) -> None:
+    host = _with_port(_Host())
+    more = _plain("more", host_ports=[HostPort(80)])
+    assert _run(host, more, 500) is None
+    assert _node_of(host, "full-0") == "n0"
+    assert host.reservation.starts_at == 100
+
+
+# plugins that do not say which pods are in the way ------------------------------------------------
+
+
+class _Alone:
+    """Accepts a pod with the label only on a node without other pods with the label."""
+
+    name = "Alone"
+
+    def pod_signature(self, pod: Pod) -> str | None:
+        return pod.labels.get("alone")
+
+    def node_signature(self, node: NodeView) -> None:
+        return None
+
+    def reads_pods(self, pod: Pod) -> bool:
+        return "alone" in pod.labels
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        taken = "alone" in pod.labels and any("alone" in other.labels for other in node.pods)
+        return Unschedulable("taken") if taken else SUCCESS
+
+
+class _Says(_Alone):
+    """The same, and says where other pods are in the way."""
+
+    def __init__(self, answer: Any) -> None:
         self.answer = answer
 
-    def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> Any:
-        if self.answer is None:
-            raise RuntimeError("no idea")
-        return self.answer
+    def hindered_within(self, state: CycleView, pod: Pod, other: Pod) -> Iterable[str] | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        found: Iterable[str] | None = self.answer
+        return found
 
 
-@pytest.mark.parametrize("answer", [None, "soon", float("nan"), float("inf")])
-def test_run_times_that_misbehave_are_named_and_count_as_unknown(answer: object) -> None:
-    host = Host(Backfill(Broken(answer)), a=2)
-    host.pod("old", 100)
-    host.decide()
-    host.gang("big", 2)
-    host.scheduler.schedule_one(now=0.0)
-    with pytest.raises(PluginError, match="expected_end"):
-        host.scheduler.schedule_one(now=0.0)
-    assert host.reservation.starts_at is None
+def _with_plugin(plugin: Any) -> Host:
+    class _Host(Host):
+        def make(self) -> Scheduler:
+            profile = Profile(Coscheduling(), NodeResources(), plugin, DefaultBinder())
+            return Scheduler(self.cluster, profile, unit=SchedulingUnit.GROUP, backfill=self.policy)
+
+    host = _Host(n0=2)
+    _run(host, make_pod("full", cpu=2), 100)
+    for n in range(2):
+        pod = make_pod(f"big-{n}", cpu=1, group="big", min_available=2)
+        labels = {**pod.labels} if n else {**pod.labels, "alone": "yes"}
+        _run(host, evolve(pod, labels=labels), 10)
+    assert host.reservation.starts_at == 100
+    return host
+
+
+def test_any_pod_is_asked_about_if_a_plugin_does_not_say_which_are_in_the_way() -> None:
+    host = _with_plugin(_Alone())
+    assert _run(host, Pod(name="long", labels={"alone": "yes"}), 500) is None
+    assert _run(host, Pod(name="plain"), 500) == "n0"
+
+
+def test_plugin_that_says_that_no_pod_is_in_the_way_is_believed() -> None:
+    host = _with_plugin(_Says(()))
+    assert _run(host, Pod(name="long", labels={"alone": "yes"}), 500) == "n0"
+
+
+@pytest.mark.parametrize("answer", ["zone", 7, [1], ValueError("no")])
+def test_plugin_that_misbehaves_is_named_and_the_pod_is_asked_about(answer: object) -> None:
+    host = _with_plugin(_Says(answer))
+    with pytest.raises(PluginError, match=r"Alone.*hindered_within"):
+        host.tell(PodAdded(running(Pod(name="long", labels={"alone": "yes"}), "500")))
+    assert _node_of(host, "long") is None
     host.scheduler._check()
 
 
-def test_one_bad_run_time_is_named_per_call() -> None:
-    host = Host(Backfill(Broken(None)), a=2)
-    state = host.scheduler._state
-    ends = [
-        run_times.end_of(state.reservations, state.call, make_pod(name), None, 0.0)
-        for name in ("p", "q")
-    ]
-    assert ends == [math.inf, math.inf]
-    (problem,) = state.call.deferred
-    assert isinstance(problem, PluginError)
-    assert problem.subject == "default/p"
+# Candidates for a reservation: gangs that still have to start, and can
 
 
-def test_every_rejection_counts_and_the_last_was_for_lack_of_capacity() -> None:
-    host = FaultyHost(FaultyPlugin("permit"), a=4)
-    host.policy = Backfill(EXACT, after_attempts=2)
-    host.scheduler = host.make()
-    host.faulty.answers["permit"] = Unschedulable("not now")
-    host.gang("big", 4)
-    assert host.decide() == []
-    host.faulty.answers.clear()
-    host.pod("old", 100)
-    assert host.decide() == ["old"]
-    assert host.scheduler.reservation is None
-    assert host.at(5.0) == []
-    assert host.reservation.starts_at == 100.0
-    host.faulty.answers["permit"] = Unschedulable("not now")
-    host.end("old")
-    assert host.at(100.0) == []
-    assert host.scheduler.reservation is None
-
-
-def test_error_while_the_future_is_evaluated_is_raised_in_its_cycle() -> None:
-    host = FaultyHost(FaultyPlugin("filter"), a=2)
-    host.pod("old", 100)
-    host.decide()
-
-    def see(_state: object, _pod: object, node: Any) -> object:
-        if not node.pod_count:
-            raise OOPS
-        return Success()
-
-    host.faulty.answers["filter"] = see
-    host.gang("big", 2)
-    assert host.decide() == []
-    assert host.scheduler.reservation is None
-    host.end("old")
-    with pytest.raises(
-        PluginError, match="'FaultyPlugin' at filter for default/big-0: raised Zero"
-    ):
-        host.at(5.0)
-
-
-def test_gang_gets_a_reservation_when_its_total_request_is_free() -> None:
-    """Although its members find capacity before, and a possible victim exists."""
-    host = FaultyHost(FaultyPlugin("permit"), a=4)
-    host.pod("old", 100, priority=5)
-    host.decide()
-    host.tell(PodAdded(evolve(make_pod("lower"), scheduling_gates=("hold",))))
-    spec = PodGroup(name="big", min_available=2, min_resources={"cpu": 4})
-    host.tell(PodGroupAdded(spec))
-    host.gang("big", 2, priority=5)
-    assert host.decide() == []
-    assert host.reservation.starts_at == 100.0
-
-
-def test_admitted_pod_that_waits_on_permit_is_counted_as_leaving() -> None:
-    host = FaultyHost(FaultyPlugin("permit"), a=2, b=2)
-    host.pod("old", 100)
-    host.decide()
-    host.gang("big", 4)
-    host.decide()
-    needs = host.scheduler._state.nodes.ledger.expected()
-    assert {uid for need in needs for uid in need.returning or ()} == {"default/old"}
-    host.faulty.answers["permit"] = Wait(30.0)
-    host.pod("short", 10)
-    assert host.decide() == []
-    assert [waiting.uid for waiting in host.scheduler.waiting] == ["default/short"]
-    needs = host.scheduler._state.nodes.ledger.expected()
-    returning = {uid for need in needs for uid in need.returning or ()}
-    assert returning == {"default/old", "default/short"}
-    assert host.reservation.starts_at == 100.0
-
-
-def test_restarted_pod_that_ends_too_late_is_not_waited_for() -> None:
-    """Nor may others have what it was to give back."""
-    host = FaultyHost(FaultyPlugin("permit"), a=5)
-    host.pod("old", 100, cpu=2)
-    host.decide()
-    host.faulty.answers["permit"] = Wait(95.0)
-    host.pod("short", 10)
-    host.decide()
-    host.gang("big", 4)
-    host.decide()
-    assert host.reservation.starts_at == 100.0
-    host.faulty.answers.clear()
-    assert host.at(95.0) == []
-    assert host.at(96.0) == ["short"]
-    host.pod("long", None)
-    assert host.decide() == []
-    host.now = 100.0
-    host.end("old")
-    assert host.decide() == ["big-0", "big-1", "big-2", "big-3"]
-
-
-def test_no_more_of_a_node_is_reserved_than_is_free_beside_the_owner() -> None:
-    """While its victims are still there, it has less than nothing free."""
-    host = FaultyHost(FaultyPlugin("permit"), a=4)
-    host.pod("low", None, cpu=2)
-    host.pod("old", 100)
-    host.decide()
-    never = PreemptionPolicy.NEVER
-    host.tell(PodGroupAdded(PodGroup(name="big", min_available=2, preemption_policy=never)))
-    host.gang("big", 2, priority=5)
-    host.decide()
-    node = host.scheduler._state.nodes.infos[NodeName("a")]
-    assert (host.reservation.starts_at, node.withheld) == (100.0, {"cpu": 1000})
-    host.pod("mid", None, cpu=2, priority=3)
-    assert host.decide() == []
-    assert list(host.scheduler._state.pods.evicted) == ["default/low"]
-    assert (node.free["cpu"], node.withheld) == (-1000, {})
-    host.end("low")
-    assert host.decide() == [
-        "big-0",
-        "big-1",
-    ]  # an entity of higher priority may take the capacity of both
-
-
-# Bundles, labels, restarts --------------------------------------------------------------------
-
-
-def test_gang_within_one_label_gets_a_reservation_within_one_value() -> None:
-    host = Host(Backfill(EXACT))
-    for name, rack in (("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b")):
-        node = Node(name=NodeName(name), labels={"rack": rack}, allocatable={"cpu": 1})
-        host.tell(NodeAdded(node))
-    for name, seconds, rack in (("w", 30, "a"), ("x", 50, "a"), ("y", 40, "b"), ("z", 45, "b")):
-        pod = running(make_pod(name, cpu=1), str(seconds))
-        host.tell(PodAdded(evolve(pod, node_selector={"rack": rack})))
-    host.decide()
-    host.tell(PodGroupAdded(PodGroup(name="big", min_available=2, topology=Topology("rack"))))
-    host.gang("big", 2)
-    host.decide()
-    assert host.reservation.starts_at == 45.0
-    assert set(host.reservation.nodes) == {"b0", "b1"}
-
-
-def test_bundle_gets_a_reservation_for_all_its_groups() -> None:
-    host = Host(a=3)
-    host.pod("old", 100)
-    host.decide()
-    bundle = ("default/one", "default/two")
-    for name, least in (("one", 1), ("two", 2)):
-        host.tell(
-            PodGroupAdded(PodGroup(name=name, min_available=least, bundle=tuple(map(_key, bundle))))
-        )
-        host.gang(name, least)
-    host.decide()
-    assert host.reservation.group == "default/one"
-    assert host.reservation.starts_at == 100.0
-    host.pod("long")
-    assert host.decide() == []
-
-
-def _key(text: str) -> Any:
-    return group_key(*text.split("/"))
-
-
-def test_elastic_members_get_no_reservation() -> None:
-    host = Host(a=4)
-    host.pod("old", 100, cpu=3)
+def test_late_member_of_a_started_gang_respects_the_next_reservation() -> None:
+    host = Host(Backfill(), a=3)
+    host.pod("old", cpu=2)
     host.decide()
     for n in range(4):
-        host.pod(f"big-{n}", 10, group="big", min_available=2)
+        host.pod(f"big-{n}", group="big", min_available=2)
+    host.gang("next", 4, None)
     host.decide()
+    assert host.reservation.group == BIG
+    host.end("old")
+    host._take(host.scheduler.schedule_one(now=0.0) or ())
+    started = [pod.name for pod in host.cluster.pods_on(NodeName("a"))]
+    assert started == ["big-0", "big-1", "big-2"]
+    host.tell(NodeAdded(Node(name=NodeName("b"), allocatable={"cpu": 1})))
+    assert host.decide() == []
+    assert host.reservation.group == group_key("default", "next")
+
+
+def test_gang_without_its_last_member_preempts_nothing() -> None:
+    host = Host(Backfill(EXACT, least_members=1), a=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 1, cpu=2)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.end("big-0")
     host.pod("long")
     assert host.decide() == ["long"]
+    assert host.scheduler.reservation is None
 
 
-def test_restart_makes_the_reservation_again() -> None:
-    host = crowded()
-    before = host.reservation
-    host.now = 30.0
-    host.scheduler = host.make()
-    host.decide()
-    assert host.reservation == evolve(before, since=30.0, starts_at=130.0), "as if all began now"
+# A reservation on a real cluster names its start as a date
+
+NODES = (NodeName("a"), NodeName("b"))
 
 
-def test_looking_ahead_leaves_the_nodes_as_they_were() -> None:
-    host = crowded()
-    nodes = host.scheduler._state.nodes
-    views = [
-        (i.free, i.holders, i.withheld, nodes.classes.of(i.index)) for i in nodes.infos.values()
-    ]
-    before = fingerprint([(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total())
-    (holder,) = (info for info in nodes.infos.values() if info.holders)
-    with without(nodes, nodes.ledger.expected(), {holder.node.name: list(holder.holders)}):
-        assert nodes.total() == {"cpu": 4000}
-    views = [
-        (i.free, i.holders, i.withheld, nodes.classes.of(i.index)) for i in nodes.infos.values()
-    ]
-    assert before == fingerprint(
-        [(dict(f), dict(h), dict(k)) for f, h, k, _c in views], nodes.total()
-    )
-    nodes._check()
+def test_start_of_a_reservation_is_a_date_in_utc() -> None:
+    made = Reservation(BIG, 1795370000.0, 1795370060.25, NODES)
+    expected = "2 nodes are reserved for pod group default/big, starts by 2026-11-22T17:54:20.25Z"
+    assert made.in_utc() == expected
 
 
-# What is said, and refused --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("names", "starts_at", "says"),
-    [
-        ("a", 12.5, "1 node is reserved for pod group default/big, starts by 12.5"),
-        ("ab", 100.0, "2 nodes are reserved for pod group default/big, starts by 100"),
-        ("a", None, "1 node is drained for pod group default/big"),
-        ("ab", None, "2 nodes are drained for pod group default/big"),
-    ],
-)
-def test_reservation_names_its_gang(names: str, starts_at: float | None, says: str) -> None:
-    made = Reservation(BIG, 0.0, starts_at, tuple(map(NodeName, names)))
-    assert str(made) == says
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("run_times", "annotation"),
-        ("after_attempts", 0),
-        ("after_attempts", True),
-        ("least_members", 1.5),
-        ("after_seconds", -1),
-        ("overdue_after", float("nan")),
-        ("drain_for", 0),
-    ],
-)
-def test_policy_refuses_contradictory_values(field: str, value: Any) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        Backfill(**{field: value})
-    assert (caught.value.field, caught.value.value) == (field, pytest.approx(value, nan_ok=True))
-
-
-@pytest.mark.parametrize(
-    "given", [{"backfill": 1}, {"backfill": Backfill(), "unit": SchedulingUnit.POD}]
-)
-def test_scheduler_refuses_backfill_that_it_cannot_keep(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        Scheduler(InMemoryCluster(), presets.coscheduling_profile(), **given)
-    assert caught.value.field == "backfill"
+def test_reservation_of_drained_nodes_has_no_start_in_utc() -> None:
+    made = Reservation(BIG, 1795370000.0, None, NODES[:1])
+    assert made.in_utc() == str(made) == "1 node is drained for pod group default/big"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gangsched import (
     Bind,
     Bound,
-    Effect,
     InMemoryCluster,
     NodeAdded,
     Pod,
@@ -67,9 +64,6 @@ class Host:
         self.tell(Bound(effect.uid, effect.node, effect.attempt))
         return pod.name
 
-    def failures(self, name: str) -> int:
-        return self.scheduler._state.pods.members[self.uid(name)].entity.failures
-
 
 def waiting(**options: Any) -> Host:
     """Return a host with two pods of different shapes that wait for the same GPUs."""
@@ -88,16 +82,6 @@ def test_pod_whose_capacity_another_has_taken_is_not_tried_in_vain() -> None:
     assert host.cycles == 4, "the cycle of the first; none of the second"
 
 
-def test_pod_that_was_not_tried_in_vain_has_no_further_failure_and_no_backoff() -> None:
-    host = waiting()
-    host.now = 100.0
-    host.end("running")
-    host.decide()
-    assert host.failures("second") == 1
-    host.end("first")
-    assert host.decide() == ["second"], "at the same instant"
-
-
 def test_gang_of_which_another_gang_has_taken_a_part_is_not_tried_in_vain() -> None:
     host = Host()
     for group, size in (("a", 3), ("b", 2)):
@@ -114,18 +98,6 @@ def test_gang_of_which_another_gang_has_taken_a_part_is_not_tried_in_vain() -> N
     for n in range(3):
         host.end(f"a{n}")
     assert sorted(host.decide()) == ["b0", "b1"]
-
-
-def test_nothing_is_left_to_decide_when_no_reopened_entity_fits() -> None:
-    """The call that finds that out is no decision: it has no effects and returns None."""
-    host = waiting()
-    host.now = 100.0
-    host.end("running")
-    host.add(make_pod("urgent", gpu=3, priority=9))
-    effects: list[Effect] = list(host.scheduler.schedule_one(now=host.now) or ())
-    assert [host.uid("urgent")] == [each.uid for each in effects if isinstance(each, Bind)]
-    assert host.scheduler.schedule_one(now=host.now) is None
-    host.scheduler._check()
 
 
 def test_pod_that_a_permit_plugin_refused_is_tried_again_whatever_the_nodes_have() -> None:
@@ -158,37 +130,3 @@ def test_gang_whose_minimum_falls_before_its_turn_is_tried() -> None:
     assert [each.uid for each in effects if isinstance(each, Bind)] == [host.uid("first")]
     host.tell(PodGroupUpdated(specify("train", 1)))
     assert host.decide() == ["g0"]
-
-
-@pytest.mark.parametrize("at", ["before", "after"])
-def test_restored_scheduler_tries_the_same_entities(at: str) -> None:
-    host = waiting()
-    host.now = 100.0
-    host.end("running")
-    if at == "after":
-        host.decide()
-    copy = presets.gang(host.cluster)
-    copy.restore(host.scheduler.snapshot())
-    found = [copy.schedule_one(now=host.now) for _ in range(3)]
-    assert found == [host.scheduler.schedule_one(now=host.now) for _ in range(3)]
-
-
-def test_pod_that_a_plugin_may_accept_now_is_tried_and_told_what_nodes_lack() -> None:
-    """Its reason on record is that of the plugin, which has ended."""
-    plugin = FaultyPlugin("permit", "pod_ended")
-    plugin.answers["pod_ended"] = False
-    host = Host(plugins=(plugin,))
-    host.add(make_pod("other", gpu=0))
-    host.decide()
-    host.end("running")
-    plugin.answers["permit"] = Unschedulable("not now")
-    host.add(make_pod("refused", gpu=2))
-    assert host.decide() == []
-    plugin.answers.clear()
-    plugin.answers["pod_ended"] = True
-    host.end("other")
-    host.add(make_pod("large", gpu=4))
-    assert host.decide() == ["large"]
-    member = host.scheduler._state.pods.members[host.uid("refused")].entity.unschedulable_member
-    assert member is not None
-    assert "Insufficient" in member.reason

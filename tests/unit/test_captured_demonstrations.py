@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from support.on_a_cluster import DEMONSTRATIONS as RUNNABLE
 from support.root import ROOT
 
 pytestmark = pytest.mark.once("reads files")
@@ -90,3 +91,8 @@ def test_logs_name_no_folder_of_the_machine() -> None:
     for file in CAPTURED.iterdir():
         assert str(Path.home()) not in file.read_text(encoding="utf-8")
         assert "/tmp" not in file.read_text(encoding="utf-8")
+
+
+def test_readme_names_each_demonstration() -> None:
+    readme = (CAPTURED.parent / "README.md").read_text(encoding="utf-8")
+    assert [name for name in RUNNABLE if f"`{name}`" not in readme] == []

@@ -8,45 +8,35 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
-    Coscheduling,
+    Bound,
     GroupKey,
     GroupRejected,
     GroupScheduled,
-    InMemoryCluster,
-    MatchPolicy,
-    Membership,
+    NodeDeleted,
     NodeName,
-    NodeUpdated,
     Pod,
-    PodAdded,
-    PodDeleted,
     PodGroupAdded,
-    PodGroupDeleted,
     PodGroupUpdated,
-    PodNotAdmitted,
     PodPhase,
     PodRefused,
+    PodRejected,
+    PodScheduled,
     PodUID,
-    Profile,
-    Scheduler,
     Success,
-    Topology,
     Unschedulable,
     Wait,
-    WhenBlocked,
-    membership,
 )
-from gangsched.explain import NotAdmitted
-from gangsched.framework.nodes.node_table import Nodes
-from gangsched.plugins import DefaultBinder, NodeResources
+from gangsched.errors import ClusterStateError
+from gangsched.explain import NotAdmitted, Terminating
+from gangsched.plugins import PrioritySort
 from gangsched.testing import make_pod
-from support.bundles import AB, pods, spec, specs, why
+from support.bundles import AB, pods, spec, why
 from support.driver import Fate
 from support.faulty_driver import faulty_driver, told, update
-from support.gangs import gang_driver, members, node, specify, where
+from support.gangs import GPU, members, node, specify, where
+from support.shown import nothing_is_assumed
 
 G = GroupKey("default/g")
-N = NodeName("n")
 P = PodUID("default/p")
 
 
@@ -60,14 +50,6 @@ def test_finished_pod_without_node_name_frees_its_node() -> None:
     update(driver, P, node_name=None, phase=PodPhase.SUCCEEDED)
     driver.settle()
     assert where(driver) == {"q": "n"}
-
-
-def test_pod_with_gates_is_held_with_their_names() -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    driver.add(evolve(make_pod("p"), scheduling_gates=("one", "two")))
-    reason = "has scheduling gates: one, two"
-    assert told(driver, PodNotAdmitted) == [PodNotAdmitted(P, reason)]
-    assert driver.scheduler.why(P) == NotAdmitted(reason)
 
 
 def test_pod_whose_priority_rises_is_sorted_first() -> None:
@@ -104,70 +86,6 @@ def test_pod_that_changes_in_what_a_plugin_holds_it_for_is_held_no_more(
     assert where(driver) == {"p": "n"}
 
 
-def test_node_labels_are_dropped_with_their_last_reader() -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    driver.tell(node("m", 4, zone="z", rack="r"))
-    labels = driver.scheduler._state.pod_classes.labels
-    assert len(labels) == 0
-    driver.tell(PodGroupAdded(specify("g", 1, Topology("rack"))))
-    assert len(labels) == 1
-    driver.tell(PodGroupUpdated(specify("g", 1, Topology("zone"))))
-    assert len(labels) == 1
-    driver.tell(PodGroupDeleted(G))
-    assert len(labels) == 0
-    driver = gang_driver(node("n", 4, zone="z"))
-    labels = driver.scheduler._state.pod_classes.labels
-    driver.add(evolve(make_pod("p"), node_selector={"zone": "z"}))
-    assert len(labels) == 1
-    driver.delete(P)
-    assert len(labels) == 0
-
-
-def test_group_without_a_label_splits_no_node_class(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    anew = list[str]()
-    inner = Nodes.classify_anew
-
-    def noted(nodes: Nodes) -> None:
-        anew.append("all")
-        inner(nodes)
-
-    monkeypatch.setattr(Nodes, "classify_anew", noted)
-    driver.tell(PodGroupAdded(specify("g", 1)), PodGroupUpdated(specify("g", 2)))
-    assert anew == []
-    driver.tell(PodGroupUpdated(specify("g", 2, Topology("rack"))))
-    assert anew == ["all"]
-    driver.tell(PodGroupAdded(specify("h", 1, Topology("rack"))), PodGroupDeleted(G))
-    assert anew == ["all"], "another reads it"
-
-
-def test_pod_that_arrives_on_a_node_refreshes_the_node() -> None:
-    """Its own event is late."""
-    driver, _odd = faulty_driver(cpu=4)
-    driver.add(make_pod("p", cpu=6))
-    driver.drain()
-    driver.advance(20.0)
-    driver.drain()
-    driver.tell_late(NodeUpdated(node("n", 8).node))
-    driver.add(evolve(make_pod("other", cpu=1), node_name=N))
-    driver.drain()
-    assert where(driver) == {"other": "n", "p": "n"}
-
-
-def test_pod_that_runs_and_changes_shows_what_has_become_of_its_node() -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    driver.add(evolve(make_pod("other", cpu=1), node_name=N), make_pod("p", cpu=6))
-    driver.drain()
-    driver.advance(20.0)
-    driver.drain()
-    driver.tell_late(NodeUpdated(node("n", 8).node))
-    update(driver, PodUID("default/other"), annotations={"a": "b"})
-    driver.drain()
-    assert where(driver) == {"other": "n", "p": "n"}
-
-
 @pytest.mark.parametrize("fact", ["it goes", "it is held", "it waits on a node"])
 def test_next_entity_leads_when_an_event_removes_the_leader(fact: str) -> None:
     driver, faulty = faulty_driver("pre_enqueue", "permit", cpu=4)
@@ -192,53 +110,6 @@ def test_next_entity_leads_when_an_event_removes_the_leader(fact: str) -> None:
     assert head.pod.name == "q"
 
 
-def test_next_entity_is_tried_when_the_last_untried_member_leaves() -> None:
-    """The other of the two waits on a node, and a plugin says that it waits on."""
-    driver, faulty = faulty_driver("permit", cpu=0)
-    driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
-    driver.settle()
-    driver.advance(100.0)
-    faulty.answers["permit"] = Wait(9.0)
-    driver.tell(node("large", 4))
-    driver.step()
-    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-0"]
-    driver.tell(node("m", 1))
-    update(driver, PodUID("default/g-1"), node_name=NodeName("m"))
-    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-0"]
-    head = driver.scheduler.queue.head()
-    assert head is not None
-    assert head.pod.name == "h-0"
-
-
-def test_next_entity_is_tried_when_too_few_members_are_left() -> None:
-    """Two were released, and the third is no quorum by the policy: it is not admitted."""
-    match = MatchPolicy.ONLY_WAITING
-    driver, _odd = faulty_driver(policy=Coscheduling(match_policy=match), match=match, cpu=0)
-    driver.add(*(pod for group in "gh" for pod in members(group, 3, 2, cpu=1)))
-    driver.settle()
-    driver.advance(100.0)
-    driver.tell(node("large", 4))
-    driver.step()
-    driver.step()
-    assert set(where(driver)) == {"g-0", "g-1"}
-    head = driver.scheduler.queue.head()
-    assert head is not None
-    assert head.pod.name == "h-0"
-    driver.drain()
-    assert set(where(driver)) == {"g-0", "g-1", "h-0", "h-1"}
-
-
-def test_arrival_does_not_repeat_a_cycle_within_a_round() -> None:
-    driver, _odd = faulty_driver(policy=Coscheduling(when_blocked=WhenBlocked.UNTIL_TIMEOUT), cpu=4)
-    driver.watched = False
-    driver.add(make_pod("g-0", group="g", min_available=3, cpu=9))
-    driver.add(*(make_pod(f"g-{n}", group="g", min_available=3) for n in (1, 2, 3)))
-    driver.step()
-    driver.add(make_pod("g-4", group="g", min_available=3))
-    driver.step()
-    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-1"]
-
-
 # Groups ---------------------------------------------------------------------------------------
 
 
@@ -255,15 +126,6 @@ def test_member_is_refused_while_its_specification_contradicts_it() -> None:
     driver.tell(PodGroupUpdated(specify("g", 1, priority=5)))
     driver.drain()
     assert where(driver) == {"p": "n"}
-
-
-def test_contradicting_member_joins_when_a_specification_arrives() -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    driver.add(make_pod("p", group="g", min_available=2), make_pod("q", group="g", min_available=3))
-    assert [each.uid for each in told(driver, PodRefused)] == ["default/q"]
-    driver.tell(PodGroupAdded(specify("g", 2)))
-    driver.drain()
-    assert set(where(driver)) == {"p", "q"}
 
 
 def test_member_that_is_in_stays_in_whatever_it_says_then() -> None:
@@ -308,91 +170,7 @@ def test_waiting_group_is_rejected_with_the_reason_why_it_is_not_admitted() -> N
     assert told(driver, GroupRejected) == [GroupRejected(G, 1, "not now", 1.0)]
 
 
-def test_group_with_roles_has_started_where_just_enough_of_each_run() -> None:
-    """As after a restart: its release is not remembered."""
-    driver, _odd = faulty_driver(cpu=4)
-    driver.watched = False
-    driver.tell(PodGroupAdded(specify("g", 2, roles={"server": 1})))
-    for name, role in (("p", "server"), ("q", "worker")):
-        driver.add(evolve(make_pod(name, group="g", role=role), node_name=N))
-    (info,) = driver.scheduler.registry
-    assert info.was_scheduled
-
-
-def test_specification_without_members_is_forgotten_when_it_is_deleted() -> None:
-    driver, _odd = faulty_driver(cpu=4)
-    driver.add(make_pod("other", group="h"))
-    driver.delete("default/other")
-    driver.tell(PodGroupAdded(specify("g", 2)))
-    driver.advance(5.0)
-    driver.tell(PodGroupDeleted(G))
-    driver.tell(PodGroupDeleted(GroupKey("default/never")))
-    assert driver.scheduler._state.pods.registry.get(G) is None
-
-
-def test_departure_from_a_consistent_group_rereads_no_other_member() -> None:
-    asked = list[str]()
-
-    def listen(pod: Pod) -> Membership | None:
-        asked.append(pod.name)
-        return membership(pod)
-
-    cluster = InMemoryCluster()
-    profile = Profile(Coscheduling(), NodeResources(), DefaultBinder())
-    scheduler = Scheduler(cluster, profile, membership=listen)
-    for pod in members("g", 3, 3):
-        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
-    asked.clear()
-    scheduler.handle(cluster.apply(PodDeleted(PodUID("default/g-1"))), now=0.0)
-    assert asked == []
-
-
 # Bundles --------------------------------------------------------------------------------------
-
-
-def test_group_of_another_bundle_is_reported_at_once() -> None:
-    driver, faulty = faulty_driver("pre_filter", cpu=4)
-    faulty.answers["pre_filter"] = Unschedulable("not today")
-    driver.tell(*specs(*AB))
-    driver.add(*(pod for group in AB for pod in pods(group)))
-    driver.drain()
-    assert why(driver, "two/b") == NotAdmitted("starts with pod group one/a")
-    driver.tell(PodGroupUpdated(spec("one/a", 2)))
-    assert why(driver, "two/b") == NotAdmitted("pod group one/a names another bundle")
-
-
-def test_waiting_group_is_rejected_when_it_joins_a_bundle() -> None:
-    driver, faulty = faulty_driver("permit", cpu=4)
-    faulty.answers["permit"] = Wait(9.0)
-    driver.tell(PodGroupAdded(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2)))
-    driver.add(*pods("two/b"), *pods("one/a"))
-    driver.drain()
-    assert len(driver.scheduler.waiting) == 2
-    driver.tell(PodGroupUpdated(spec("one/a", 2, AB)))
-    (fallen,) = told(driver, GroupRejected)
-    assert (fallen.group, fallen.reason) == ("one/a", "starts with others of its bundle")
-    assert list(driver.scheduler.waiting) == []
-
-
-def test_group_that_waits_for_a_group_without_binds_is_checked_in_that_instant() -> None:
-    driver, faulty = faulty_driver("pre_enqueue", cpu=4)
-    asked = list[float]()
-
-    def ask(_pod: Pod, _group: object, *, now: float) -> Success:
-        asked.append(now)
-        return Success()
-
-    faulty.answers["pre_enqueue"] = ask
-    driver.tell(*specs(*AB))
-    driver.add(*(pod for group in AB for pod in pods(group)))
-    driver.fate = Fate.PENDING
-    driver.drain()
-    driver.advance(2.0)
-    asked.clear()
-    for bind in list(driver.under_way):
-        driver.report(bind, Fate.FAILED)
-    assert set(asked) == {2.0}
-    assert why(driver, "two/b") == NotAdmitted("starts with pod group one/a")
 
 
 @pytest.mark.parametrize("how", ["they go", "their end is asked for"])
@@ -414,16 +192,168 @@ def test_group_that_was_to_follow_a_running_group_is_not_admitted_without_it(how
     assert why(driver, "one/a") == NotAdmitted(reason)
 
 
-def test_failed_bind_of_a_running_group_requeues_no_group_of_its_bundle() -> None:
+# The effect of an event on a pod that holds a node: unassumed, bound, or no longer waiting
+
+
+N = NodeName("n")
+
+
+# Pods that hold a node ------------------------------------------------------------------------
+
+
+ENDS = {
+    "the node goes": ("node n is gone", "node_gone"),
+    "it ends": ("pod p has succeeded", "changed"),
+    "its end is asked for": ("pod p is terminating", "changed"),
+    "it ranks higher": ("pod p has changed", "changed"),
+    "it goes": ("pod p was deleted", "deleted"),
+    "time": ("timed out after waiting 9s on permit", "timeout"),
+}
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("fact", ENDS)
+def test_waiting_gang_rejected_by_an_event_states_it_and_is_not_tried_in_vain(
+    fact: str, group: str | None
+) -> None:
+    driver, faulty = faulty_driver("permit", "reserve", "unreserve", cpu=4)
+    causes = list[tuple[str, float]]()
+    faulty.answers = {
+        "permit": Wait(9.0),
+        "unreserve": lambda *_args, cause, now: causes.append((cause, now)),
+    }
+    driver.advance(3.0)
+    driver.add(make_pod("p", group=group, min_available=1 if group else None))
+    driver.drain()
+    driver.advance(4.0)
+    if fact == "the node goes":
+        driver.tell(NodeDeleted(N))
+    elif fact == "it ends":
+        update(driver, P, phase=PodPhase.SUCCEEDED)
+    elif fact == "its end is asked for":
+        update(driver, P, deleted_at=4.0)
+    elif fact == "it ranks higher":
+        update(driver, P, priority=1)
+    elif fact == "it goes":
+        driver.delete(P)
+    else:
+        driver.advance(12.0)
+    reason, cause = ENDS[fact]
+    assert told(driver, PodRejected) == [PodRejected(P, N, reason)]
+    assert causes == [(cause, driver.now)]
+    assert len(driver.scheduler.queue) == (fact in ("the node goes", "it ranks higher", "time"))
+
+
+@pytest.mark.parametrize("also", [{}, {"phase": PodPhase.SUCCEEDED}])
+def test_pod_shown_on_another_node_has_left_the_first(also: dict[str, Any]) -> None:
     driver, _odd = faulty_driver(cpu=4)
-    driver.tell(PodGroupAdded(spec("two/b", 2)))
-    driver.add(*pods("two/b"))
+    driver.tell(node("m", 4))
+    driver.add(evolve(make_pod("p", cpu=4), node_name=N), make_pod("q", cpu=1))
+    driver.drain()
+    driver.add(make_pod("next", cpu=4))
+    driver.drain()
+    update(driver, P, node_name=NodeName("m"), **also)
+    driver.settle()
+    assert where(driver)["next"] == "n"
+    driver.scheduler._check()
+
+
+def test_waiting_pod_bound_by_another_scheduler_waits_no_more() -> None:
+    driver, faulty = faulty_driver("permit", "post_bind", cpu=4)
+    bound = list[tuple[str, str, float]]()
+    faulty.answers = {
+        "permit": Wait(9.0),
+        "post_bind": lambda pod, node, *, now: bound.append((pod.name, node, now)),
+    }
+    driver.watched = False
+    driver.add(*members("g", 1))
+    driver.drain()
+    driver.advance(2.0)
+    update(driver, PodUID("default/g-0"), node_name=N)
+    assert told(driver, PodScheduled) == [PodScheduled(PodUID("default/g-0"), N)]
+    assert bound == [("g-0", "n", 2.0)]
+    assert list(driver.scheduler.waiting) == []
+    assert nothing_is_assumed(driver.scheduler)
+
+
+# Waits that are over --------------------------------------------------------------------------
+
+
+def test_each_pod_whose_wait_expires_backs_off_and_frees_its_node() -> None:
+    """A gang with one elastic member, and pods that wait for a plugin on the same nodes."""
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    driver.watched = False
+    faulty.answers["permit"] = Wait(9.0)
+    driver.tell(node("m", 1, 1), node("x", 1), node("y", 1))
+    for number, asks in enumerate(({"cpu": 1, GPU: 1}, {"cpu": 2}, {"cpu": 2})):
+        driver.add(make_pod(f"g-{number}", group="g", min_available=2, requests=asks, priority=1))
+    driver.add(make_pod("p", cpu=1), make_pod("q", cpu=1))
+    driver.drain()
+    assert len(driver.scheduler.waiting) == 5
+    faulty.answers.clear()
+    driver.add(make_pod("on-m", requests={GPU: 1}), make_pod("on-n", cpu=4))
+    driver.drain()
+    assert where(driver) == {}
+    driver.advance(9.0)
+    (fallen,) = told(driver, GroupRejected)
+    assert fallen.reason == "timed out after waiting 9s on permit"
+    assert len(driver.scheduler.queue.backoff) == 3
+    driver.drain()
+    assert where(driver) == {"on-n": "n", "on-m": "m"}
+
+
+def test_gang_with_a_quorum_waits_on_when_one_wait_expires() -> None:
+    driver, faulty = faulty_driver("permit", policy=PrioritySort(), cpu=4)
+    driver.watched = False
+    faulty.answers["permit"] = lambda _cycle, pod, _node, *, now: Wait(5.0 + int(pod.name[-1]))
+    driver.add(*members("g", 3, 2))
+    driver.drain()
+    driver.advance(5.0)
+    assert told(driver, GroupRejected) == []
+    assert [each.uid for each in driver.scheduler.waiting] == ["default/g-1", "default/g-2"]
+    driver.advance(6.0)
+    (fallen,) = told(driver, GroupRejected)
+    assert fallen.reason == "timed out after waiting 6s on permit"
+    assert list(driver.scheduler.waiting) == []
+
+
+# Binds ----------------------------------------------------------------------------------------
+
+
+def test_reported_bind_that_the_cluster_state_does_not_show_is_an_error() -> None:
+    driver, _odd = faulty_driver(cpu=4)
     driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
     driver.drain()
-    driver.tell(PodGroupUpdated(spec("two/b", 2, AB)), PodGroupAdded(spec("one/a", 2, AB)))
-    driver.add(*pods("one/a", cpu=9))
-    driver.drain()
-    driver.advance(20.0)
-    driver.drain()
+    with pytest.raises(ClusterStateError) as caught:
+        driver.scheduler.handle(Bound(P, N, 1), now=0.0)
+    assert str(caught.value) == "default/p: was bound, and the cluster state does not show it"
+    assert driver.scheduler.handle(Bound(P, N, 7), now=0.0) == (), "news of another attempt"
+    assert driver.scheduler.handle(Bound(PodUID("nobody"), N, 1), now=0.0) == ()
     driver.report(driver.under_way[0], Fate.FAILED)
-    assert driver.scheduler.queue.head() is None
+    assert driver.scheduler.handle(Bound(P, N, 1), now=0.0) == (), "it is over"
+
+
+def test_change_of_a_pod_during_its_bind_holds_after_the_bind_failed() -> None:
+    driver, _odd = faulty_driver(cpu=4)
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
+    driver.drain()
+    update(driver, P, deleted_at=0.0)
+    driver.report(driver.under_way[0], Fate.FAILED)
+    assert isinstance(driver.scheduler.why(P), Terminating)
+    assert len(driver.scheduler.queue) == 0
+
+
+def test_pod_that_becomes_another_as_its_bind_is_shown_was_bound_first() -> None:
+    driver, faulty = faulty_driver("post_bind", cpu=4)
+    bound = list[tuple[str, str, float]]()
+    faulty.answers["post_bind"] = lambda pod, node, *, now: bound.append((pod.name, node, now))
+    driver.watched = False
+    driver.fate = Fate.PENDING
+    driver.add(make_pod("p"))
+    driver.drain()
+    driver.advance(2.0)
+    update(driver, P, node_name=N, priority=7)
+    assert bound == [("p", "n", 2.0)]
+    assert told(driver, PodScheduled) == [PodScheduled(P, N)]

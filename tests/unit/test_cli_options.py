@@ -1,143 +1,105 @@
-"""The options of the command: durations, options that a policy lacks, and misspelled words."""
+"""The options of the command: of a policy, misspelled ones, and those that are given once."""
 
 from __future__ import annotations
 
-import subprocess
+import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gangsched._seconds import format_span, parse_duration
-from gangsched.cli import main
+from gangsched.cli import _parser as parser_of_the_command
+from gangsched.cli._kubectl import main as kubectl
+from gangsched.cli._parser import Parser
+from support.documents import printed_by, refuses
+
+COLUMNS = "job,submit_s,workers,gpus_per_worker,duration_s"
+WORKLOAD = ("--trace", "a.csv", "--nodes", "1x1")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("a.csv").write_text(f"{COLUMNS}\na,0,1,1,1\n")
+
+
+TWICE = "expected one value, but it is given twice"
+NO_MEANING = "has no meaning with --policy"
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    ("line", "said"),
     [
-        ("90", 90.0),
-        ("90s", 90.0),
-        ("1h30m", 5400.0),
-        ("11d", 950400.0),
-        ("1d2h3m4s5ms", 93784.005),
-        ("250ms", 0.25),
-        ("1.5h", 5400.0),
-        ("0", 0.0),
-        ("-1", -1.0),
+        # options that a policy lacks
+        ("simulate --permit-timeout 5", f"--permit-timeout {NO_MEANING} gang"),
+        ("simulate --policy gang --when-blocked at_once", f"--when-blocked {NO_MEANING} gang"),
+        ("explain g --policy coscheduling --placement pack", f"{NO_MEANING} coscheduling"),
+        ("simulate --policy coscheduling --backfill", f"--backfill {NO_MEANING} coscheduling"),
+        ("simulate --policy pod_by_pod --order creation", f"--order {NO_MEANING} pod_by_pod"),
+        # misspelled words
+        ("simulat", "did you mean simulate?"),
+        ("simulate --polcy gang", "did you mean --policy?"),
+        ("simulate --policy gagn", "did you mean gang?"),
+        ("simulate --policy gagn", "MODULE:FUNCTION"),
+        ("simulate --order creatoin", "did you mean creation?"),
+        ("simulate --policy \x1b[2J", r"\x1b[2J"),
+        ("simulate WORKLOAD --policy gang,backfill=2", "--policy gang --backfill=2"),
+        ("simulate WORKLOAD --policy gang:backfill", "are given as --policy gang --backfill"),
+        ("compare WORKLOAD --policy gang:backfill", "in compare, gang,backfill"),
+        ("compare WORKLOAD --policy gang,backfil", "--backfil; did you mean --backfill?"),
+        # one value
+        (
+            "simulate WORKLOAD --trace=b.csv",
+            f"gangsched simulate: argument --trace: {TWICE}",
+        ),
+        ("compare WORKLOAD --trace=b.csv", f"gangsched compare: argument --trace: {TWICE}"),
+        ("simulate WORKLOAD --node 2x1", f"--nodes: {TWICE}"),
+        ("compare WORKLOAD --policy gang,backfill,backfill=2", "--backfill: expected one value"),
     ],
 )
-def test_duration_is_a_number_or_has_units(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
+def test_refused_option_is_named_with_what_is_expected(line: str, said: str) -> None:
+    assert said in refuses(*line.replace("WORKLOAD", " ".join(WORKLOAD)).split())
 
 
-@pytest.mark.parametrize(
-    "text", ["", "h", "soon", "30m1h", "1h1h", "1 h", "1h 30m", "inf", "nan", "1e400", "-1h", "1H"]
-)
-def test_text_that_is_no_duration_gives_none(text: str) -> None:
-    assert parse_duration(text) is None
+def test_unknown_word_without_a_near_one_has_no_suggestion() -> None:
+    assert "did you mean" not in refuses("xyzzy")
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run the command; return its one line of error, however it ends."""
-    code: str | int | None
-    try:
-        code = main(words)
-    except SystemExit as ended:
-        code = ended.code
-    captured = capsys.readouterr()
-    assert code == 2
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err
+def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            known = cast("dict[str, argparse.ArgumentParser]", vars(action)["choices"])
+            for each in known.values():
+                yield from commands(each)
 
 
-@pytest.mark.parametrize(
-    ("policy", "option"),
-    [
-        ("gang", ("--permit-timeout", "5")),
-        ("gang", ("--when-blocked", "at_once")),
-        ("coscheduling", ("--placement", "pack")),
-        ("coscheduling", ("--backfill",)),
-        ("pod_by_pod", ("--order", "creation")),
-    ],
-)
-@pytest.mark.parametrize("command", [("simulate",), ("explain", "g")])
-def test_option_without_meaning_for_the_policy_is_refused(
-    command: tuple[str, ...],
-    policy: str,
-    option: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    if command[0] == "explain" and policy == "pod_by_pod":
-        pytest.skip("explain needs a policy with groups")
-    error = refused(capsys, *command, "--policy", policy, *option)
-    assert f"{option[0]} has no meaning with --policy {policy}" in error
+def test_no_option_stores_the_last_of_several_values() -> None:
+    for parser in commands(parser_of_the_command()):
+        for action in parser._actions:
+            assert not isinstance(action, argparse._StoreAction), (parser.prog, action)
 
 
-def test_policy_is_gang_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "with --policy gang" in refused(capsys, "simulate", "--permit-timeout", "1h")
+def test_plugin_of_kubectl_refuses_a_second_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        kubectl(["get", "-n", "a", "--namespace", "b"])
+    assert TWICE in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "suggested"),
-    [
-        (("simulat",), "simulate"),
-        (("simulate", "--polcy", "gang"), "--policy"),
-        (("simulate", "--policy", "gagn"), "gang"),
-        (("simulate", "--order", "creatoin"), "creation"),
-    ],
-)
-def test_misspelled_word_is_refused_with_a_suggestion(
-    words: tuple[str, ...], suggested: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert f"did you mean {suggested}?" in refused(capsys, *words)
+def test_parser_may_be_used_again() -> None:
+    parser = Parser()
+    parser.add_argument_group("group").add_argument("--name")
+    for _time in range(2):
+        assert parser.parse_args(["--name", "x"]).name == "x"
 
 
-def test_unknown_word_without_a_near_one_has_no_suggestion(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert "did you mean" not in refused(capsys, "xyzzy")
-
-
-def test_control_characters_of_a_bad_word_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "\x1b" not in refused(capsys, "simulate", "--policy", "\x1b[2J")
-
-
-def test_command_runs_as_a_module(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "gangsched", "--version"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    )
-    assert ended.stdout.startswith("gangsched ")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0, "0s"),
-        (0.25, "0.25s"),
-        (90.0, "90s"),
-        (119.9996, "2m"),
-        (120.0, "2m"),
-        (5400.0, "1h30m"),
-        (950400.0, "11d"),
-        (93784.005, "1d2h3m4.005s"),
-        (86399.9999, "1d"),
-        (-5400.0, "-1h30m"),
-        (1795370000.25, "1795370000.25s"),
-    ],
-)
-def test_span_has_units(seconds: float, text: str) -> None:
-    assert format_span(seconds) == text
-
-
-@given(st.floats(min_value=0, max_value=1e12, allow_nan=False))
-def test_span_is_read_back(seconds: float) -> None:
-    found = parse_duration(format_span(seconds))
-    assert found is not None
-    assert found == pytest.approx(seconds, rel=1e-12, abs=0.0005 if seconds >= 119 else 5e-7)
+def test_module_with_the_name_of_a_policy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "gang", raising=False)
+    Path("gang.py").write_text("from gangsched import presets\nmake = presets.gang\n")
+    text = printed_by("simulate", *WORKLOAD, "--policy", "gang:make")
+    assert "1 submitted, 1 started whole" in text
+    monkeypatch.delitem(sys.modules, "gang")

@@ -42,7 +42,7 @@ end_process(0)
 """
 
 SIGNALS: Final = pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name
+    ("loops", "number"), [("asyncio", signal.SIGTERM), ("uvloop", signal.SIGINT)]
 )
 LOOPS: Final = pytest.mark.parametrize("loops", ["asyncio", "uvloop"])
 
@@ -66,7 +66,6 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-@LOOPS
 @SIGNALS
 def test_first_signal_lets_the_program_end(loops: str, number: signal.Signals) -> None:
     with program(loops, "ends") as process:
@@ -75,7 +74,6 @@ def test_first_signal_lets_the_program_end(loops: str, number: signal.Signals) -
         assert process.wait(HANG) == 0
 
 
-@LOOPS
 @SIGNALS
 def test_second_signal_ends_a_program_that_hangs(loops: str, number: signal.Signals) -> None:
     with program(loops, "hangs") as process:
@@ -93,8 +91,7 @@ def test_second_signal_ends_a_program_whose_event_loop_is_busy(loops: str) -> No
         assert process.wait(HANG) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
-@LOOPS
-@pytest.mark.parametrize("how", ["hangs", "busy"])
+@pytest.mark.parametrize(("loops", "how"), [("asyncio", "hangs"), ("uvloop", "busy")])
 def test_program_that_does_not_end_in_time_is_ended(loops: str, how: str) -> None:
     with program(loops, how, seconds=0.1) as process:
         process.send_signal(signal.SIGTERM)

@@ -27,7 +27,6 @@ from gangsched.cluster_objects import (
     AccessMode,
     CSINode,
     Namespace,
-    ObjectStore,
     PersistentVolume,
     PersistentVolumeClaim,
     PodDisruptionBudget,
@@ -42,12 +41,6 @@ CHANGES = st.lists(st.builds(ObjectChanged, OBJECTS) | st.from_type(ObjectDelete
 
 def shown(cluster: InMemoryCluster) -> dict[str, set[Any]]:
     return {name: set(cluster.objects.all(kind)) for name, kind in KINDS.items()}
-
-
-def test_object_has_the_key_of_its_kind() -> None:
-    assert Namespace(name="ns").key == "ns"
-    assert PersistentVolumeClaim(name="c", namespace="ns").key == "ns/c"
-    assert CSINode(name="n").key == "n"
 
 
 @pytest.mark.parametrize(
@@ -106,37 +99,6 @@ def test_budget_covers_the_selected_pods_of_its_namespace() -> None:
     assert not budget.covers(evolve(pod, labels={"app": "y"}))
     assert not evolve(budget, selector=LabelSelector()).covers(pod)
     assert not evolve(budget, selector=None).covers(pod)
-
-
-def test_store_shows_what_was_put_last() -> None:
-    store = ObjectStore()
-    store.put(Namespace(name="a"))
-    store.put(Namespace(name="a", labels={"x": "y"}))
-    store.put(CSINode(name="a"))
-    assert store.get(Namespace, "a") == Namespace(name="a", labels={"x": "y"})
-    assert store.all(CSINode) == (CSINode(name="a"),)
-    store.remove(Namespace, "a")
-    store.remove(Namespace, "b")
-    assert store.get(Namespace, "a") is None
-    assert store.all(Namespace) == ()
-
-
-NO_OBJECT: Any = Pod(name="p")
-NO_KEY: Any = 1
-
-
-@pytest.mark.parametrize(
-    ("event", "field"),
-    [
-        (ObjectChanged(NO_OBJECT), "value"),
-        (ObjectDeleted("Pod", "default/p"), "object_kind"),
-        (ObjectDeleted("Namespace", NO_KEY), "key"),
-    ],
-)
-def test_event_about_another_kind_is_refused(event: Event, field: str) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        InMemoryCluster().apply(event)
-    assert caught.value.field == field
 
 
 @given(CHANGES)

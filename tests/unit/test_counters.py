@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
-from gangsched.errors import InternalError
 from gangsched.model import PodUID
 
 UIDS = [PodUID(f"uid-{number}") for number in range(6)]
@@ -89,31 +88,6 @@ def test_binding_member_is_counted() -> None:
         assert counters.scheduled == counters.all == 1
 
 
-def test_member_is_counted_once() -> None:
-    counters = PodGroupCounters()
-    for _ in range(3):
-        counters.set(UIDS[0], MemberState.WAITING)
-    assert (counters.waiting, counters.scheduled, len(counters)) == (1, 1, 1)
-
-
-def test_set_all_accepts_new_and_known_members() -> None:
-    counters = PodGroupCounters()
-    counters.set(UIDS[1], MemberState.WAITING)
-    counters.set_all(UIDS[:3], MemberState.BINDING)
-    counters._check()
-    assert [counters.state(uid) for uid in UIDS[:3]] == [MemberState.BINDING] * 3
-
-
-def test_check_reports_wrong_count() -> None:
-    counters = PodGroupCounters()
-    counters.set(UIDS[0], MemberState.WAITING)
-    counters._counts[MemberState.WAITING] = 2
-    with pytest.raises(InternalError) as caught:
-        counters._check()
-    said = "member counts [0, 0, 2, 0, 0, 0, 0, 0, 0, 0] are not [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]"
-    assert caught.value.invariant == said
-
-
 def test_unused_role_counts_zero() -> None:
     assert PodGroupCounters().role("ps") == RoleCounts(0, 0, 0, 0)
     assert PodGroupCounters().role("ps", untried=2) == RoleCounts(untried=2)
@@ -131,7 +105,3 @@ def test_changed_role_counts_once() -> None:
     counters.give_role(UIDS[1], None)
     assert counters.role("ps") == RoleCounts()
     counters._check()
-
-
-def test_discard_of_unknown_uid_is_ignored() -> None:
-    assert PodGroupCounters().discard(UIDS[0]) is None

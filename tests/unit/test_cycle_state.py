@@ -27,12 +27,6 @@ def test_keys_of_one_name_are_distinct_by_identity() -> None:
     assert state.read(OTHER) is None
 
 
-def test_two_cycles_share_nothing() -> None:
-    first, second = CycleState(None, {}), CycleState(None, {})
-    first.write(COUNT, 3)
-    assert second.read(COUNT) is None
-
-
 def test_cycle_shows_its_group_and_its_nodes() -> None:
     group, view = FakeGroup(), node_view(Node(name=NodeName("n")))
     state = cycle(group, view)

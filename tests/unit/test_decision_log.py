@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any, get_args
 
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
     Backoff,
     DecisionLogError,
     Effect,
@@ -23,7 +26,6 @@ from gangsched import (
 )
 from gangsched._values import EFFECTS, EVENTS, NOUNS
 from gangsched.replay import FORMAT, Call, Header, Recipe, read_log
-from gangsched.replay.recipe import _ARGUMENTS
 from support.values import effects, events
 
 _HEADER = Header().to_line()
@@ -50,13 +52,9 @@ def test_call_with_any_event_and_effects_is_read_back_equal(
         shown=tuple(shown),
         effects=tuple(returned),
     )
+    line = call.to_line()
     assert read_back(call) == call
-    assert call.to_line() == read_back(call).to_line()
-
-
-@given(events, st.lists(effects, max_size=3))
-def test_line_is_one_line_of_ascii(event: Event, returned: list[Effect]) -> None:
-    line = Call(call="handle", now=0.0, event=event, effects=tuple(returned)).to_line()
+    assert read_back(call).to_line() == line
     assert line.isascii()
     assert line.splitlines(keepends=True) == [line]
 
@@ -100,18 +98,26 @@ def test_log_is_read_lazily() -> None:
 # The header -----------------------------------------------------------------------------------
 
 
-def test_header_has_the_recipe_and_the_data_of_the_writer() -> None:
+def test_header_has_the_recipe_and_the_plain_data_of_the_writer() -> None:
     header = Header(recipe=Recipe("gang", placement=PlacementStrategy.PACK), about={"seed": 3})
     read = read_log([header.to_line()]).header
     assert read == header
     assert json.loads(header.to_line())["format"] == FORMAT
+    for wrong in ({"x": float("nan")}, {"x": object()}):
+        with pytest.raises(InvalidValueError, match="about must be an object of plain JSON data"):
+            Header(about=wrong).to_line()
 
 
 @pytest.mark.parametrize(
     "recipe",
     [
         Recipe("coscheduling", permit_timeout=3, order=Order.CREATION, backoff=Backoff(2, 4)),
-        Recipe("gang", search_budget=7, placement="spread"),
+        Recipe(
+            "gang",
+            search_budget=7,
+            placement="spread",
+            backfill=Backfill(AnnotatedRunTimes("example.com/seconds"), least_members=8),
+        ),
         Recipe("pod_by_pod"),
     ],
     ids=lambda recipe: recipe.preset,
@@ -126,13 +132,10 @@ def test_recipe_is_read_back_and_makes_its_scheduler(recipe: Recipe) -> None:
 
 
 def test_recipe_has_every_argument_of_its_preset_with_its_default() -> None:
-    import inspect
-
     for name in ("coscheduling", "gang", "pod_by_pod"):
-        takes = set(inspect.signature(getattr(presets, name.replace("-", "_"))).parameters)
-        takes -= {"cluster", "plugins", "weights"}  # a plugin cannot be written into a log
-        assert takes == Recipe(name).arguments.keys()
-        assert takes <= _ARGUMENTS.keys()
+        takes = set(inspect.signature(getattr(presets, name)).parameters)
+        # a plugin cannot be written into a log
+        assert takes - {"cluster", "plugins", "weights"} == Recipe(name).arguments.keys()
     assert Recipe("pod_by_pod").to_json() == {
         "preset": "pod_by_pod",
         "arguments": {"backoff": {"initial": 1.0, "maximum": 10.0}, "preemption": None},
@@ -161,24 +164,17 @@ def test_malformed_recipe_is_refused_by_field(
 @pytest.mark.parametrize(
     ("header", "field"),
     [
-        ("", ""),
-        ("[]", ""),
-        ("{", ""),
-        ("[" * 100_000, ""),
+        *((text, "") for text in (None, "", "[]", "{", "[" * 100_000)),
         ("{}", "format"),
         ('{"format":"gangsched.decisions/2"}', "format"),
         ('{"format":"gangsched.decisions/1"}', "gangsched"),
         ('{"format":"gangsched.decisions/1","gangsched":"0"}', "about"),
         ('{"format":"gangsched.decisions/1","gangsched":"0","about":{},"more":1}', "more"),
-        (
-            '{"format":"gangsched.decisions/1","gangsched":"0","about":{},"scheduler":3}',
-            "scheduler",
-        ),
     ],
 )
-def test_malformed_header_is_refused_by_field(header: str, field: str) -> None:
+def test_malformed_header_is_refused_by_field(header: str | None, field: str) -> None:
     with pytest.raises(DecisionLogError) as refused:
-        read_log([header], file="a.log")
+        read_log([] if header is None else [header], file="a.log")
     assert (refused.value.file, refused.value.line, refused.value.field) == ("a.log", 1, field)
 
 
@@ -204,17 +200,6 @@ def test_malformed_recipe_in_a_header_is_refused_by_field(scheduler: Any, field:
     assert refused.value.field == field
 
 
-def test_header_refuses_data_that_is_not_plain() -> None:
-    for wrong in ({"x": float("nan")}, {"x": object()}):
-        with pytest.raises(InvalidValueError, match="about must be an object of plain JSON data"):
-            Header(about=wrong).to_line()
-
-
-def test_log_without_any_line_has_no_header() -> None:
-    with pytest.raises(DecisionLogError, match="log: line 1: expected a header"):
-        read_log([])
-
-
 # Malformed lines ------------------------------------------------------------------------------
 
 _POD = '{"kind":"PodAdded","pod":{"uid":"u","name":"p"%s}}'
@@ -231,14 +216,10 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         ('{"call":"advance","now":1%s,"effects":[]}' % ("0" * 5000), "", ""),
         ("{}", "call", "None"),
         ('{"call":"sleep"}', "call", "'sleep'"),
-        ('{"call":["handle"]}', "call", "['handle']"),
-        ('{"call":"advance","effects":[]}', "now", "None"),
         ('{"call":"advance","now":"0","effects":[]}', "now", "'0'"),
-        ('{"call":"advance","now":true,"effects":[]}', "now", "True"),
         ('{"call":"advance","now":1e999,"effects":[]}', "now", "inf"),
         ('{"call":"advance","now":0}', "effects", ""),
         ('{"call":"advance","now":0,"effects":null}', "effects", "None"),
-        ('{"call":"advance","now":0,"effects":{}}', "effects", "{}"),
         ('{"call":"advance","now":0,"effects":[],"raised":"x"}', "effects", ""),
         ('{"call":"advance","now":0,"raised":7}', "raised", "7"),
         ('{"call":"advance","now":0,"effects":[],"event":{}}', "event", ""),
@@ -248,19 +229,15 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         ('{"call":"shown","shown":[7]}', "shown[0]", "7"),
         ('{"call":"handle","now":0,"effects":[]}', "event", "nothing"),
         (_HANDLE % "null", "event", "None"),
-        (_HANDLE % "{}", "event.kind", "None"),
         (_HANDLE % '{"kind":"PodEaten"}', "event.kind", "'PodEaten'"),
-        (_HANDLE % '{"kind":["PodAdded"]}', "event.kind", "['PodAdded']"),
         (_HANDLE % '{"kind":"PodAdded"}', "event.pod", "None"),
         (_HANDLE % '{"kind":"PodDeleted","uid":7}', "event.uid", "7"),
-        (_HANDLE % (_POD % ',"size":1'), "event.pod.size", "1"),
         (
             _HANDLE % (_POD % ',"prioriti":1'),
             "event.pod.prioriti",
             "(did you mean priority?), got 1",
         ),
         (_HANDLE % (_POD % ',"priority":1.5'), "event.pod.priority", "1.5"),
-        (_HANDLE % (_POD % ',"priority":true'), "event.pod.priority", "True"),
         (_HANDLE % (_POD % ',"namespace":"a/b"'), "event.pod.namespace", "'a/b'"),
         (_HANDLE % (_POD % ',"requests":{"cpu":"1"}'), "event.pod.requests.cpu", "'1'"),
         (_HANDLE % (_POD % ',"requests":{"cpu":-1}'), "event.pod.requests.cpu", "'-1m'"),
@@ -268,14 +245,8 @@ _ONE = '{"call":"schedule_one","now":0,"effects":[%s]}'
         (_HANDLE % (_POD % ',"labels":{"a":1}'), "event.pod.labels.a", "1"),
         (_HANDLE % (_POD % ',"owners":["a",2]'), "event.pod.owners[1]", "2"),
         (_HANDLE % (_POD % ',"phase":"Dead"'), "event.pod.phase", "'Dead'"),
-        (_HANDLE % (_POD % ',"created_at":"Infinity"'), "event.pod.created_at", "inf"),
         (_HANDLE % (_POD % ',"created_at":"soon"'), "event.pod.created_at", "'soon'"),
         (_HANDLE % (_POD % ',"tolerations":[{}]'), "event.pod.tolerations[0].key", "''"),
-        (
-            _HANDLE % (_POD % ',"tolerations":[{"exists":1}]'),
-            "event.pod.tolerations[0].exists",
-            "1",
-        ),
         (_ONE % "null", "effects[0]", "None"),
         (_ONE % '{"kind":"PodAdded"}', "effects[0].kind", "'PodAdded'"),
         (_ONE % '{"kind":"Bind","uid":"u","node":"n"}', "effects[0].attempt", "None"),

@@ -41,14 +41,11 @@ from gangsched.testing import cycle, node_view
 
 _CPU: Final = 100
 _MEMORY: Final = 200 * 1024 * 1024 * 1000
+_LIMITS: Final = {"cpu": "1", "memory": "1Gi"}
 
 
 def _container(**requests: str) -> dict[str, Any]:
     return {"name": "c", "image": "i", "resources": {"requests": requests}}
-
-
-def _requests(*containers: dict[str, Any], **spec: Any) -> Resources:
-    return _pod("p", *containers, **spec).requests
 
 
 def _pod(name: str, *containers: dict[str, Any], **spec: Any) -> Pod:
@@ -60,38 +57,47 @@ def _pod(name: str, *containers: dict[str, Any], **spec: Any) -> Pod:
     return event.pod
 
 
-def test_each_container_without_a_request_is_counted() -> None:
-    found = _requests(_container(), _container(cpu="1"))
-    assert found == Resources({"cpu": 1})
-    assert found.defaulted == FrozenMap({"cpu": _CPU, "memory": 2 * _MEMORY})
-
-
-def test_request_of_zero_is_a_request() -> None:
-    assert _requests(_container(cpu="0", memory="0")).defaulted == FrozenMap()
-
-
-def test_limit_is_a_request() -> None:
-    limited = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
-    assert _requests(limited).defaulted == FrozenMap()
-
-
-def test_init_container_counts_where_it_exceeds_the_containers() -> None:
-    sidecar = {**_container(), "restartPolicy": "Always"}
-    found = _requests(_container(cpu="50m", memory="1Gi"), initContainers=[sidecar, _container()])
-    # cpu: max(50m + sidecar 100m, sidecar 100m + 100m) is 200m, of which 50m are requested
-    assert found.defaulted == FrozenMap({"cpu": 150, "memory": _MEMORY})
-
-
-def test_request_of_the_pod_as_a_whole_takes_the_place_of_the_default() -> None:
-    found = _requests(_container(), resources={"requests": {"cpu": "2"}})
-    assert found == Resources({"cpu": 2})
-    assert found.defaulted == FrozenMap({"memory": _MEMORY})
-
-
-def test_overhead_is_requested_and_not_defaulted() -> None:
-    found = _requests(_container(), overhead={"cpu": "50m"})
-    assert found == Resources({"cpu": "50m"})
-    assert found.defaulted == FrozenMap({"cpu": _CPU, "memory": _MEMORY})
+@pytest.mark.parametrize(
+    ("containers", "spec", "requested", "defaulted"),
+    [
+        (
+            [_container(), _container(cpu="1")],
+            {},
+            {"cpu": 1},
+            {"cpu": _CPU, "memory": 2 * _MEMORY},
+        ),
+        ([_container(cpu="0", memory="0")], {}, {}, {}),  # a request of zero is a request
+        ([{"name": "c", "resources": {"limits": _LIMITS}}], {}, _LIMITS, {}),
+        # cpu: max(50m + sidecar 100m, sidecar 100m + 100m) is 200m, of which 50m are requested
+        (
+            [_container(cpu="50m", memory="1Gi")],
+            {"initContainers": [{**_container(), "restartPolicy": "Always"}, _container()]},
+            {"cpu": "50m", "memory": "1Gi"},
+            {"cpu": 150, "memory": _MEMORY},
+        ),
+        # a request of the pod as a whole takes the place of the default
+        (
+            [_container()],
+            {"resources": {"requests": {"cpu": "2"}}},
+            {"cpu": 2},
+            {"memory": _MEMORY},
+        ),
+        (
+            [_container()],
+            {"overhead": {"cpu": "50m"}},
+            {"cpu": "50m"},
+            {"cpu": _CPU, "memory": _MEMORY},
+        ),
+    ],
+)
+def test_what_a_container_does_not_request_is_counted_apart(
+    containers: list[dict[str, Any]],
+    spec: dict[str, Any],
+    requested: dict[str, Any],
+    defaulted: dict[str, int],
+) -> None:
+    found = _pod("p", *containers, **spec).requests
+    assert (found, found.defaulted) == (Resources(requested), FrozenMap(defaulted))
 
 
 def test_defaulted_amounts_survive_copies_arithmetic_and_json() -> None:
@@ -128,8 +134,6 @@ def test_snapshot_keeps_what_is_defaulted() -> None:
     other.restore(scheduler.snapshot())
     other._check()
     assert other.snapshot() == scheduler.snapshot()
-    (info,) = other._state.nodes.infos.values()
-    assert info.defaulted == FrozenMap({"cpu": _CPU, "memory": _MEMORY})
 
 
 @pytest.mark.parametrize(
@@ -208,5 +212,3 @@ def test_pods_with_equal_requests_and_unlike_containers_leave_as_they_came() -> 
     for name in "pqrs":
         scheduler.handle(cluster.apply(PodDeleted(PodUID(name))), now=1.0)
         scheduler._check()
-    for info in scheduler._state.nodes.infos.values():
-        assert info.defaulted == FrozenMap()

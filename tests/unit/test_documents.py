@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
-import time
+from typing import Any
 
 import pytest
 import yaml
@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched.errors import ManifestError
-from gangsched.objects.fields import join_path
-from gangsched.objects.scalars import Number, Value, shown
+from gangsched.objects.scalars import Number, Value
+from gangsched.simulation import documents
 from gangsched.simulation.documents import read_documents
 
 
@@ -32,71 +32,31 @@ def _refused(text: str) -> ManifestError:
     return caught.value
 
 
+NUMBERS = (
+    *("18446744073709551615", "9" * 5000, "08", "0.5", "1e3", "1.0E+3", ".5", "1.", ".inf", ".NaN"),
+    "0.1000000000000000055511151231257827",
+)
+TEXTS = (
+    *("1:30", "1:30.5", "2024-01-01", "2024-01-01T00:00:00Z", "500m", "4Gi", "+", ".", "1.2.3"),
+    *("inf", "tRue", "="),
+)
+OTHERS: list[tuple[str, Any]] = [
+    *(("1", 1), ("-1", -1), ("+1", 1), ("0", 0), ("010", 8), ("0o10", 8), ("-010", -8)),
+    *(("0x10", 16), ("0b11", 3), ("1_000", 1000), ("9223372036854775807", 2**63 - 1)),
+    *(("-", [None]), ("''", ""), ("'1'", "1"), ('"on"', "on"), ("|\n  1", "1")),
+    *(("!!str 1", "1"), ("! 1", "1"), ("!!int 1", 1), ("!!float 1", 1), ("!!bool yes", True)),
+    *(("!!float 1.5", Number("1.5")), ("!!null ''", None), ("!!seq [1]", [1])),
+    *(("!!map {a: 1}", {"a": 1}), ("\ufeffa: 1", {"a": 1})),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ("1", 1),
-        ("-1", -1),
-        ("+1", 1),
-        ("0", 0),
-        ("010", 8),
-        ("0o10", 8),
-        ("-010", -8),
-        ("0x10", 16),
-        ("0b11", 3),
-        ("1_000", 1000),
-        ("18446744073709551615", Number("18446744073709551615")),
-        ("9223372036854775807", 2**63 - 1),
-        ("9" * 5000, Number("9" * 5000)),
-        ("08", Number("08")),
-        ("0.5", Number("0.5")),
-        ("1e3", Number("1e3")),
-        ("1.0E+3", Number("1.0E+3")),
-        (".5", Number(".5")),
-        ("1.", Number("1.")),
-        ("0.1000000000000000055511151231257827", Number("0.1000000000000000055511151231257827")),
-        (".inf", Number(".inf")),
-        (".NaN", Number(".NaN")),
-        ("1:30", "1:30"),
-        ("1:30.5", "1:30.5"),
-        ("2024-01-01", "2024-01-01"),
-        ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
-        ("500m", "500m"),
-        ("4Gi", "4Gi"),
-        ("-", [None]),
-        ("+", "+"),
-        (".", "."),
-        ("1.2.3", "1.2.3"),
-        ("inf", "inf"),
-        ("on", True),
-        ("Off", False),
-        ("y", True),
-        ("NO", False),
-        ("true", True),
-        ("tRue", "tRue"),
-        ("null", None),
-        ("~", None),
-        ("''", ""),
-        ("'1'", "1"),
-        ('"on"', "on"),
-        ("|\n  1", "1"),
-        ("!!str 1", "1"),
-        ("! 1", "1"),
-        ("!!int 1", 1),
-        ("!!float 1", 1),
-        ("!!float 1.5", Number("1.5")),
-        ("!!bool yes", True),
-        ("!!null ''", None),
-        ("!!seq [1]", [1]),
-        ("!!map {a: 1}", {"a": 1}),
-        ("\ufeffa: 1", {"a": 1}),
-        ("=", "="),
-    ],
+    [*((text, Number(text)) for text in NUMBERS), *((text, text) for text in TEXTS), *OTHERS],
     ids=lambda value: str(value)[:20],
 )
 def test_scalar_has_the_value_that_kubernetes_gives_it(text: str, value: Value) -> None:
     (read,) = _read(text)
-
     assert value == read
     assert type(value) is type(read)
 
@@ -118,15 +78,8 @@ def test_boolean_has_three_spellings_only(words: str, value: Value) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "!!int x",
-        "!!int 1.5",
-        "!!bool 1",
-        "!!null 1",
-        "!!binary aGk=",
-        "!!timestamp 2024-01-01",
-        "!!set {a}",
-        "!!python/object/apply:os.system [ls]",
-        "!own {a: 1}",
+        *("!!int x", "!!int 1.5", "!!bool 1", "!!null 1", "!!binary aGk=", "!!set {a}"),
+        *("!!timestamp 2024-01-01", "!!python/object/apply:os.system [ls]", "!own {a: 1}"),
         "!!map [1]",
     ],
 )
@@ -136,7 +89,6 @@ def test_other_tags_are_refused(text: str) -> None:
 
 def test_documents_are_numbered_and_empty_ones_count() -> None:
     documents = list(read_documents("a: 1\n---\n---\nb: 2\n...\n---\n# nothing\n", file="f"))
-
     assert [(document.number, document.value) for document in documents] == [
         (1, {"a": 1}),
         (2, None),
@@ -160,6 +112,7 @@ def test_other_scalars_as_keys_become_strings_as_in_json() -> None:
         ("{[1]: 1}", "got a collection"),
         ("{{a: 1}: 1}", "got a collection"),
         ("{x: &a [1], *a : 2}", "got a list"),
+        ("{x: &a {b: 1}, *a : 2}", "got a mapping"),
     ],
 )
 def test_other_keys_are_refused(text: str, shown_as: str) -> None:
@@ -178,7 +131,6 @@ def test_other_keys_are_refused(text: str, shown_as: str) -> None:
 )
 def test_key_that_is_given_twice_is_refused_by_its_path(text: str, path: str) -> None:
     error = _refused(text)
-
     assert (error.field, error.problem) == (path, "the key is given twice")
 
 
@@ -189,7 +141,6 @@ def test_aliases_stand_for_their_anchors() -> None:
         c: &word text
         *word : [*one, *word]
     """)
-
     assert value == {"a": {"x": 1}, "b": {"x": 1}, "c": "text", "text": [{"x": 1}, "text"]}
 
 
@@ -203,7 +154,6 @@ def test_explicit_and_earlier_keys_win_over_merged_ones() -> None:
         q: {<<: *two, b: 4}
         r: {"<<": 5}
     """)
-
     assert isinstance(value, dict)
     assert value["p"] == {"a": 0, "b": 1, "c": 2, "d": 3}
     assert value["q"] == {"b": 4, "c": 2}
@@ -221,13 +171,9 @@ def test_two_merges_in_one_mapping_are_refused() -> None:
 
 def test_alias_needs_an_anchor_before_it_in_its_own_document() -> None:
     assert "*a has no anchor" in _refused("b: *a").problem
-
+    assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
     error = _refused("a: &a 1\n---\nb: *a")
     assert (error.document, error.field) == (2, "b")
-
-
-def test_alias_within_its_own_anchor_is_refused() -> None:
-    assert "inside its own anchor" in _refused("a: &a {b: [*a]}").problem
 
 
 @pytest.mark.parametrize("template", ["[{}]", "{{x: [{}]}}", "{{<<: [{}]}}"])
@@ -236,19 +182,14 @@ def test_values_of_aliases_are_bounded(template: str) -> None:
     for level in range(1, 40):
         items = ", ".join([f"*a{level - 1}"] * 10)
         levels.append(f"a{level}: &a{level} {template.format(items)}")
-
-    started = time.process_time()
     error = _refused("\n".join(levels))
-
     assert "unfold to more than 1,000,000 values" in error.problem
-    assert time.process_time() - started < 30
 
 
-def test_values_without_aliases_are_not_bounded() -> None:
-    (value,) = _read("[" + "1," * 1_000_001 + "]")
-
-    assert isinstance(value, list)
-    assert len(value) == 1_000_001
+def test_values_without_aliases_are_not_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_UNFOLDED", 100)
+    (value,) = _read("[" + "1," * 101 + "]")
+    assert value == [1] * 101
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- " * 1, "[{b: "])
@@ -274,7 +215,6 @@ def test_malformed_yaml_is_refused_with_document_and_line(
     text: str, document: int, line: str
 ) -> None:
     error = _refused(text)
-
     assert document == error.document
     assert error.problem.startswith("not YAML: ")
     assert line in error.problem
@@ -284,18 +224,15 @@ def test_both_parsers_of_pyyaml_give_the_same(monkeypatch: pytest.MonkeyPatch) -
     text = "a: &x [1, 0.5, on]\nb: {<<: {c: *x}, d: 'e'}\n---\n- 1e3\n"
     fast = _read(text)
     monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
-
     assert fast == _read(text)
 
 
 def test_error_without_pyyaml_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-
     with pytest.raises(
         ModuleNotFoundError, match=re.escape("pip install 'gangsched[cli]'")
     ) as caught:
         _read("a: 1")
-
     assert caught.value.name == "yaml"
 
 
@@ -305,30 +242,6 @@ def test_pyyaml_is_loaded_by_the_first_reading() -> None:
     subprocess.run(
         [sys.executable, "-c", program], check=True, env={"PYTHONPATH": ":".join(sys.path)}
     )
-
-
-def test_path_brackets_keys_that_are_not_plain_words() -> None:
-    path = ""
-    for key in ("spec", "containers", 0, "limits", "nvidia.com/gpu"):
-        path = join_path(path, key)
-
-    assert path == "spec.containers[0].limits[nvidia.com/gpu]"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "nothing"),
-        ({"a": 1}, "a mapping"),
-        ([1], "a list"),
-        (Number("0.5"), "0.5"),
-        ("x", "'x'"),
-        (True, "True"),
-    ],
-)
-def test_value_is_shortened_in_errors(value: Value, text: str) -> None:
-    assert text == shown(value)
-    assert len(shown("x" * 10_000)) <= 80
 
 
 _TEXT = st.text("abyn ~:#'\"\\/\n\t-019.\u00e9\u6f22", max_size=8)
@@ -373,18 +286,10 @@ def test_json_documents_may_be_separated_as_in_yaml() -> None:
     ]
 
 
-@pytest.mark.parametrize("depth", [199, 200])
-def test_json_may_be_nested_as_deep_as_yaml(depth: int) -> None:
-    (value,) = _read("[" * depth + "]" * depth)
-    for _level in range(depth - 1):
-        assert isinstance(value, list)
-        (value,) = value
-    assert value == []
-
-
-@pytest.mark.parametrize("depth", [201, 500, 200_000])
-def test_json_that_is_nested_too_deep_is_refused(depth: int) -> None:
-    assert _refused("[" * depth + "]" * depth).problem == "nested deeper than 200 levels"
+def test_json_may_be_nested_as_deep_as_yaml() -> None:
+    assert len(_read("[" * 200 + "]" * 200)) == 1
+    for depth in (201, 200_000):
+        assert _refused("[" * depth + "]" * depth).problem == "nested deeper than 200 levels"
 
 
 @pytest.mark.parametrize(

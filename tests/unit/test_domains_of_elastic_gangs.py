@@ -12,8 +12,6 @@ from gangsched import Bind, PodGroupAdded, SchedulingUnit, Topology, presets
 from support.driver import Driver
 from support.gangs import members, node, specify, where
 
-pytestmark = pytest.mark.once("chooses the unit itself")
-
 EACH_UNIT = pytest.mark.parametrize("unit", list(SchedulingUnit))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -11,40 +10,16 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Backoff,
-    Event,
     NodeAdded,
     NodeUpdated,
+    PodAdded,
     presets,
 )
 from gangsched.drivers import EpochClock, epoch_seconds
-from gangsched.kubernetes import read_event
-from gangsched.testing import make_node
+from gangsched.testing import make_node, make_pod
 from support.shells import SHELLS, Shell
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
-
-
-def pod(name: str, group: str, created_at: float) -> Event:
-    """Return a member of a group of two, as a watch of the API server reports it."""
-    labels = {
-        "pod-group.scheduling.sigs.k8s.io/name": group,
-        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
-    }
-    created = datetime.fromtimestamp(created_at, UTC).isoformat(timespec="seconds")
-    metadata = {"name": name, "uid": name, "creationTimestamp": created, "labels": labels}
-    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
-    change = {
-        "type": "ADDED",
-        "object": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": metadata,
-            "spec": {"containers": [container]},
-        },
-    }
-    found = read_event(change)
-    assert found is not None
-    return found
 
 
 @both
@@ -54,12 +29,17 @@ def test_gang_that_failed_goes_after_a_gang_that_was_created_before_the_failure(
     """The queue compares the instant of a failure with the creation time of newer gangs."""
     now = time.time()
     run = shell(lambda cluster: presets.gang(cluster, backoff=Backoff(initial=1e-3)))
-    old = [pod(f"old-{n}", "old", now - 100) for n in range(2)]
+    old, new = (
+        [
+            PodAdded(make_pod(f"{name}-{n}", group=name, min_available=2, cpu=1, created_at=at))
+            for n in range(2)
+        ]
+        for name, at in (("old", now - 100), ("new", now - 50))
+    )
     run.run(NodeAdded(make_node("n0", cpu=1)), *old)
     time.sleep(2e-3)  # the backoff ends
-    new = [pod(f"new-{n}", "new", now - 50) for n in range(2)]
     run.run(*new, NodeUpdated(make_node("n0", cpu=2)))
-    assert sorted(run.placed()) == ["new-0", "new-1"]
+    assert sorted(run.placed()) == ["default/new-0", "default/new-1"]
 
 
 # The clock itself -------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""What becomes of a driver when something raises: every effect is performed or reported failed."""
+"""A driver when something raises, and when it is stopped: no effect is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -32,13 +33,12 @@ from gangsched import (
     WhenBindFails,
     presets,
 )
-from gangsched.drivers import aio
 from gangsched.drivers._evictions import Evictions
 from gangsched.outcomes import SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import FakeClock, make_pod
 from support.patience import HANG
-from support.shells import SHELLS, Blocking, Shell
+from support.shells import SHELLS, Aio, Blocking, Shell
 
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
 
@@ -54,11 +54,22 @@ def gang(name: str, size: int) -> list[Event]:
     ]
 
 
-def bound_to(run: Shell) -> list[str]:
-    return sorted(run.placed())
+class Around:
+    """A scheduler, some of whose calls are preceded by one of ``before``."""
+
+    def __init__(self, inner: Scheduler, **before: Any) -> None:
+        self.inner = inner
+        self.before = before
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            self.before.get(name, lambda *_given: None)(*given)
+            return getattr(self.inner, name)(*given, **named)
+
+        return call
 
 
-# Binds ------------------------------------------------------------------------------------------
+# Binds, events and observers --------------------------------------------------------------------
 
 
 @both
@@ -75,22 +86,12 @@ def test_pod_that_is_deleted_during_its_bind_ends_nothing(shell: type[Shell]) ->
     assert [type(what) for what, _error in run.errors] == [Bound]
     assert isinstance(run.errors[0][1], ClusterStateError)
     run.run(*gang("c", 1))  # the node that the deleted pod had is free
-    assert len(bound_to(run)) == 2
+    assert len(run.placed()) == 2
     run.scheduler._check()
 
 
 @both
-def test_report_for_a_pod_that_does_not_exist_is_refused(shell: type[Shell]) -> None:
-    run = shell()
-    run.run(node(1), Bound(PodUID("ghost"), NodeName("n0"), 1), *gang("a", 1))
-    assert [what for what, _error in run.errors] == [Bound(PodUID("ghost"), NodeName("n0"), 1)]
-    assert bound_to(run) == ["default/a-0"]
-
-
-@both
-def test_event_that_apply_refuses_is_dropped_and_the_others_are_taken_in(
-    shell: type[Shell],
-) -> None:
+def test_event_that_is_refused_is_dropped_and_the_others_are_taken_in(shell: type[Shell]) -> None:
     cluster = InMemoryCluster()
 
     def apply(event: Event) -> None:
@@ -99,11 +100,11 @@ def test_event_that_apply_refuses_is_dropped_and_the_others_are_taken_in(
         cluster.apply(event)
 
     run = shell(cluster=cluster, apply=apply)
-    run.run(node(1), PodDeleted(PodUID("x")), *gang("a", 1))
-    assert [(what, str(error)) for what, error in run.errors] == [
-        (PodDeleted(PodUID("x")), "no such row")
-    ]
-    assert bound_to(run) == ["default/a-0"]
+    ghost = Bound(PodUID("ghost"), NodeName("n0"), 1)
+    run.run(node(1), PodDeleted(PodUID("x")), ghost, *gang("a", 1))
+    assert [what for what, _error in run.errors] == [PodDeleted(PodUID("x")), ghost]
+    assert str(run.errors[0][1]) == "no such row"
+    assert list(run.placed()) == ["default/a-0"]
 
 
 @both
@@ -121,11 +122,8 @@ def test_exception_that_is_no_error_of_a_bind_ends_run(shell: type[Shell]) -> No
     with pytest.raises(Killed):
         run.run(node(2), *gang("a", 2))
     run.run_on()
-    assert "default/a-1" in bound_to(run)
+    assert "default/a-1" in run.placed()
     run.scheduler._check()
-
-
-# Observers --------------------------------------------------------------------------------------
 
 
 @both
@@ -140,7 +138,7 @@ def test_observe_that_raises_ends_run_after_the_gang_is_bound(
     run = shell(observe=observe)
     with pytest.raises(RuntimeError, match="disk full"):
         run.run(node(3), *gang("a", 3))
-    assert len(bound_to(run)) == 3
+    assert len(run.placed()) == 3
     run.scheduler._check()
 
 
@@ -150,8 +148,7 @@ def test_observer_that_raises_once_ends_run_and_the_next_run_goes_on(
     shell: type[Shell], method: str
 ) -> None:
     class Raises:
-        def __init__(self) -> None:
-            self.calls = 0
+        calls = 0
 
         def __getattr__(self, name: str) -> Any:
             return lambda *_given: self.count() if name == method else None
@@ -170,7 +167,7 @@ def test_observer_that_raises_once_ends_run_and_the_next_run_goes_on(
     if method == "settled":
         run.driver.stop()
     run.run_on()
-    assert len(bound_to(run)) == 3
+    assert len(run.placed()) == 3
 
 
 # The scheduler ----------------------------------------------------------------------------------
@@ -180,9 +177,7 @@ class Broken:
     """A plugin that raises until it is mended."""
 
     name = "Broken"
-
-    def __init__(self) -> None:
-        self.is_mended = False
+    is_mended = False
 
     def pre_filter(self, state: Any, pod: Pod, *, now: float) -> Any:
         if not self.is_mended and pod.name.startswith("b"):
@@ -200,101 +195,112 @@ def test_run_may_be_called_again_after_a_plugin_raised(shell: type[Shell]) -> No
             run.run(node(3), *gang("a", 1), *gang("b", 2))
     plugin.is_mended = True
     run.run_on()
-    assert len(bound_to(run)) == 3
+    assert len(run.placed()) == 3
 
 
 @both
 def test_report_that_the_scheduler_refused_is_repeated(shell: type[Shell]) -> None:
     """A report of a failed bind is in no cluster state, so ``rebuild`` alone cannot find it."""
-
-    class Stumbles:
-        def __init__(self, inner: Scheduler) -> None:
-            self.inner = inner
-            self.stumbled = False
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
-        def handle(self, event: Event, *, now: float) -> tuple[Effect, ...]:
-            if isinstance(event, BindFailed) and not self.stumbled:
-                self.stumbled = True
-                raise TimeoutError("the cluster state does not answer")
-            return self.inner.handle(event, now=now)
-
-    failed: list[str] = []
+    failed, stumbled = list[str](), list[bool]()
 
     def bind(effect: Bind) -> None:
         if not failed:
             failed.append(effect.uid)
             raise OSError("no route")
 
+    def stumble(event: Event) -> None:
+        if isinstance(event, BindFailed) and not stumbled:
+            stumbled.append(True)
+            raise TimeoutError("the cluster state does not answer")
+
     cluster, clock = InMemoryCluster(), FakeClock()
-    stumbles = Stumbles(presets.gang(cluster))
-    run = shell(cluster=cluster, bind=bind, scheduler=stumbles, clock=clock)
+    scheduler = Around(presets.gang(cluster), handle=stumble)
+    run = shell(cluster=cluster, bind=bind, scheduler=scheduler, clock=clock)
     with pytest.raises(TimeoutError):
         run.run(node(1), *gang("a", 1))
     run.run_on()
     clock.advance(60.0)
     run.run()
-    assert bound_to(run) == ["default/a-0"]
-    stumbles.inner._check()
+    assert list(run.placed()) == ["default/a-0"]
+    scheduler.inner._check()
 
 
 @both
 def test_driver_that_runs_cannot_be_run_a_second_time(shell: type[Shell]) -> None:
-    raised: list[BaseException] = []
+    raised: list[str] = []
 
     def bind(_bind: Bind) -> Any:
         async def again() -> None:
-            try:
+            with pytest.raises(RuntimeError) as caught:
                 await run.driver.run()
-            except RuntimeError as error:
-                raised.append(error)
+            raised.append(str(caught.value))
 
-        if shell is not Blocking:
+        if shell is Aio:
             return again()
         with pytest.raises(RuntimeError) as caught:
             run.driver.run()
-        raised.append(caught.value)
+        raised.append(str(caught.value))
         return None
 
     run = shell(bind=bind)
     run.run(node(1), *gang("a", 1))
-    assert [str(error) for error in raised] == ["the driver is running already"]
+    assert raised == ["the driver is running already"]
 
 
-def test_task_that_is_cancelled_reports_its_binds_when_it_runs_again() -> None:
-    """One bind of three has ended, one is cancelled, and one was not begun."""
-    cluster, clock, called = InMemoryCluster(), FakeClock(), list[str]()
+@pytest.mark.parametrize("another", [False, True], ids=["same driver", "new driver"])
+def test_binds_of_a_cancelled_task_are_reported_or_begun_anew(another: bool) -> None:
+    """F42. One bind of three has ended, one is cancelled, and one was not begun."""
+    clock, called = FakeClock(), list[str]()
 
     async def bind(effect: Bind) -> None:
-        called.append(effect.uid)
+        called.append(effect.uid[-3:])
         if len(called) == 2:
             await asyncio.sleep(3600)
 
-    async def run() -> None:
-        driver = aio.Driver(scheduler, apply=cluster.apply, bind=bind, clock=clock, max_binds=1)
-        for event in [node(3), *gang("a", 3)]:
-            driver.tell(event)
-        driver.stop()
-        task = asyncio.create_task(driver.run())
+    async def story() -> Shell:
+        run = Aio(bind=bind, clock=clock, max_binds=1)
+        run.tell(node(3), *gang("a", 3))
+        run.driver.stop()
+        task = asyncio.create_task(run.driver.run())
         while len(called) < 2:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert called == ["default/a-0", "default/a-1"]
-        await asyncio.wait_for(driver.run(), HANG)
-        assert called == ["default/a-0", "default/a-1", "default/a-2"]
+        if another:
+            run = Aio(bind=bind, clock=clock, max_binds=1, cluster=run.cluster)
+            run.driver.stop()
+        await asyncio.wait_for(run.driver.run(), HANG)
         clock.advance(60.0)
-        driver.stop()
-        await asyncio.wait_for(driver.run(), HANG)
+        run.driver.stop()
+        await asyncio.wait_for(run.driver.run(), HANG)
+        return run
 
-    scheduler = presets.gang(cluster)
-    asyncio.run(run())
-    assert called == ["default/a-0", "default/a-1", "default/a-2", "default/a-1"]
-    assert all(pod.node_name for pod in cluster.pods())
-    scheduler._check()
+    run = asyncio.run(story())
+    assert called == ["a-0", "a-1", *(("a-1", "a-2") if another else ("a-2", "a-1"))]
+    assert len(run.placed()) == 3
+    run.scheduler._check()
+
+
+def test_bind_for_which_no_thread_can_be_started_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Exhausted:
+        def __init__(self, *_given: Any, **_named: Any) -> None:
+            return
+
+        def submit(self, *_given: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        def shutdown(self, **_given: Any) -> None:
+            return
+
+    pool = "gangsched.drivers.blocking.concurrent.futures.ThreadPoolExecutor"
+    monkeypatch.setattr(pool, Exhausted)
+    run = Blocking(clock=lambda: 0.0)
+    run.run(node(1), *gang("a", 1))
+    assert run.placed() == {}
+    assert "can't start new thread" in str(run.scheduler.why(PodUID("default/a-0")))
 
 
 # Evictions --------------------------------------------------------------------------------------
@@ -372,29 +378,81 @@ def test_delays_between_evictions_double_up_to_a_minute() -> None:
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
     evictions.end(evict.uid)
     assert not evictions.failed(evict, now=now)
-    assert len(evictions) == 0
-    assert evictions.next_deadline() is None
+    assert (len(evictions), evictions.next_deadline()) == (0, None)
 
 
-# Threads ----------------------------------------------------------------------------------------
+# A driver that is stopped at once decides nothing more, and ends the binds that it has begun ------
 
 
-def test_bind_for_which_no_thread_can_be_started_has_failed(
-    monkeypatch: pytest.MonkeyPatch,
+def stopped_in(
+    shell: type[Shell], method: str, number: int, **given: Any
+) -> tuple[Shell, list[str]]:
+    """Return a driver that is stopped in a call of its scheduler, with 200 pods to place."""
+    calls: list[str] = []
+
+    def note(call: str) -> None:
+        calls.append(call)
+        if (call, calls.count(call)) == (method, number):
+            run.driver.stop(at_once=True)
+
+    cluster = InMemoryCluster()
+    scheduler = Around(
+        presets.gang(cluster),
+        handle=lambda event: note("report" if isinstance(event, Bound) else "handle"),
+        schedule_one=lambda: note("schedule_one"),
+    )
+    run = shell(cluster=cluster, scheduler=scheduler, **given)
+    run.tell(node(1000), *(PodAdded(make_pod(f"p{n}", cpu=1)) for n in range(200)))
+    run.run_on()
+    return run, calls
+
+
+@both
+@pytest.mark.parametrize("most", [1, 64])
+def test_no_event_and_no_decision_follows_the_decision_under_way(
+    shell: type[Shell], most: int
 ) -> None:
-    class Exhausted:
-        def __init__(self, *_given: Any, **_named: Any) -> None:
-            return
+    run, calls = stopped_in(shell, "schedule_one", 5, max_binds=most)
+    assert calls.count("schedule_one") == 5
+    assert "handle" not in calls[calls.index("schedule_one") :]
+    assert len(run.placed()) == 5
+    assert calls.count("report") == 5
 
-        def submit(self, *_given: Any) -> None:
-            raise RuntimeError("can't start new thread")
 
-        def shutdown(self, **_given: Any) -> None:
-            return
+@both
+def test_run_that_was_stopped_in_an_event_goes_on_with_the_events_that_were_kept(
+    shell: type[Shell],
+) -> None:
+    run, calls = stopped_in(shell, "handle", 3)
+    assert calls == ["handle"] * 3
+    run.run()
+    assert len(run.placed()) == 200
 
-    pool = "gangsched.drivers.blocking.concurrent.futures.ThreadPoolExecutor"
-    monkeypatch.setattr(pool, Exhausted)
-    run = Blocking(clock=lambda: 0.0)
-    run.run(node(1), *gang("a", 1))
-    assert bound_to(run) == []
-    assert "can't start new thread" in str(run.scheduler.why(PodUID("default/a-0")))
+
+@both
+def test_binds_that_wait_for_their_turn_are_performed_and_reported(shell: type[Shell]) -> None:
+    """A gang of 20 was decided, of which two binds at once are under way."""
+    run = shell(bind=lambda _bind: run.driver.stop(at_once=True), max_binds=2)
+    run.tell(node(20), *gang("g", 20))
+    run.run_on()
+    assert len(run.placed()) == 20
+
+
+def test_thread_that_sleeps_ends_when_it_is_stopped_at_once() -> None:
+    run = Blocking()
+    thread = threading.Thread(target=run.run_on)
+    thread.start()
+    run.driver.stop(at_once=True)
+    thread.join(HANG)
+    assert not thread.is_alive()
+
+
+def test_task_that_sleeps_ends_when_it_is_stopped_at_once() -> None:
+    async def stopped() -> None:
+        run = Aio()
+        task = asyncio.create_task(run.driver.run())
+        await asyncio.sleep(0.01)
+        run.driver.stop(at_once=True)
+        await asyncio.wait_for(task, HANG)
+
+    asyncio.run(stopped())

@@ -6,6 +6,9 @@ twin whose plugin returns ``Unschedulable``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from gangsched import (
@@ -14,34 +17,31 @@ from gangsched import (
     Node,
     NodeAdded,
     NodeName,
+    PluginError,
     PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
     PodUID,
     Profile,
+    ReentrantCallError,
     Scheduler,
+    Success,
     Unschedulable,
     Wait,
+    group_key,
+    presets,
 )
 from gangsched.coscheduling import Coscheduling
-from gangsched.errors import PluginError
-from gangsched.plugins import DefaultBinder, NodeResources
-from gangsched.testing import make_pod
+from gangsched.outcomes import SUCCESS
+from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
+from gangsched.testing import make_node, make_pod
 from support.busy import NOW, tell
 from support.faulty_plugin import OOPS, FaultyPlugin, interrupt
-from support.fingerprint import Fingerprint, fingerprint, without
+from support.shown import known, memory
 
 NEEDED = {"post_filter": ["filter"], "reserve": ["unreserve"]}
-UNREMEMBERED = (
-    r"\]\._state\.attempts\.step$",
-    r"\]\._state\.nodes\.(version|classes|_total)",
-    r"\]\._state\.pod_classes\.by_signature\[\d+\]\.judgements\.(_judged|_seen|_epoch|_nodes|_order|_ordered|_reasons|headroom)",
-)
-"""Counters that only ascend, and cached answers."""
-STEPS = (r"_step$",)
-"""Numbers of steps: an interrupted cycle was one too."""
-
 Host = tuple[InMemoryCluster, Scheduler, FaultyPlugin]
 
 
@@ -59,10 +59,6 @@ def host(*points: str, cpu: int = 4, minimum: int = 2, size: int = 2) -> Host:
     for number in range(size):
         tell(cluster, scheduler, PodAdded(make_pod(f"w-{number}", group="w", cpu=2)), now=NOW)
     return cluster, scheduler, faulty
-
-
-def memory(host: Host, *but: str) -> Fingerprint:
-    return without(fingerprint(*host[:2]), *UNREMEMBERED, *but)
 
 
 def finish(host: Host) -> list[PodUID]:
@@ -87,14 +83,14 @@ def test_gang_is_unchanged_after_the_cycle_of_a_member_raised(point: str, turn: 
     broken = host(point)
     for _turn in range(turn):
         assert broken[1].schedule_one(now=NOW)
-    before = memory(broken)
+    before = known(*broken[:2])
     for _again in range(2):
         error = interrupt(*broken[1:], point)
         assert (error.plugin, error.point) == ("FaultyPlugin", point)
         first_asked = 0 if point in ("pre_bind", "bind") else turn
         assert error.subject == f"default/w-{first_asked}"
         assert error.__cause__ is OOPS
-        assert memory(broken) == before
+        assert known(*broken[:2]) == before
 
 
 @BREAKS
@@ -104,36 +100,7 @@ def test_gang_starts_as_usual_after_a_cycle_raised(point: str, turn: int) -> Non
         assert broken[1].schedule_one(now=NOW) == whole[1].schedule_one(now=NOW)
     interrupt(*broken[1:], point)
     assert finish(broken) == finish(whole) == ["default/w-0", "default/w-1"]
-    assert memory(broken, *STEPS) == memory(whole, *STEPS)
-
-
-def test_attempt_that_raises_in_its_first_cycle_has_not_begun() -> None:
-    broken = host("filter")
-    interrupt(*broken[1:], "filter")
-    (info,) = broken[1].registry
-    assert (info.attempts, info.attempt_started_at) == (0, None)
-    broken[1].schedule_one(now=NOW)
-    assert (info.attempts, info.attempt_started_at) == (1, NOW)
-
-
-def test_attempt_does_not_start_with_a_member_whose_cycle_failed() -> None:
-    """It runs from the first one that holds a node."""
-    broken = host("filter", "permit", size=3)
-    scheduler, faulty = broken[1:]
-    faulty.answers["filter"] = Unschedulable("not yet")
-    assert scheduler.schedule_one(now=NOW)
-    faulty.answers = {"permit": OOPS}
-    (info,) = scheduler.registry
-    for later in (NOW + 1, NOW + 2):
-        tell(*broken[:2], NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": 8})), now=later)
-        with pytest.raises(PluginError):
-            scheduler.schedule_one(now=later)
-        assert info.attempt_started_at == NOW
-        assert (info.attempts, info.waiting) == (1, 0)
-    faulty.answers = {}
-    assert scheduler.schedule_one(now=NOW + 3)
-    assert info.attempt_started_at == NOW + 3
-    scheduler._check()
+    assert memory(broken[1]) == memory(whole[1])
 
 
 # As a fact lets it go -------------------------------------------------------------------------
@@ -159,14 +126,6 @@ def need_two(host: Host) -> None:
     tell(cluster, scheduler, PodGroupUpdated(PodGroup(name="w", min_available=2)), now=NOW)
 
 
-def test_waiting_members_are_released_when_the_minimum_drops() -> None:
-    waiting = two_of_three_wait()
-    effects = waiting[1].handle(
-        waiting[0].apply(PodGroupUpdated(PodGroup(name="w", min_available=2))), now=NOW
-    )
-    assert [e.uid for e in effects if isinstance(e, Bind)] == ["default/w-0", "default/w-1"]
-
-
 @pytest.mark.parametrize("point", AT_RELEASE)
 def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -> None:
     broken, refused = two_of_three_wait(), two_of_three_wait()
@@ -182,7 +141,7 @@ def test_members_wait_on_when_a_plugin_raises_during_their_release(point: str) -
         each[1]._check()
         assert len(each[1].waiting) == 2
     told = [each[1].advance(now=NOW) for each in (broken, refused)]
-    assert fingerprint(*broken[:2]) == fingerprint(*refused[:2])
+    assert known(*broken[:2]) == known(*refused[:2])
     assert told == [(), ()]
 
 
@@ -254,7 +213,7 @@ def test_every_bind_plugin_is_named_when_all_skip() -> None:
     scheduler = Scheduler(cluster, Profile(one, other))
     tell(cluster, scheduler, NodeAdded(Node(name=NodeName("n"))), now=NOW)
     tell(cluster, scheduler, PodAdded(make_pod("p")), now=NOW)
-    before = without(fingerprint(cluster, scheduler), *UNREMEMBERED)
+    before = known(cluster, scheduler)
     with pytest.raises(PluginError) as caught:
         scheduler.schedule_one(now=NOW)
     error = caught.value
@@ -264,5 +223,78 @@ def test_every_bind_plugin_is_named_when_all_skip() -> None:
         "default/p",
     )
     assert error.problem == "every plugin skipped the pod"
-    assert without(fingerprint(cluster, scheduler), *UNREMEMBERED) == before
+    assert known(cluster, scheduler) == before
     scheduler._check()
+
+
+# A call of a scheduler from inside one of its own calls is refused, and changes nothing
+
+
+CALLS: dict[str, Callable[[Scheduler], object]] = {
+    "handle": lambda s: s.handle(PodDeleted(make_pod("p").uid), now=0.0),
+    "advance": lambda s: s.advance(now=0.0),
+    "schedule_one": lambda s: s.schedule_one(now=0.0),
+    "rebuild": lambda s: s.rebuild(now=0.0),
+    "snapshot": lambda s: s.snapshot(),
+    "restore": lambda s: s.restore({}),
+    "why": lambda s: s.why(make_pod("p")),
+    "what_if": lambda s: s.what_if(),
+    "smallest_change": lambda s: s.smallest_change(group_key("default", "g"), make_node("n")),
+}
+
+
+class CallsBack:
+    """A plugin that calls its scheduler in PreFilter."""
+
+    name = "CallsBack"
+
+    def __init__(self) -> None:
+        self.call: Callable[[], object] = lambda: None
+
+    def pre_filter(self, _state: Any, _pod: Any, *, now: float) -> Success:
+        self.call()
+        return SUCCESS
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_from_inside_a_plugin_is_refused_by_name(name: str) -> None:
+    plugin = CallsBack()
+    cluster = InMemoryCluster()
+    profile = Profile(PrioritySort(), plugin, NodeResources(), DefaultBinder())
+    scheduler = Scheduler(cluster, profile)
+    for event in (NodeAdded(make_node("n", cpu=1)), PodAdded(make_pod("p", cpu=1))):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    before = scheduler.snapshot()
+    plugin.call = lambda: CALLS[name](scheduler)
+    with pytest.raises(PluginError, match="ReentrantCallError") as caught:
+        scheduler.schedule_one(now=0.0)
+    assert isinstance(caught.value.__cause__, ReentrantCallError)
+    assert (caught.value.__cause__.inner, caught.value.__cause__.outer) == (name, "schedule_one")
+    scheduler._check()
+    assert {k: v for k, v in scheduler.snapshot().items() if k != "step"} == {
+        k: v for k, v in before.items() if k != "step"
+    }
+    plugin.call = lambda: None
+    assert scheduler.schedule_one(now=0.0)
+
+
+def test_call_from_inside_a_cluster_state_is_refused() -> None:
+    class Calls(InMemoryCluster):
+        __slots__ = ("scheduler",)
+        scheduler: Scheduler
+
+        def pod(self, uid: Any) -> Any:
+            scheduler: Scheduler | None = getattr(self, "scheduler", None)
+            if scheduler is not None:
+                scheduler.advance(now=0.0)
+            return super().pod(uid)
+
+    cluster = Calls()
+    scheduler = presets.gang(cluster)
+    scheduler.advance(now=0.0)
+    cluster.scheduler = scheduler
+    with pytest.raises(ReentrantCallError, match="advance was called from inside handle"):
+        scheduler.handle(PodDeleted(make_pod("p").uid), now=0.0)
+    del cluster.scheduler
+    scheduler._check()
+    assert scheduler.handle(PodDeleted(make_pod("p").uid), now=0.0) == ()

@@ -126,12 +126,17 @@ def test_fork_copies_the_compiled_heap_by_its_pickle_protocol(
     assert (copied, copied is items, itself is first) == ([1], False, True)
 
 
-def test_slots_of_private_names_are_mangled() -> None:
+def test_fork_copies_slots_of_private_names() -> None:
     """A private name has the name of its class in it, without what that begins with."""
-    kind = type("_X_", (), {"__slots__": ("__hidden__", "__left", "_kept", "open")})
-    names = copying._slots(kind)
-    assert len(names) == 4
-    assert set(names) <= set(vars(kind))
+    names = ("__dunder__", "__left", "_kept", "open")
+    kind: Any = type("_X_", (), {"__slots__": names, "__module__": "gangsched._core.somewhere"})
+    slots = ("__dunder__", "_X___left", "_kept", "open")
+    thing = kind()
+    for name in slots:
+        setattr(thing, name, [name])
+    made = copying.fork(thing)
+    assert [getattr(made, name) for name in slots] == [[name] for name in slots]
+    assert all(getattr(made, name) is not getattr(thing, name) for name in slots)
 
 
 def test_fork_shares_functions() -> None:

@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 
 from gangsched import (
-    InMemoryCluster,
     InvalidPodGroupError,
     InvalidValueError,
-    Node,
-    NodeAdded,
     PodAdded,
     PodGroupAdded,
-    PodScheduled,
     Role,
     gang,
     membership,
-    presets,
 )
 
 
@@ -70,24 +65,6 @@ def test_labels_are_kept_beside_the_role() -> None:
     claim = membership(made.pods[0])
     assert claim is not None
     assert claim.role == "ps"
-
-
-def test_gang_starts_whole_or_not_at_all() -> None:
-    cluster = InMemoryCluster()
-    scheduler = presets.gang(cluster)
-    events = [
-        NodeAdded(Node(name="n", allocatable={"cpu": 3})),
-        *gang("g", workers=4, cpu=1).events(),
-    ]
-    effects = [e for event in events for e in scheduler.handle(cluster.apply(event), now=0.0)]
-    while (decided := scheduler.schedule_one(now=0.0)) is not None:
-        effects += decided
-    assert not any(isinstance(effect, PodScheduled) for effect in effects)
-    more = cluster.apply(NodeAdded(Node(name="m", allocatable={"cpu": 1})))
-    started: list[Any] = [*scheduler.handle(more, now=60.0)]
-    while (decided := scheduler.schedule_one(now=60.0)) is not None:
-        started += decided
-    assert "g-3" in str(started)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS, Membership, Sou
 from gangsched.model import GroupKey, Pod
 from support.cluster_objects import NODES, PODS, node_json, pod_json
 from support.memory_api import MemoryApi
+from support.memory_cluster import all_bound, change, cluster
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -99,45 +100,33 @@ def test_malformed_group_of_kueue_is_refused(
 # What is scheduled ------------------------------------------------------------------------------
 
 
-@on_a_loop
-async def test_half_of_a_group_of_kueue_is_not_started() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("a", gpu=2))
+def running_group(gpu: int, *, gated: bool = False) -> MemoryApi:
+    api = cluster(gpu=gpu)
     for n in range(3):
-        api.put(PODS, member(f"g-{n}", 3))
+        api.put(PODS, member(f"g-{n}", 3, gated=gated))
+    return api
+
+
+@on_a_loop
+async def test_half_of_a_group_of_kueue_is_not_started_and_a_replacement_starts() -> None:
+    api = running_group(2)
     async with running(api):
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.5)
         assert not any(api.pods().values()), "there is capacity for two of three"
         api.put(NODES, node_json("b", gpu=2))
-        await until(lambda: all(api.pods().values()))
+        await until(lambda: all_bound(api))
+        await asyncio.sleep(0.3)
+        api.remove(PODS, "default/g-0")
+        api.put(PODS, member("g-3", 3))
+        await until(lambda: all_bound(api))
 
 
 @on_a_loop
 async def test_group_of_kueue_starts_when_the_gates_of_all_are_removed() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("a", gpu=4))
-    for n in range(3):
-        api.put(PODS, member(f"g-{n}", 3, gated=True))
+    api = running_group(4, gated=True)
     async with running(api):
         for n in range(3):
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.1)
             assert not any(api.pods().values())
-            pod = api.get(PODS, f"default/g-{n}")
-            assert pod is not None
-            del pod["spec"]["schedulingGates"]
-            api.put(PODS, pod)
-        await until(lambda: all(api.pods().values()))
-
-
-@on_a_loop
-async def test_replacement_in_a_running_group_of_kueue_starts() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("a", gpu=4))
-    for n in range(3):
-        api.put(PODS, member(f"g-{n}", 3))
-    async with running(api):
-        await until(lambda: all(api.pods().values()))
-        await asyncio.sleep(0.3)
-        api.remove(PODS, "default/g-0")
-        api.put(PODS, member("g-3", 3))
-        await until(lambda: all(api.pods().values()))
+            change(api, PODS, f"default/g-{n}", spec={"schedulingGates": []})
+        await until(lambda: all_bound(api))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gangsched import (
     GroupRejected,
     NodeAdded,
@@ -20,7 +22,7 @@ from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort
 from gangsched.protocols import GroupView
 from gangsched.testing import make_node, make_pod
 from support.immediate_host import ImmediateHost
-from support.preemption_host import EACH_UNIT
+from support.shown import shown
 
 
 class AtOnce:
@@ -57,43 +59,36 @@ def waiting(host: ImmediateHost) -> set[str]:
     return {entry.uid.partition("/")[2] for entry in host.scheduler.waiting}
 
 
-@EACH_UNIT
-def test_gang_that_loses_its_quorum_with_a_timeout_is_rejected(unit: SchedulingUnit) -> None:
-    host = host_of(AtOnce(2, **{"g-0": 5.0, "g-1": 50.0}), unit, 4)
-    for number in range(2):
-        host.tell(PodAdded(make_pod(f"g-{number}", group="g", cpu=1)))
+GROUP, POD = SchedulingUnit.GROUP, SchedulingUnit.POD
+BOTH = {"g-0": 5.0, "g-1": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("unit", "waits", "at_first", "left"),
+    [
+        (GROUP, BOTH, {"g-0", "g-1"}, set[str]()),
+        (POD, BOTH, {"g-0", "g-1"}, set[str]()),
+        # with the unit ``group``, all members wait as long
+        (POD, {**BOTH, "g-2": 50.0}, {"g-0", "g-1", "g-2"}, {"g-1", "g-2"}),
+        (POD, {"g-2": 5.0}, {"g-2"}, set[str]()),
+    ],
+    ids=["loses its quorum", "loses its quorum (pod)", "keeps its quorum", "late member"],
+)
+def test_timeout_rejects_the_gang_only_if_it_loses_its_quorum(
+    unit: SchedulingUnit, waits: dict[str, float], at_first: set[str], left: set[str]
+) -> None:
+    host = host_of(AtOnce(2, **waits), unit, 4)
+    for name in sorted({*BOTH, *waits}):
+        host.tell(PodAdded(make_pod(name, group="g", cpu=1)))
+        if "g-0" not in waits:
+            host.decide()
     host.decide()
-    assert waiting(host) == {"g-0", "g-1"}
+    assert waiting(host) == at_first
     known = len(host.effects)
     host._take(host.scheduler.advance(now=5.0))
-    assert waiting(host) == set()
-    rejected = [each for each in host.effects[known:] if isinstance(each, GroupRejected)]
-    assert [each.reason for each in rejected] == ["timed out after waiting 5s on permit"]
-
-
-def test_gang_that_has_its_quorum_after_a_timeout_goes_on_waiting() -> None:
-    """With the unit ``group``, all members wait as long."""
-    host = host_of(AtOnce(2, **{"g-0": 5.0, "g-1": 50.0, "g-2": 50.0}), SchedulingUnit.POD, 4)
-    for number in range(3):
-        host.tell(PodAdded(make_pod(f"g-{number}", group="g", cpu=1)))
-    host.decide()
-    assert waiting(host) == {"g-0", "g-1", "g-2"}
-    known = len(host.effects)
-    host._take(host.scheduler.advance(now=5.0))
-    assert waiting(host) == {"g-1", "g-2"}
-    assert not [each for each in host.effects[known:] if isinstance(each, GroupRejected)]
-
-
-def test_late_member_that_times_out_rejects_no_gang() -> None:
-    host = host_of(AtOnce(2, **{"g-2": 5.0}), SchedulingUnit.POD, 4)
-    for number in range(3):
-        host.tell(PodAdded(make_pod(f"g-{number}", group="g", cpu=1)))
-        host.decide()
-    assert waiting(host) == {"g-2"}
-    known = len(host.effects)
-    host._take(host.scheduler.advance(now=5.0))
-    assert waiting(host) == set()
-    assert not [each for each in host.effects[known:] if isinstance(each, GroupRejected)]
+    assert waiting(host) == left
+    rejected = [each.reason for each in host.effects[known:] if isinstance(each, GroupRejected)]
+    assert rejected == ["timed out after waiting 5s on permit"] * (waits == BOTH)
 
 
 def test_nominated_gang_that_needs_more_members_now_does_not_start_on_its_nodes() -> None:
@@ -107,7 +102,7 @@ def test_nominated_gang_that_needs_more_members_now_does_not_start_on_its_nodes(
     for number in range(3):
         host.tell(PodAdded(make_pod(f"high-{number}", group="high", cpu=1, priority=5)))
     host.decide()
-    assert len(host.scheduler._state.reservations.nominations) == 1
+    assert len(shown(host.scheduler).nominations) == 1
     plugin.least = 3
     host.end("low-0", "low-1")
     assert host.decide() == []

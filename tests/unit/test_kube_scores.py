@@ -22,6 +22,8 @@ from gangsched import (
     PodAdded,
     PodAffinityTerm,
     PreferredSchedulingTerm,
+    Profile,
+    Scheduler,
     Taint,
     Toleration,
     TopologySpreadConstraint,
@@ -36,15 +38,16 @@ from gangsched.plugins import (
     ImageLocality,
     NodeResourcesBalancedAllocation,
     NodeResourcesFit,
+    NodeUnschedulable,
     PreferredInterPodAffinity,
     PreferredNodeAffinity,
     PrioritySort,
     ScoringPodTopologySpread,
     ScoringStrategy,
 )
-from gangsched.profile import Profile
-from gangsched.scheduler import Scheduler
 from gangsched.testing import cycle, node_view
+
+# Scores of kube-scheduler's plugins: figures computed by hand from its documentation
 
 ZONE = "zone"
 WEB = LabelSelector({"app": "web"})
@@ -58,7 +61,9 @@ def chosen(plugin: object, nodes: list[Node], running: list[tuple[Pod, str]], po
     for each, where in running:
         cluster.apply(PodAdded(evolve(each, node_name=where)))
     scheduler = Scheduler(
-        cluster, Profile(PrioritySort(), plugin, DefaultBinder()), membership=ungrouped
+        cluster,
+        Profile(PrioritySort(), NodeUnschedulable(), plugin, DefaultBinder()),
+        membership=ungrouped,
     )
     scheduler.rebuild(now=0.0)
     scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
@@ -72,14 +77,14 @@ def zoned(name: str, zone: str, **more: Any) -> Node:
 
 def test_fewest_untolerated_soft_taints_win() -> None:
     soft = [Taint(key, effect="PreferNoSchedule") for key in ("a", "b")]
-    nodes = [Node(name="two", taints=soft), Node(name="one", taints=soft[:1])]
+    nodes = [Node(name="both", taints=soft), Node(name="one", taints=soft[:1])]
     plugin = CountingTaintToleration()
     assert chosen(plugin, nodes, [], Pod(name="p")) == "one"
     tolerant = Pod(name="p", tolerations=[Toleration(exists=True)])
-    assert chosen(plugin, nodes, [], tolerant) == "two"
-    scores = {NodeName("two"): 2, NodeName("one"): 1, NodeName("none"): 0}
+    assert chosen(plugin, nodes, [], tolerant) == "both", "the first by name"
+    scores = {NodeName("both"): 2, NodeName("one"): 1, NodeName("none"): 0}
     found = plugin.normalize_score(cycle(), Pod(name="p"), scores)
-    assert found == {"two": 0, "one": 50, "none": 100}
+    assert found == {"both": 0, "one": 50, "none": 100}
 
 
 def test_preferred_terms_add_their_weights() -> None:
@@ -211,7 +216,7 @@ def test_balanced_allocation_scores_what_the_pod_changes(
 
 def test_kube_default_profile_has_the_weights_of_kube_scheduler() -> None:
     profile = presets.kube_default_profile()
-    weights = {plugin.name: weight for plugin, weight in profile.weighted}
+    weights = {plugin.name: profile.weights.get(plugin.name, 1) for plugin in profile.score}
     assert weights == dict(presets.KUBE_WEIGHTS)
     assert presets.kube_default_profile(weights={"ImageLocality": 7}).weights["ImageLocality"] == 7
 
@@ -235,3 +240,80 @@ def test_kube_default_places_pods_and_honours_constraints() -> None:
         effects = scheduler.schedule_one(now=0.0) or ()
         nodes += [effect.node for effect in effects if isinstance(effect, Bind)]
     assert sorted(nodes) == ["x", "y"]
+
+
+# The weight of a soft spread constraint comes from the domains of the nodes that passed.
+#
+# Source: ``initPreScoreState`` of ``PodTopologySpread`` in kube-scheduler 1.36: the weight of a
+# pod is the logarithm of the number of domains, plus 2, among the nodes that passed the filters.
+
+HOST = "kubernetes.io/hostname"
+
+
+def racked(name: str, zone: str, rack: str, *, is_cordoned: bool = False) -> Node:
+    labels = {"zone": zone, "rack": rack, HOST: name}
+    return Node(name=name, labels=labels, unschedulable=is_cordoned)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "keys", "running", "expected"),
+    [
+        pytest.param(
+            # by zone 1 against 3 pods, by rack 6 against 3. Two zones and two racks have nodes
+            # that passed, so both count alike, and the sums are 7 and 6. By all 22 zones, the zone
+            # would count twice
+            [racked(f"c{n}", f"z{n}", "1", is_cordoned=True) for n in range(20)],
+            ("zone", "rack"),
+            {"x": 1, "y": 3, "c0": 5},
+            "y",
+            id="domains without a node that passed do not count",
+        ),
+        pytest.param(
+            [racked(f"c{n}", "a", "1", is_cordoned=True) for n in range(20)],
+            (HOST, "rack"),
+            {"x": 1, "y": 3, "c0": 5},
+            "y",
+            id="hosts that did not pass do not count",
+        ),
+        pytest.param(
+            [Node(name="bare", labels={HOST: "bare"})],
+            ("zone",),
+            {"x": 4, "y": 4},
+            "x",
+            id="a node without the label is the last choice",
+        ),
+        pytest.param(
+            [racked("c", "a", "1", is_cordoned=True)],
+            ("zone",),
+            {"c": 2, "y": 1},
+            "y",
+            id="pods on nodes that did not pass count for their domain",
+        ),
+    ],
+)
+def test_soft_spread_weighs_the_domains_of_the_nodes_that_passed(
+    nodes: list[Node], keys: tuple[str, ...], running: dict[str, int], expected: str
+) -> None:
+    constraints = [
+        TopologySpreadConstraint(
+            max_skew=1,
+            topology_key=key,
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=WEB,
+        )
+        for key in keys
+    ]
+    web = Pod(name="p", labels={"app": "web"}, topology_spread_constraints=constraints)
+    others = [
+        (Pod(name=f"{name}-{n}", labels={"app": "web"}), name)
+        for name, count in running.items()
+        for n in range(count)
+    ]
+    nodes = [racked("x", "a", "1"), racked("y", "b", "2"), *nodes]
+    assert chosen(ScoringPodTopologySpread(), nodes, others, web) == expected
+
+
+def test_hard_default_constraint_is_refused_and_not_ignored() -> None:
+    hard = TopologySpreadConstraint(max_skew=1, topology_key="zone")
+    with pytest.raises(InvalidValueError, match="default_constraints"):
+        ScoringPodTopologySpread(default_constraints=(hard,))

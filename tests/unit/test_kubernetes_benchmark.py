@@ -33,32 +33,6 @@ def round_of(pods_per_s: float) -> dict[str, Any]:
     }
 
 
-def rounds_of(*speeds: float) -> dict[str, list[dict[str, Any]]]:
-    rounds = [round_of(speed) for speed in speeds]
-    return {name: [each[name] for each in rounds] for name in BOTH}
-
-
-def test_other_shapes_keep_their_rounds(figures: ModuleType) -> None:
-    found = {"plain": rounds_of(150.0), "2x500": rounds_of(400.0)}
-    figures.begin(found, "plain", BOTH, resume=False)
-    figures.add_round(found, "plain", round_of(200.0))
-    assert found == {"2x500": rounds_of(400.0), "plain": rounds_of(200.0)}
-
-
-def test_resumed_shape_keeps_its_rounds_and_gets_more(figures: ModuleType) -> None:
-    found = {"plain": rounds_of(150.0)}
-    figures.begin(found, "plain", BOTH, resume=True)
-    figures.add_round(found, "plain", round_of(200.0))
-    assert found == {"plain": rounds_of(150.0, 200.0)}
-
-
-def test_rounds_without_processor_time_of_events_are_not_resumed(figures: ModuleType) -> None:
-    found = {"plain": rounds_of(150.0)}
-    del found["plain"]["gangsched"][0]["events"]
-    figures.begin(found, "plain", BOTH, resume=True)
-    assert found == {}
-
-
 def test_parts_that_were_measured_apart_are_in_one_table(
     figures: ModuleType, tmp_path: Path
 ) -> None:

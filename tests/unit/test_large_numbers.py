@@ -84,33 +84,25 @@ def test_computed_amount_within_the_bound_is_kept(amount: int) -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("preset", PRESETS)
-def test_gang_that_asks_for_the_largest_amount_is_decided(
-    preset: Any, unit: SchedulingUnit
-) -> None:
-    asked = [LARGEST, LARGEST - 1, 1, 2]
+def largest_amounts() -> list[Node | Pod | PodGroup]:
+    nodes = [
+        Node(name=NodeName(f"n{k}"), allocatable=Resources.from_milli({"cpu": cpu, "memory": cpu}))
+        for k, cpu in enumerate((1, LARGEST, 5))
+    ]
     members = [
         evolve(
             make_pod(f"g-{k}", group="g", min_available=3),
             requests=Resources.from_milli({"cpu": amount, "memory": amount // 2}),
         )
-        for k, amount in enumerate(asked)
+        for k, amount in enumerate((LARGEST, LARGEST - 1, 1, 2))
     ]
-    nodes = [
-        Node(name=NodeName(f"n{k}"), allocatable=Resources.from_milli({"cpu": cpu, "memory": cpu}))
-        for k, cpu in enumerate((1, LARGEST, 5))
-    ]
-    decide(unit, preset, *nodes, *members)
+    return [*nodes, *members]
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("preset", PRESETS)
-def test_largest_values_of_scores_are_decided(preset: Any, unit: SchedulingUnit) -> None:
+def largest_scores() -> list[Node | Pod | PodGroup]:
+    anyway = WhenUnsatisfiable.SCHEDULE_ANYWAY
     spread = TopologySpreadConstraint(
-        max_skew=2**31 - 1,
-        topology_key="zone",
-        when_unsatisfiable=WhenUnsatisfiable.SCHEDULE_ANYWAY,
+        max_skew=2**31 - 1, topology_key="zone", when_unsatisfiable=anyway
     )
     image = ContainerImage(names=("i:1",), size_bytes=2**63 - 1)
     nodes = [
@@ -118,15 +110,11 @@ def test_largest_values_of_scores_are_decided(preset: Any, unit: SchedulingUnit)
         for k in range(2)
     ]
     pod = evolve(make_pod("p", cpu=1), topology_spread_constraints=(spread,), images=("i:1",))
-    decide(unit, preset, *nodes, pod, evolve(pod, name="q", uid="q"))
+    return [*nodes, pod, evolve(pod, name="q", uid="q")]
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("preset", PRESETS)
-def test_priority_and_minimum_of_any_size_are_decided(preset: Any, unit: SchedulingUnit) -> None:
-    decide(
-        unit,
-        preset,
+def largest_priorities() -> list[Node | Pod | PodGroup]:
+    return [
         Node(name="n", allocatable={"cpu": 4}),
         PodGroup(name="g", min_available=HUGE, priority=-HUGE),
         PodGroup(name="h", min_available=1, priority=HUGE),
@@ -134,4 +122,11 @@ def test_priority_and_minimum_of_any_size_are_decided(preset: Any, unit: Schedul
         make_pod("h-0", group="h", cpu=1),
         make_pod("p", cpu=1, priority=HUGE),
         make_pod("q", cpu=1, priority=-HUGE),
-    )
+    ]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("scene", [largest_amounts, largest_scores, largest_priorities])
+def test_values_of_any_size_are_decided(preset: Any, unit: SchedulingUnit, scene: Any) -> None:
+    decide(unit, preset, *scene())

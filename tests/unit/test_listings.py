@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+import gangsched
 from gangsched import (
     BindFailed,
     Bound,
+    Gang,
+    GroupKey,
     InMemoryCluster,
     Node,
     NodeAdded,
     Pod,
     PodAdded,
+    PodDeleted,
+    PodGroupDeleted,
     Release,
     Scheduler,
     explain,
     gang,
     presets,
 )
+from gangsched.explain import BackingOff, NotEnoughMembers, in_utc
 from gangsched.listings import Listing
+
+# ``Scheduler.pending``, ``running`` and ``groups``: rows, order, places and tables
+from support.immediate_host import ImmediateHost
 
 
 def settled(*events: Any, preset: Any = presets.gang, cpu: int = 4) -> tuple[Scheduler, Any]:
@@ -102,24 +115,19 @@ def test_groups_have_their_counts() -> None:
     assert not second.was_scheduled
 
 
-def test_questions_change_nothing() -> None:
-    scheduler, _tell = settled(*gang("big", workers=6, cpu=1).events())
-    before = scheduler.snapshot()
-    scheduler.pending(), scheduler.running(), scheduler.groups()
-    assert scheduler.snapshot() == before
-
-
 @pytest.mark.parametrize("preset", [presets.gang, presets.coscheduling])
 def test_every_answer_agrees_with_why(preset: Any) -> None:
     events = [e for n in range(4) for e in gang(f"g{n}", workers=2 + n % 2, cpu=1 + n).events()]
     scheduler, _tell = settled(*events, preset=preset)
     for row in scheduler.pending():
-        assert row.why == scheduler.why(row.name)
+        assert row.why == scheduler.why(row.name, budget=0)
     for each in scheduler.groups():
-        assert each.why == scheduler.why(each.key)
+        assert each.why == scheduler.why(each.key, budget=0)
 
 
 def test_listing_shows_a_table() -> None:
+    scheduler, _tell = settled(PodAdded(Pod(name="a\x1b[2J", requests={"cpu": 9})))
+    assert "\x1b" not in repr(scheduler.pending())
     scheduler, _tell = settled(*gang("big", workers=6, cpu=1).events())
     lines = repr(scheduler.pending()).splitlines()
     assert lines[0].split()[:4] == ["NAME", "PRIORITY", "PODS", "NEEDED"]
@@ -128,11 +136,6 @@ def test_listing_shows_a_table() -> None:
     assert repr(scheduler.running()) == "(nothing)"
     assert isinstance(scheduler.pending(), tuple)
     assert repr(Listing(())) == "(nothing)"
-
-
-def test_names_are_escaped_in_a_table() -> None:
-    scheduler, _tell = settled(PodAdded(Pod(name="a\x1b[2J", requests={"cpu": 9})))
-    assert "\x1b" not in repr(scheduler.pending())
 
 
 def test_gang_whose_binds_are_in_progress_is_listed_pod_by_pod() -> None:
@@ -164,3 +167,83 @@ def test_gang_whose_binds_are_in_progress_is_listed_pod_by_pod() -> None:
     assert [row.name for row in again.running()] == ["default/g"]
     again.handle(BindFailed(second.uid, reason="lost", attempt=second.attempt), now=1.0)
     assert [row.name for row in again.binding()] == ["default/p"]
+
+
+# What a reader of ``pending``, ``groups`` and ``why`` meets: late members, ended jobs, tables
+
+G = GroupKey("default/g")
+START = 1_795_466_633.8450027  # seconds since 1970
+
+
+class Host(ImmediateHost):
+    """A scheduler with one node of 3 CPUs, and a gang of 4 that starts with 2."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        super().__init__()
+        self.now = now
+        self.scheduler = presets.gang(self.cluster)
+        self.job: Gang = gang("g", workers=4, min_available=2, cpu=1)
+        self.tell(NodeAdded(Node(name="n", allocatable={"cpu": 3})), *self.job.events())
+        self.decide()
+
+    def end_job(self) -> None:
+        self.tell(*(PodDeleted(pod.uid) for pod in self.job.pods), PodGroupDeleted(G))
+
+
+def test_late_member_of_a_started_gang_needs_no_further_member() -> None:
+    (row,) = Host().scheduler.pending()
+    assert (row.pods, row.needed) == (1, 0)
+    assert row.cells()[row.COLUMNS.index("NEEDED")] == "0"
+
+
+def test_group_whose_pods_are_gone_is_listed_while_its_pod_group_exists() -> None:
+    host = Host()
+    host.tell(*(PodDeleted(pod.uid) for pod in host.job.pods))
+    assert [row.key for row in host.scheduler.groups()] == [G]
+
+
+def test_deleted_job_is_listed_no_more_and_why_says_when_it_is_forgotten() -> None:
+    host = Host(5.0)
+    host.end_job()
+    assert (host.scheduler.groups(), host.scheduler.pending()) == ((), ())
+    why = host.scheduler.why(G)
+    assert isinstance(why, NotEnoughMembers)
+    assert why.forgotten_at == 65.0
+    assert str(why) == "pod group default/g has no pods; it is forgotten at 65"
+    assert in_utc(why).endswith("forgotten at 1970-01-01T00:01:05Z")
+    host.now = 65.0
+    host.scheduler.advance(now=65.0)
+    with pytest.raises(gangsched.UnknownPodError):
+        host.scheduler.why(G)
+
+
+def test_table_rounds_ages_to_a_tenth_of_a_second() -> None:
+    host = Host()
+    host.now = 0.056894
+    host.scheduler.advance(now=host.now)
+    (row,) = host.scheduler.groups()
+    assert row.age == 0.056894
+    assert row.cells()[row.COLUMNS.index("AGE")] == "0.1s"
+
+
+def test_table_has_dates_for_a_clock_that_counts_from_1970() -> None:
+    host = Host(START)
+    (row,) = host.scheduler.pending()
+    rows = Listing([evolve(row, why=BackingOff(START + 1, 1, "full"))])
+    assert "backing off until 1795466634.8450027 after" in repr(rows)
+    assert "backing off until 2026-11-23T20:43:54.845003Z after" in rows.in_utc()
+    assert rows.in_utc().splitlines()[0] == repr(rows).splitlines()[0]
+    assert host.scheduler.running().in_utc() == repr(host.scheduler.running())
+
+
+def test_membership_is_the_only_public_name_that_is_also_a_module() -> None:
+    """``import gangsched.membership as m`` binds the function; the page says what works."""
+    modules = {each.name for each in pkgutil.iter_modules(gangsched.__path__)}
+    shadowing = {
+        name
+        for name in gangsched.__all__
+        if name in modules and not inspect.ismodule(getattr(gangsched, name))
+    }
+    assert shadowing == {"membership"}
+    module = importlib.import_module("gangsched.membership")
+    assert module.SPELLINGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Backoff,
@@ -17,17 +18,21 @@ from gangsched import (
     Node,
     NodeAdded,
     NodeDeleted,
-    NodeUpdated,
     PodAdded,
     PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupUpdated,
     PodUID,
     PodUnschedulable,
-    Resources,
+    PodUpdated,
     Scheduler,
+    SchedulingUnit,
+    Toleration,
     presets,
 )
+from gangsched.constraints import HostPort
+from gangsched.explain import NoNodeFits
 from gangsched.testing import make_node, make_pod
 
 LARGE = make_node("n", cpu=7)
@@ -95,38 +100,26 @@ def test_every_pending_member_of_a_gang_that_fails_is_told(make: Any) -> None:
     host = in_pieces(make)
     effects = anew(host, LARGE)
     (rejected, *_more) = (effect for effect in effects if isinstance(effect, GroupRejected))
-    members = host.scheduler._state.pods.members
-    told_last = {member.pod.name: member.told for member in members.values()}
+    rows = host.scheduler.snapshot()["pods"]
+    told_last = {row["uid"].partition("/")[2]: row["told"] for row in rows}
     assert told_last.keys() == {"g0", "g1", "g2"}
     assert not any("incomplete" in reason for reason in told_last.values())
     assert rejected.reason in told_last.values(), "and the group has a notice of its own"
 
 
-@MAKERS
-def test_gang_that_keeps_failing_for_one_reason_is_told_once(make: Any) -> None:
-    host = in_pieces(make)
+def test_gang_that_keeps_failing_for_one_reason_is_told_once() -> None:
+    host = in_pieces(presets.gang)
     anew(host, LARGE)
     again = anew(host, LARGE) + anew(host, LARGE)
     assert sum(isinstance(effect, GroupRejected) for effect in again) == 2
     assert [len(reasons) for reasons in told(again).values()] == [2], "the member that was tried"
 
 
-def test_gang_that_fails_for_another_reason_is_told_so() -> None:
-    host = in_pieces(presets.gang)
-    assert len(told(anew(host, LARGE))) == 1, "the member that was tried"
-    spec = PodGroup(name="g", min_available=3, min_resources=Resources({"cpu": 99}))
-    effects = host.tell(PodGroupAdded(spec)) + anew(host, LARGE)
-    assert {*map(str, told(effects))} == {"g0", "g1", "g2"}
-    assert {reason for said in told(effects).values() for reason in said} == {
-        "resource gap: cpu=89"
-    }
-
-
 def test_waiting_siblings_of_a_member_that_found_no_node_are_told_when_they_lose_theirs() -> None:
     host = Host(presets.coscheduling)
     effects = host.tell(NodeAdded(make_node("n", cpu=2)), *gang(4))
     reasons = {name: said[-1] for name, said in told(effects).items()}
-    assert reasons["g3"] == "pod default/g2 does not fit: " + reasons["g2"], "it was not tried"
+    assert reasons["g3"] == "pod g2 cannot be placed: " + reasons["g2"], "it was not tried"
     effects = host.wait()
     assert told(effects).keys() >= {"g0", "g1"}
 
@@ -154,21 +147,6 @@ def test_member_of_an_incomplete_gang_is_told_again_after_the_gang_failed() -> N
     )
 
 
-def test_every_member_is_told_when_a_group_comes_to_need_more() -> None:
-    host = Host()
-    pods = [make_pod(f"g{n}", group="g", cpu=1) for n in range(3)]
-    host.tell(PodGroupAdded(PodGroup(name="g", min_available=3)))
-    effects = host.tell(*[PodAdded(pod) for pod in pods])
-    assert told(effects).keys() == {"g0", "g1", "g2"}
-
-
-def test_member_that_arrives_costs_a_bounded_number_of_notices() -> None:
-    host = Host()
-    *most, _last = gang(200)
-    counts = [sum(len(said) for said in told(host.tell(event)).values()) for event in most]
-    assert counts == [1] * 199
-
-
 def test_members_of_all_groups_of_a_bundle_are_told() -> None:
     host = Host()
     names = ("a", "b")
@@ -183,30 +161,88 @@ def test_members_of_all_groups_of_a_bundle_are_told() -> None:
     assert all("waits for another" not in said[-1] for said in told(effects).values())
 
 
-def test_snapshot_has_what_members_were_told() -> None:
+def test_pod_that_changes_is_tried_and_told_again_for_the_same_reason() -> None:
     host = Host()
-    host.tell(NodeAdded(make_node("n", cpu=2)), *gang(4))
-    fresh = presets.gang(host.cluster)
-    fresh.restore(host.scheduler.snapshot())
-    due = fresh.next_deadline()
-    event = NodeUpdated(make_node("n", cpu=3))
-    host.cluster.apply(event)
-    found: list[list[Effect]] = []
-    for scheduler in (host.scheduler, fresh):
-        host.scheduler, host.now = scheduler, 0.0
-        effects = host.tell(event)
-        host.now = due or 9.0
-        found.append(effects + host.tell())
-    assert found[0] == found[1]
+    host.tell(NodeAdded(LARGE))
+    pod = make_pod("p", cpu=9)
+    assert len(told(host.tell(PodAdded(pod)))["p"]) == 1
+    assert told(host.tell(PodUpdated(evolve(pod, annotations={"a": "b"})))) == {}
+    tolerating = evolve(pod, tolerations=[Toleration(key="a")])
+    assert len(told(host.tell(PodUpdated(tolerating)))["p"]) == 1
 
 
-def test_members_that_came_while_their_group_was_complete_are_told_once_it_is_not() -> None:
+def test_reason_of_a_full_node_is_that_of_the_plugin_that_kube_scheduler_asks_first() -> None:
+    host = Host(presets.kube_default)
+    host.tell(NodeAdded(make_node("n", allocatable={"cpu": 8, "pods": 1})))
+    host.tell(NodeAdded(make_node("small", allocatable={"cpu": 1, "pods": 9})))
+    port = HostPort(80)
+    taking = evolve(make_pod("taking", cpu=1), host_ports=[port], node_name="n")
+    host.tell(PodAdded(taking))
+    pod = evolve(make_pod("p", cpu=2), host_ports=[port])
+    reason = (
+        "0/2 nodes are available: 1 Insufficient cpu,"
+        " 1 node(s) didn't have free ports for the requested pod ports."
+    )
+    assert told(host.tell(PodAdded(pod))) == {"p": [reason]}
+
+
+# A gang that asks for the same as one that has failed, told as an autoscaler needs it
+
+FULL = NodeAdded(make_node("n", cpu=1))
+UNITS = pytest.mark.parametrize("unit", SchedulingUnit)
+
+
+def member(group: str, number: int) -> PodAdded:
+    """Return the event of a member that needs more than the node has."""
+    return PodAdded(make_pod(f"{group}{number}", group=group, min_available=2, cpu=2))
+
+
+@UNITS
+def test_pods_of_gangs_that_ask_for_the_same_are_all_told(unit: SchedulingUnit) -> None:
+    host = Host(presets.coscheduling, unit=unit)
+    effects = host.tell(FULL, *(member(group, n) for group in "abc" for n in range(2)))
+    assert len(told(effects)) == 6
+    assert all("Insufficient cpu" in said[-1] for said in told(effects).values())
+    rejected = [e.group for e in effects if isinstance(e, GroupRejected)]
+    assert sorted(rejected) == ["default/a", "default/b", "default/c"]
+    assert all(isinstance(r.why, NoNodeFits) and str(r.why) for r in host.scheduler.pending())
+    later = told(host.tell(member("b", 2)))
+    assert "Insufficient cpu" in later["b2"][-1], "an elastic member that arrives later"
+    assert host.tell() == []
+
+
+@UNITS
+def test_gang_that_was_incomplete_for_a_while_is_told_again(unit: SchedulingUnit) -> None:
+    host = Host(presets.coscheduling, unit=unit)
+    host.tell(FULL, *(member(group, n) for group in "ab" for n in range(2)))
+    incomplete = host.tell(PodGroupAdded(PodGroup(name="b", min_available=3)))
+    assert "incomplete" in told(incomplete)["b0"][-1]
+    again = told(host.tell(PodGroupUpdated(PodGroup(name="b", min_available=2))))
+    assert all("Insufficient cpu" in again[name][-1] for name in ("b0", "b1"))
+
+
+def test_pods_are_told_once_when_a_member_is_deleted_while_another_waits() -> None:
+    host = Host(presets.coscheduling)
+    for event in (NodeAdded(make_node("n", cpu=3)), *gang(3)):
+        host.scheduler.handle(host.cluster.apply(event), now=0.0)
+    host.scheduler.schedule_one(now=0.0)
+    assert [wait.uid for wait in host.scheduler.waiting] == ["default/g0"]
+    gone = host.cluster.apply(PodDeleted(PodUID("default/g1")))
+    effects = host.scheduler.handle(gone, now=1.0)
+    assert [type(effect).__name__ for effect in effects] == [
+        *("PodRejected", "GroupRejected", "GroupIncomplete", "PodUnschedulable")
+    ]
+    # g0 was told so before g2 came
+    assert effects[-1] == PodUnschedulable(
+        PodUID("default/g2"), "pod group default/g is incomplete"
+    )
+
+
+def test_group_is_told_anew_when_one_that_it_names_says_something_else() -> None:
     host = Host()
-    pods = [make_pod(f"g{n}", group="g", min_available=2, cpu=1) for n in range(4)]
-    said: dict[str, list[str]] = {}
-    for pod in pods:
-        said |= told(list(host.scheduler.handle(host.cluster.apply(PodAdded(pod)), now=0.0)))
-    assert said.keys() == {"g0"}
-    spec = PodGroupAdded(PodGroup(name="g", min_available=9))
-    effects = host.scheduler.handle(host.cluster.apply(spec), now=0.0)
-    assert told(list(effects)).keys() == {"g1", "g2", "g3"}
+    host.tell(PodGroupAdded(PodGroup(name="g1", min_available=1, bundle=["default/g2"])))
+    host.tell(PodAdded(make_pod("p", cpu=1, group="g1")))
+    assert "g2 of its bundle: it does not exist" in str(host.scheduler.why("default/g1"))
+    host.tell(PodGroupAdded(PodGroup(name="g2", min_available=1, bundle=["default/g3"])))
+    assert "pod group default/g2 names another bundle" in str(host.scheduler.why("default/g1"))
+    assert host.scheduler.rebuild(now=0.0) == ()

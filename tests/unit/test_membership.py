@@ -1,4 +1,4 @@
-"""The claim of a pod: every spelling, valid and malformed."""
+"""The claim of a pod: every spelling, valid and malformed, and three attributes without labels."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched.errors import InvalidPodGroupError
 from gangsched.membership import SPELLINGS, Membership, Source, Spelling, membership, ungrouped
 from gangsched.model import Pod, group_key
+
+# The claim of a pod: every spelling, valid and malformed
 
 WITH_MINIMUM = [
     spelling
@@ -54,20 +57,6 @@ def name_of(spelling: Spelling) -> str:
     return spelling.name
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
-def test_spelling_names_the_group_in_the_namespace_of_the_pod(spelling: Spelling) -> None:
-    """F52: a name refers to the namespace of the pod."""
-    assert Membership(group_key("ns", "g"), None, spelling) == membership(
-        claims((spelling, "g", None))
-    )
-
-
-@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_spelling_with_minimum_is_read(spelling: Spelling) -> None:
-    claim = membership(claims((spelling, "g", "3")))
-    assert Membership(group_key("ns", "g"), 3, spelling) == claim
-
-
 def test_spellings_are_the_published_ones() -> None:
     """The 2020 proposal, scheduler-plugins, kube-batch, Volcano, Koordinator, in-tree."""
     assert [(spelling.source, spelling.name) for spelling in SPELLINGS] == [
@@ -98,12 +87,6 @@ def test_name_at_the_wrong_source_is_ignored() -> None:
     assert membership(Pod(name="p", labels={annotation: "g"})) is None
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS, ids=name_of)
-def test_empty_name_is_an_error(spelling: Spelling) -> None:
-    error = refusal(claims((spelling, "", None)))
-    assert (spelling.name, "") == (error.field, error.value)
-
-
 BAD_MINIMA = [
     "0",
     "-1",
@@ -129,13 +112,6 @@ def test_minimum_that_is_no_positive_int_is_an_error(spelling: Spelling, minimum
     assert (spelling.minimum, minimum) == (error.field, error.value)
 
 
-@pytest.mark.parametrize("minimum", ["1", "007", "9" * 9])
-def test_every_positive_minimum_is_read(minimum: str) -> None:
-    claim = membership(claims((WITH_MINIMUM[0], "g", minimum)))
-    assert claim is not None
-    assert claim.min_available == int(minimum)
-
-
 @pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
 def test_minimum_without_name_is_an_error(spelling: Spelling) -> None:
     error = refusal(claims((spelling, None, "3")))
@@ -143,34 +119,19 @@ def test_minimum_without_name_is_an_error(spelling: Spelling) -> None:
     assert str(spelling.minimum) in error.expected
 
 
-@pytest.mark.parametrize("spelling", WITH_MINIMUM, ids=name_of)
-def test_minimum_with_name_in_another_spelling_is_an_error(spelling: Spelling) -> None:
-    other = next(row for row in SPELLINGS if row is not spelling and row.source is Source.LABEL)
-    assert spelling.name == refusal(claims((spelling, None, "3"), (other, "g", None))).field
-
-
 PAIRS = [(first, second) for i, first in enumerate(SPELLINGS) for second in SPELLINGS[i + 1 :]]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_spellings_of_different_groups_are_an_error(first: Spelling, second: Spelling) -> None:
+def test_spellings_of_one_group_are_read_and_of_two_are_an_error(
+    first: Spelling, second: Spelling
+) -> None:
     error = refusal(claims((first, "g", None), (second, "h", None)))
     assert (second.name, "ns/h") == (error.field, error.value)
     assert "ns/g" in error.expected
     assert first.name in error.expected
-
-
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_first_of_two_equal_spellings_counts(first: Spelling, second: Spelling) -> None:
     claim = membership(claims((first, "g", None), (second, "g", None)))
     assert Membership(group_key("ns", "g"), None, first) == claim
-
-
-def test_spellings_of_different_minima_are_an_error() -> None:
-    first, second, *_more = WITH_MINIMUM
-    error = refusal(claims((first, "g", "2"), (second, "g", "3")))
-    assert (second.minimum, 3) == (error.field, error.value)
-    assert error.expected.startswith("2, the value of ")
 
 
 def test_different_minima_are_an_error_in_any_order() -> None:
@@ -206,10 +167,49 @@ def test_claim_is_read_or_refused(written: dict[Spelling, str]) -> None:
     if len(set(written.values())) == 1 and "" not in written.values():
         assert membership(pod) is not None
     else:
-        refusal(pod)
+        error = refusal(pod)
+        assert error.field in [spelling.name for spelling in written]
+        assert error.value in ("", "ns/g", "ns/h")
 
 
 def test_ungrouped_makes_every_pod_regular() -> None:
     reader: Callable[[Pod], object] = ungrouped
     for spelling in SPELLINGS:
         assert reader(claims((spelling, "g", None))) is None
+
+
+# Group, minimum and role of a pod that a program makes: three attributes, and no label
+
+NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+MINIMUM_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+ROLE_LABEL = "pod-group.scheduling.sigs.k8s.io/role"
+
+
+def test_attributes_and_labels_claim_the_same() -> None:
+    labels = {NAME_LABEL: "g", MINIMUM_LABEL: "4", ROLE_LABEL: "worker"}
+    by_labels = membership(Pod(name="w-0", labels=labels))
+    assert membership(Pod(name="w-0", role="worker")) is None
+    by_fields = membership(Pod(name="w-0", pod_group="g", min_available=4, role="worker"))
+    both = membership(Pod(name="w-0", labels=labels, pod_group="g", min_available=4, role="worker"))
+    assert by_labels is not None
+    assert by_fields == both == evolve(by_labels, spelling=SPELLINGS[0])
+
+
+@pytest.mark.parametrize("labels", [{}, {NAME_LABEL: "g"}])
+def test_minimum_without_the_attribute_that_names_the_group_is_an_error(
+    labels: dict[str, str],
+) -> None:
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(Pod(name="w-0", min_available=4, labels=labels))
+    assert caught.value.expected == "present beside Pod.min_available"
+
+
+@pytest.mark.parametrize(
+    ("label", "field"), [(MINIMUM_LABEL, MINIMUM_LABEL), (ROLE_LABEL, ROLE_LABEL)]
+)
+def test_label_that_contradicts_an_attribute_is_an_error(label: str, field: str) -> None:
+    labels = {NAME_LABEL: "g", label: "7"}
+    with pytest.raises(InvalidPodGroupError) as caught:
+        membership(Pod(name="w-0", pod_group="g", min_available=4, role="worker", labels=labels))
+    assert caught.value.field == field
+    assert "Pod." in caught.value.expected

@@ -14,7 +14,6 @@ from gangsched import (
     NodeAdded,
     NodeName,
     ObjectChanged,
-    ObjectDeleted,
     Outcome,
     PluginError,
     Pod,
@@ -98,7 +97,7 @@ class Host:
         effects = list(self.scheduler.handle(self.cluster.apply(event), now=self.now))
         while (more := self.scheduler.schedule_one(now=self.now)) is not None:
             effects += more
-        self.scheduler._state._check()
+        self.scheduler._check()
         return effects
 
     def wait(self, seconds: float) -> list[Any]:
@@ -142,16 +141,6 @@ def test_refused_pod_is_not_retried_before_an_event(point: str) -> None:
     assert plugin.asked == asked
 
 
-def test_kept_answer_is_dropped_when_an_object_changes() -> None:
-    host = Host(Open())
-    host.tell(OPEN)
-    assert binds(host.tell(PodAdded(a_pod("p")))) == ["a/p"]
-    host.tell(CLOSED)
-    assert binds(host.tell(PodAdded(a_pod("q")))) == []
-    host.tell(ObjectDeleted("Namespace", "a"))
-    assert binds(host.tell(OPEN) + host.wait(60.0)) == ["a/q"]
-
-
 def test_pods_that_read_no_object_keep_their_answers() -> None:
     host = Host(plugin := Open())
     host.tell(PodAdded(Pod(name="p", namespace="free", requests={"cpu": 9})))
@@ -181,15 +170,6 @@ def test_gang_is_requeued_when_an_object_changes(point: str, unit: str) -> None:
     assert host.scheduler.next_deadline() is None
     effects = host.tell(OPEN) + host.wait(60.0)
     assert sorted(binds(effects)) == ["a/p", "a/q"]
-
-
-def test_refusal_before_the_filters_is_said_as_in_kube_scheduler() -> None:
-    host = Host(Open("pre_filter"))
-    effects = host.tell(PodAdded(a_pod("p")))
-    text = "0/2 nodes are available: namespace is closed."
-    assert PodUnschedulable(a_pod("p").uid, text) in effects
-    why = host.scheduler.why("a/p")
-    assert text in str(why)
 
 
 def test_listing_reads_the_objects_again() -> None:

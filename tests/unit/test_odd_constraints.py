@@ -9,6 +9,7 @@ import pytest
 from gangsched import (
     Bind,
     InMemoryCluster,
+    LabelSelector,
     Node,
     NodeAdded,
     NodeName,
@@ -20,10 +21,9 @@ from gangsched import (
     presets,
 )
 from gangsched.cluster_objects import PersistentVolume
-from gangsched.errors import InvalidValueError, ManifestError
+from gangsched.errors import ManifestError
 from gangsched.kubernetes import read_notification
 from gangsched.objects import NoteKind
-from gangsched.plugins import ScoringPodTopologySpread
 from gangsched.resources import FrozenMap, Resources
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -213,29 +213,6 @@ def test_annotation_of_koordinator_on_a_group_is_honoured_or_holds_its_pods(
     assert [note.kind for note in found.notes] == [NoteKind.HELD] * is_held
 
 
-def test_annotation_on_a_group_may_be_ignored_by_name() -> None:
-    annotations = {f"{KOORDINATOR}mode": "NonStrict"}
-    value = {
-        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "default", "annotations": annotations},
-        "spec": {"minMember": 1},
-    }
-    found = read_notification({"type": "ADDED", "object": value}, ignore=[f"{KOORDINATOR}mode"])
-    assert isinstance(found.event, PodGroupAdded)
-    assert found.event.group.unmodelled == ()
-    assert [note.kind for note in found.notes] == [NoteKind.IGNORED]
-
-
-# Defaults ---------------------------------------------------------------------------------------
-
-
-def test_hard_default_constraint_is_refused_and_not_ignored() -> None:
-    hard = TopologySpreadConstraint(max_skew=1, topology_key="zone")
-    with pytest.raises(InvalidValueError, match="default_constraints"):
-        ScoringPodTopologySpread(default_constraints=(hard,))
-
-
 # Options of mounts --------------------------------------------------------------------------------
 
 
@@ -247,3 +224,45 @@ def test_options_of_a_bind_mount_are_a_feature_of_the_node(kind: str) -> None:
     assert added("Pod", "v1", spec=spec).event.pod.required_features == ("VolumeBindMountOptions",)
     mount["bindMountOptions"] = []
     assert added("Pod", "v1", spec=spec).event.pod.required_features == ()
+
+
+# Spread constraints: defaults of the API, and stated values ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, {}),
+        ({"whenUnsatisfiable": "ScheduleAnyway"}, {"when_unsatisfiable": "ScheduleAnyway"}),
+        (
+            {
+                "minDomains": 3,
+                "nodeAffinityPolicy": "Ignore",
+                "nodeTaintsPolicy": "Honor",
+                "labelSelector": {"matchLabels": {"app": "x"}},
+                "matchLabelKeys": ["job"],
+            },
+            {
+                "min_domains": 3,
+                "node_affinity_policy": "Ignore",
+                "node_taints_policy": "Honor",
+                "label_selector": LabelSelector({"app": "x"}),
+                "match_label_keys": ["job"],
+            },
+        ),
+    ],
+)
+def test_spread_constraint_is_read_with_the_defaults_of_the_api(
+    stated: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    constraint = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    found = pod({"topologySpreadConstraints": [{**constraint, **stated}]}).event.pod
+    defaults = {
+        "when_unsatisfiable": "DoNotSchedule",
+        "node_affinity_policy": "Honor",
+        "node_taints_policy": "Ignore",
+    }
+    fields = {**defaults, **expected}
+    assert found.topology_spread_constraints == (
+        TopologySpreadConstraint(max_skew=2, topology_key="zone", **fields),
+    )

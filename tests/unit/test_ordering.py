@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gangsched._core._ordering import Order, QueuedPod, SortKey, less, sort_key
 from gangsched.errors import InvalidValueError
 from gangsched.model import GroupKey, Pod
-from support.views import FakeEntity, FakeGroup
+from support.views import FakeGroup
 
 ORDERS = pytest.mark.parametrize("order", Order)
 TIMES = st.sampled_from([0.0, 1.0, 2.0])
@@ -83,14 +83,6 @@ def test_group_is_contiguous_in_queue_order(order: Order, pods: list[QueuedPod])
 
 @ORDERS
 @given(mixtures())
-def test_members_are_ordered_by_arrival(order: Order, pods: list[QueuedPod]) -> None:
-    for a, b in itertools.permutations(pods, 2):
-        if a.group is not None and a.group is b.group:
-            assert (a.seq < b.seq) is less(a, b, order=order)
-
-
-@ORDERS
-@given(mixtures())
 def test_less_agrees_with_sort_key(order: Order, pods: list[QueuedPod]) -> None:
     """F60: both work without a scheduler."""
     keys: dict[int, SortKey] = {pod.seq: sort_key(pod, order=order) for pod in pods}
@@ -102,18 +94,6 @@ def test_less_agrees_with_sort_key(order: Order, pods: list[QueuedPod]) -> None:
 
     by_less = sorted(pods, key=cmp_to_key(compare))
     assert sorted(pods, key=lambda pod: keys[pod.seq]) == by_less
-
-
-@ORDERS
-@given(mixtures())
-def test_higher_priority_sorts_first(order: Order, pods: list[QueuedPod]) -> None:
-    for a, b in itertools.permutations(pods, 2):
-        if a.priority > b.priority:
-            assert less(a, b, order=order)
-
-
-def test_regular_pod_has_no_group() -> None:
-    assert sort_key(plain(3, priority=2, at=5.0)) == SortKey(-2, 5.0, 0, 3, 0)
 
 
 def test_member_has_priority_and_creation_of_its_group() -> None:
@@ -138,18 +118,6 @@ def test_orders_differ_after_a_failure() -> None:
     failed, fresh = FakeGroup(uid=1, created_at=0.0, last_failure_at=5.0), plain(2, at=3.0)
     assert less(fresh, member(1, failed), order=Order.LAST_FAILURE)
     assert less(member(1, failed), fresh, order=Order.CREATION)
-
-
-def test_regular_pod_is_ordered_by_queue_time_or_creation() -> None:
-    pod = QueuedPod(pod=Pod(name="p", created_at=1.0), seq=1, queued_at=7.0)
-    assert sort_key(pod).at == 7.0
-    assert sort_key(pod, order=Order.CREATION).at == 1.0
-
-
-def test_group_sorts_with_its_members() -> None:
-    group = FakeGroup(uid=4, created_at=2.0, priority=3)
-    entity = FakeEntity(group=group, seq=9, priority=3, created_at=2.0, queued_at=8.0)
-    assert sort_key(member(9, group))[:4] == sort_key(entity)[:4]
 
 
 def test_unknown_order_is_refused() -> None:

@@ -105,14 +105,6 @@ def test_overlay_reads_only_what_is_asked_for() -> None:
     assert list(overlay.pods_on(N1)) == [evolve(pod, node_name=N1)]
 
 
-def test_overlay_refuses_a_bind_to_a_second_node() -> None:
-    below = InMemoryCluster()
-    below.apply(PodAdded(Pod(name="p", uid=PodUID("p"), node_name=N1)))
-    overlay = OverlayCluster(below)
-    with pytest.raises(ClusterStateError, match="is bound to n1 and cannot be bound to n2"):
-        overlay.apply(Bound(PodUID("p"), N2, 1))
-
-
 @pytest.mark.parametrize("below", [None, 3, object()])
 def test_overlay_refuses_what_is_not_a_cluster_state(below: Any) -> None:
     with pytest.raises(InvalidValueError, match="cluster") as caught:

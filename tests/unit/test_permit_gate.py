@@ -21,14 +21,12 @@ from gangsched import (
     InvalidPodGroupError,
     InvalidValueError,
     PodGroup,
-    PodRejected,
     PodWaiting,
     Release,
 )
 from gangsched.drivers import aio, blocking
 from gangsched.testing import make_pod
 from support.gates import SHELLS, Book, Tasks, Threads
-from support.patience import until
 
 AnyShell = type[Threads] | type[Tasks]
 both = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell.__name__.lower())
@@ -130,15 +128,6 @@ def test_deadline_ends_all_waits_of_a_gang_at_once(shell: AnyShell) -> None:
     assert isinstance(second, PodWaiting)
     assert first.deadline == second.deadline
     assert len(run.gate) == 0
-
-
-@both
-def test_shortest_wait_of_a_gang_ends_all_of_its_waits(shell: AnyShell) -> None:
-    run = shell(Book(LEAST), timeout=1000)
-    run.begin(member("a"))
-    run.begin(member("b"), timeout=0.02)
-    run.finish()
-    assert len(run.results) == 2
 
 
 @both
@@ -323,26 +312,6 @@ def test_hundred_waits_of_twenty_gangs_are_all_released(shell: AnyShell) -> None
     assert sorted(run.results) == sorted(each.uid for each in members)
     assert set(run.results.values()) == {"went"}
     assert sum(isinstance(effect, Release) for effect in run.book.effects) == 20
-
-
-@both
-def test_hundred_waits_with_one_deadline_reject_each_gang_once(shell: AnyShell) -> None:
-    least = {f"g{n}": 6 for n in range(20)}
-    now = [0.0]
-    run = shell(Book(least), timeout=1.0, clock=lambda: now[0])
-    for n in range(20):
-        for i in range(5):
-            run.start(GangMember(uid=f"g{n}-{i}", group=f"g{n}", min_available=6))
-    run.call(lambda: None)
-    until(lambda: len(run.gate._waits) == 100)
-    now[0] = 1.0
-    run.finish()
-    assert run.book.problems == []
-    assert len(run.results) == 100
-    assert all(reason.startswith("timed out after 1s") for reason in run.results.values())
-    rejected = [effect.uid for effect in run.book.effects if isinstance(effect, PodRejected)]
-    assert sorted(rejected) == sorted(run.results)
-    assert len(run.gate) == 0
 
 
 @both

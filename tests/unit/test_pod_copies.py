@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from attrs import asdict, evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from gangsched import InMemoryCluster, Node, Pod, PodAdded, strategies
 from gangsched._pod_copy import pod_with_fields
 from gangsched.events import Bound
-from gangsched.membership import SPELLINGS, Source, membership
 from gangsched.model import NodeName, PodPhase
 
 
@@ -35,16 +32,3 @@ def test_bound_pod_in_memory_differs_in_its_node_only() -> None:
     assert cluster.pod(pod.uid) == evolve(pod, node_name="n")
     assert [each.uid for each in cluster.pods_on("n")] == [pod.uid]
     assert Node(name="n").name == "n"
-
-
-def test_each_spelling_is_found_among_other_labels() -> None:
-    for spelling in SPELLINGS:
-        given: dict[str, Any] = {"labels": {"app": "x"}, "annotations": {"note": "y"}}
-        if spelling.source is Source.FIELD:
-            given["pod_group"] = "g"
-        else:
-            where = "labels" if spelling.source is Source.LABEL else "annotations"
-            given[where] = {"app": "x", spelling.name: "g"}
-        claim = membership(Pod(name="p", **given))
-        assert claim is not None
-        assert (claim.group, claim.spelling) == ("default/g", spelling)

@@ -107,36 +107,3 @@ def test_counts_agree_with_the_pods_on_nodes(
             if data.draw(st.booleans()):
                 cluster.counts._check()
         cluster.counts._check()
-
-
-def test_planned_pods_that_are_taken_back_are_not_filed() -> None:
-    cluster = Cluster()
-    cluster.ask("a", live_only=False)
-    pods = [evolve(make_pod(f"p{n}"), labels={"app": "a"}) for n in range(50)]
-    for pod in pods:
-        cluster.toggle(pod, 0, knows_terms=False)
-    for pod in reversed(pods):
-        cluster.toggle(pod, 0, knows_terms=False)
-    assert cluster.counts._unfiled == []
-    assert cluster.counts._filed == {}
-
-
-def test_terms_of_a_pod_are_asked_for_once_while_it_is_planned_and_placed() -> None:
-    asked: list[str] = []
-
-    def counting(pod: Pod) -> tuple[CarriedTerm, ...]:
-        asked.append(pod.name)
-        return carried(pod)
-
-    cluster = Cluster()
-    cluster.counts = PodCounts(cluster.infos, counting)
-    cluster.counts.activate()
-    pod = evolve(make_pod("p"), labels={"app": "a"})
-    for _ in range(3):
-        cluster.toggle(pod, 0, knows_terms=False)
-    assert asked == ["p"]
-    changed = evolve(pod, pod_anti_affinity=[TERM])
-    cluster.toggle(pod, 0, knows_terms=False)
-    cluster.toggle(changed, 0, knows_terms=False)
-    assert asked == ["p", "p"]
-    assert cluster.counts.has_terms

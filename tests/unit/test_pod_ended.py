@@ -2,201 +2,191 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from gangsched import (
-    Bind,
-    Bound,
-    Effect,
-    InMemoryCluster,
     Node,
     NodeAdded,
     NodeName,
+    Outcome,
     PluginError,
     Pod,
-    PodAdded,
-    PodDeleted,
     PodPhase,
-    PodUpdated,
-    Scheduler,
+    SchedulingUnit,
     Success,
     Unschedulable,
+    gang,
     presets,
 )
-from gangsched.events import Event
 from gangsched.model import PodUID
+from support.story import Story
+
+EACH_POINT = pytest.mark.parametrize(
+    "point", ["pre_enqueue", "pre_filter", "filter", "reserve", "permit"]
+)
+AFTER_A_CYCLE = pytest.mark.parametrize("point", ["pre_filter", "reserve", "permit"])
 
 
-class Quota:
-    """Lets a namespace run so many pods at once, wherever they run."""
+class Licences:
+    """Lets a number of pods run at once, and refuses others at one extension point."""
 
-    name = "Quota"
+    name = "Licences"
 
-    def __init__(self, most: int, point: str) -> None:
-        self.most = most
-        self.held: dict[PodUID, str] = {}
+    def __init__(self, most: int, point: str, *, wakes: bool = True) -> None:
+        self.most, self.wakes, self.point = most, wakes, point
+        self.held: set[PodUID] = set()
+        self.asked: list[str] = []
         self.ended: list[tuple[str, str]] = []
-        setattr(self, point, self._refuse_above)
+        if point != "reserve":
+            setattr(self, point, self.refuse_above)
 
-    def pod_signature(self, pod: Pod) -> str:
-        return pod.namespace
-
-    def node_signature(self, node: object) -> None:
+    def pod_signature(self, pod: Pod) -> Hashable:
         return None
 
-    def _refuse_above(self, *args: Any, **kwargs: Any) -> Success | Unschedulable:
+    def node_signature(self, node: object) -> Hashable:
+        return None
+
+    def refuse_above(self, *args: Any, **_now: Any) -> Outcome:
         pod = next(arg for arg in args if isinstance(arg, Pod))
-        used = sum(namespace == pod.namespace for namespace in self.held.values())
-        mine = pod.uid in self.held
-        return Success() if mine or used < self.most else Unschedulable("the quota is used up")
+        self.asked.append(pod.name)
+        is_free = len(self.held - {pod.uid}) < self.most
+        return Success() if is_free else Unschedulable("no licence is free")
 
-    def reserve(self, state: object, pod: Pod, node: NodeName, *, now: float) -> Success:
-        self.held[pod.uid] = pod.namespace
-        return Success()
+    def reserve(self, state: object, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        outcome = self.refuse_above(pod) if self.point == "reserve" else Success()
+        if isinstance(outcome, Success):
+            self.held.add(pod.uid)
+        return outcome
 
-    def unreserve(self, state: object, pod: Pod, node: NodeName, *, now: float) -> None:
-        self.held.pop(pod.uid, None)
+    def unreserve(self, state: object, pod: Pod, node: NodeName, *, cause: str, now: float) -> None:
+        self.held.discard(pod.uid)
 
     def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
         self.ended.append((pod.name, node))
-        return self.held.pop(pod.uid, None) is not None
+        self.held.discard(pod.uid)
+        return self.wakes
 
 
-class Silent(Quota):
-    """A quota that wakes nothing."""
-
-    def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> bool:
-        super().pod_ended(pod, node, now=now)
-        return False
-
-
-class Run:
-    """A scheduler whose binds succeed at once."""
-
-    def __init__(self, *plugins: object) -> None:
-        self.cluster = InMemoryCluster()
-        self.scheduler: Scheduler = presets.gang(self.cluster, plugins=plugins)
-        self.now = 0.0
-        # the pods that wait do not fit on the node that is freed, so that the node wakes none
-        self.tell(NodeAdded(Node(name="small", labels={"size": "small"}, allocatable={"cpu": 1})))
-        self.tell(NodeAdded(Node(name="large", allocatable={"cpu": 8})))
-
-    def tell(self, event: Event) -> list[str]:
-        self._perform(self.scheduler.handle(self.cluster.apply(event), now=self.now))
-        return self.decide()
-
-    def decide(self) -> list[str]:
-        """Decide until there is nothing to decide; return the pods that were bound."""
-        found: list[str] = []
-        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
-            found += self._perform(effects)
-        self.scheduler._check()
-        return found
-
-    def _perform(self, effects: tuple[Effect, ...]) -> list[str]:
-        binds = [effect for effect in effects if isinstance(effect, Bind)]
-        for bind in binds:
-            done = self.cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
-            self._perform(self.scheduler.handle(done, now=self.now))
-        return [bind.uid for bind in binds]
+def running(*plugins: object, unit: SchedulingUnit = SchedulingUnit.GROUP) -> Story:
+    """Return a story in which a pod runs on a node that is too small for others."""
+    story = Story(lambda cluster: presets.coscheduling(cluster, unit=unit, plugins=plugins))
+    story.tell(NodeAdded(Node(name="small", labels={"size": "small"}, allocatable={"cpu": 1})))
+    story.tell(NodeAdded(Node(name="large", allocatable={"cpu": 8})))
+    story.add(Pod(name="first", requests={"cpu": 1}, node_selector={"size": "small"}))
+    story.decide()
+    assert story.bound == {"first": "small"}
+    return story
 
 
-def pod(name: str, cpu: int) -> Pod:
-    """Return a pod; one of a CPU goes to the small node."""
-    selector = {"size": "small"} if cpu == 1 else {}
-    return Pod(name=name, requests={"cpu": cpu}, node_selector=selector)
+def second(story: Story, cpu: int = 4, count: int = 1) -> None:
+    """Add pods that are not bound now, and go on before their backoff ends."""
+    for number in range(count):
+        story.add(Pod(name=f"second-{number}", requests={"cpu": cpu}))
+        story.decide()
+    assert story.bound == {"first": "small"}
+    story.now += 0.5
 
 
-def ended(run: Run, name: str, phase: PodPhase) -> Event:
-    shown = run.cluster.pod(f"default/{name}")
-    assert shown is not None
-    return PodUpdated(evolve(shown, phase=phase))
+@EACH_POINT
+@pytest.mark.parametrize("how", [PodPhase.SUCCEEDED, PodPhase.FAILED, None])
+def test_end_of_a_bound_pod_wakes_what_the_plugin_refused(point: str, how: PodPhase | None) -> None:
+    plugin = Licences(1, point)
+    story = running(plugin)
+    second(story)
+    if how is None:
+        story.delete("first")
+    else:
+        story.update("first", phase=how)
+    story.decide()
+    assert story.bound["second-0"] == "large"
+    assert plugin.ended == [("first", "small")]
 
 
-POINTS = ("pre_enqueue", "filter")
+@EACH_POINT
+def test_plugin_that_returns_false_wakes_nothing_and_ends_no_backoff(point: str) -> None:
+    story = running(Licences(1, point, wakes=False))
+    second(story)
+    story.delete("first")
+    story.decide()
+    assert story.bound == {}
+    if point in ("pre_filter", "reserve", "permit"):
+        assert story.scheduler.next_deadline() == 1.0
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("how", ["succeeds", "fails", "deleted"])
-def test_end_of_a_bound_pod_wakes_what_the_plugin_refused(point: str, how: str) -> None:
-    quota = Quota(1, point)
-    run = Run(quota)
-    assert run.tell(PodAdded(pod("first", 1))) == ["default/first"]
-    assert run.tell(PodAdded(pod("second", 4))) == []
-    run.now = 0.5  # before the backoff of the second pod ends
-    phases = {"succeeds": PodPhase.SUCCEEDED, "fails": PodPhase.FAILED}
-    event: Event = PodDeleted(PodUID("default/first"))
-    if how in phases:
-        event = ended(run, "first", phases[how])
-    assert run.tell(event) == ["default/second"]
-    assert quota.ended == [("first", "small")]
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_plugin_that_returns_false_wakes_nothing(point: str) -> None:
-    run = Run(Silent(1, point))
-    run.tell(PodAdded(pod("first", 1)))
-    run.tell(PodAdded(pod("second", 4)))
-    run.now = 0.5  # before the backoff of the second pod ends
-    assert run.tell(PodDeleted(PodUID("default/first"))) == []
-
-
-def test_pod_that_finished_is_not_reported_again_when_it_is_deleted() -> None:
-    quota = Quota(9, "pre_filter")
-    run = Run(quota)
-    run.tell(PodAdded(pod("p", 1)))
-    run.tell(ended(run, "p", PodPhase.SUCCEEDED))
-    run.tell(ended(run, "p", PodPhase.SUCCEEDED))
-    run.tell(PodDeleted(PodUID("default/p")))
-    assert quota.ended == [("p", "small")]
+def test_pod_is_reported_once_when_it_ends_and_not_while_it_terminates() -> None:
+    plugin = Licences(9, "pre_filter")
+    story = running(plugin)
+    story.update("first", deleted_at=1.0)
+    assert plugin.ended == []
+    for _again in range(2):
+        story.update("first", phase=PodPhase.SUCCEEDED)
+    story.delete("first")
+    assert plugin.ended == [("first", "small")]
 
 
 def test_pod_that_was_never_bound_is_not_reported() -> None:
-    quota = Quota(0, "pre_filter")
-    run = Run(quota)
-    run.tell(PodAdded(pod("p", 1)))
-    run.tell(PodDeleted(PodUID("default/p")))
-    assert quota.ended == []
-
-
-def test_terminating_pod_ends_when_it_is_gone() -> None:
-    quota = Quota(9, "pre_filter")
-    run = Run(quota)
-    run.tell(PodAdded(pod("p", 1)))
-    shown = run.cluster.pod("default/p")
-    assert shown is not None
-    run.tell(PodUpdated(evolve(shown, deleted_at=1.0)))
-    assert quota.ended == []
-    run.tell(PodDeleted(PodUID("default/p")))
-    assert quota.ended == [("p", "small")]
+    plugin = Licences(1, "pre_filter")
+    story = running(plugin)
+    second(story)
+    story.delete("second-0")
+    assert plugin.ended == []
 
 
 @pytest.mark.parametrize("answer", [None, 1, "yes"])
 def test_answer_of_a_wrong_type_is_named_and_the_event_is_taken_in(answer: Any) -> None:
-    class Wrong:
-        name = "Wrong"
-
-        def pod_signature(self, pod: Pod) -> None:
-            return None
-
-        def node_signature(self, node: object) -> None:
-            return None
-
-        def filter(self, state: object, pod: Pod, node: object) -> Success:
-            return Success()
-
-        def pod_ended(self, pod: Pod, node: NodeName, *, now: float) -> Any:
-            return answer
-
-    quota = Quota(1, "pre_enqueue")
-    run = Run(Wrong(), quota)
-    run.tell(PodAdded(pod("first", 1)))
-    run.tell(PodAdded(pod("second", 4)))
-    run.now = 0.5  # before the backoff of the second pod ends
+    wrong, plugin = Licences(9, "permit", wakes=answer), Licences(1, "pre_enqueue")
+    wrong.name = "Wrong"
+    story = running(wrong, plugin)
+    second(story)
     with pytest.raises(PluginError, match=r"Wrong.*pod_ended.*expected True or False"):
-        run.tell(PodDeleted(PodUID("default/first")))
-    assert quota.ended == [("first", "small")]
-    assert run.decide() == ["default/second"]
+        story.delete("first")
+    assert plugin.ended == [("first", "small")]
+    story.decide()
+    assert story.bound["second-0"] == "large"
+
+
+@AFTER_A_CYCLE
+@pytest.mark.parametrize("unit", list(SchedulingUnit))
+def test_gang_that_was_refused_is_tried_when_a_pod_ends(point: str, unit: SchedulingUnit) -> None:
+    # a whole gang is asked about at pre_filter before any of it is reserved
+    most = 1 if unit is SchedulingUnit.GROUP and point == "pre_filter" else 2
+    story = running(Licences(most, point), unit=unit)
+    story.tell(*gang("second", workers=2, cpu=3).events())
+    story.run(until=10.0 if unit is SchedulingUnit.POD else 0.0)  # while one waits on permit
+    assert story.bound == {"first": "small"}
+    story.now += 0.5
+    story.delete("first")
+    story.decide()
+    assert story.bound == {"second-0": "large", "second-1": "large"}
+
+
+@AFTER_A_CYCLE
+def test_end_of_a_pod_costs_one_failed_try_for_each_class_and_a_node_costs_none(point: str) -> None:
+    plugin = Licences(1, point)
+    story = running(plugin)
+    second(story, cpu=2, count=5)
+    plugin.asked.clear()
+    story.tell(NodeAdded(Node(name="more", allocatable={"cpu": 8})))
+    story.decide()
+    assert plugin.asked == []
+    story.delete("first")
+    story.decide()
+    assert set(story.bound) == {"second-0"}
+    assert plugin.asked == ["second-0", "second-1"]
+
+
+@AFTER_A_CYCLE
+def test_pod_whose_bind_failed_stays_in_backoff(point: str) -> None:
+    story = running(Licences(2, point))
+    story.holds_binds = True
+    second(story)
+    story.now = 0.0
+    story.fail_bind("second-0")
+    story.now = 0.5
+    story.delete("first")
+    story.decide()
+    assert story.bound == {}
+    assert story.scheduler.next_deadline() == 1.0

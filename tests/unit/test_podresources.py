@@ -51,7 +51,6 @@ def test_containers_are_added_up() -> None:
 
 def test_limit_is_the_default_of_the_request() -> None:
     container = _asking({"cpu": "1"}, {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": 2})
-
     assert _requests(container) == Resources({"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 2})
     assert _limits(container) == Resources({"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 2})
 
@@ -59,7 +58,6 @@ def test_limit_is_the_default_of_the_request() -> None:
 def test_init_containers_count_one_at_a_time_beyond_the_sum() -> None:
     init = [_asking({"cpu": 3}), _asking({"cpu": 2, "memory": "2Gi"})]
     main = _asking({"cpu": 1, "memory": "3Gi"})
-
     assert _requests(main, initContainers=init) == Resources({"cpu": 3, "memory": "3Gi"})
 
 
@@ -79,7 +77,6 @@ def test_sidecars_count_with_the_containers_and_with_init_containers_after_them(
 
 def test_overhead_is_added_on_top() -> None:
     init = [_asking({"cpu": 3})]
-
     assert _requests(
         _asking({"cpu": 1}), initContainers=init, overhead={"cpu": "250m", "memory": "64Mi"}
     ) == Resources({"cpu": "3250m", "memory": "64Mi"})
@@ -94,7 +91,6 @@ def test_request_of_the_whole_pod_replaces_the_sum() -> None:
         },
         overhead={"cpu": 1},
     )
-
     assert asked == Resources(
         {"cpu": 9, "hugepages-2Mi": "4Mi", "memory": "4Gi", "nvidia.com/gpu": 1}
     )
@@ -102,7 +98,6 @@ def test_request_of_the_whole_pod_replaces_the_sum() -> None:
 
 def test_limit_of_the_whole_pod_is_its_default_request() -> None:
     whole = {"limits": {"cpu": 8, "memory": "8Gi", "nvidia.com/gpu": 1}}
-
     assert _requests(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 1, "memory": "8Gi"})
     assert _limits(_asking({"cpu": 1}), resources=whole) == Resources({"cpu": 8, "memory": "8Gi"})
 
@@ -110,7 +105,6 @@ def test_limit_of_the_whole_pod_is_its_default_request() -> None:
 def test_pod_has_a_limit_only_if_each_container_has_one() -> None:
     one = _asking(None, {"cpu": 1, "memory": "1Gi"})
     two = _asking(None, {"cpu": 2})
-
     assert _limits(one, two) == Resources({"cpu": 3})
     assert _limits(one, initContainers=[two]) == Resources({"cpu": 2})
     assert _limits(one, {}) == Resources()
@@ -186,7 +180,6 @@ def test_malformed_field_is_refused_by_its_path(
 ) -> None:
     with pytest.raises(ManifestError) as caught:
         pod_requests(_spec(spec))
-
     assert path == caught.value.field
     assert problem in caught.value.problem
 

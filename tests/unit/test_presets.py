@@ -115,34 +115,24 @@ def test_preset_refuses_plugins_that_cannot_work(preset: Any, plugins: Any, poin
     assert caught.value.point == point
 
 
-def test_gang_preset_refuses_a_second_queue_sort_plugin() -> None:
-    with pytest.raises(ProfileError, match="got Coscheduling, PrioritySort"):
-        run(lambda cluster: presets.gang(cluster, plugins=[PrioritySort()]))
+NO_POINTS: list[Any] = ["permit", 5, ["permit", "score"], [None], [[]]]
 
 
-@pytest.mark.parametrize("given", ["permit", 5, ["permit", "score"], [None], [[]]], ids=repr)
-def test_profile_refuses_group_wide_that_names_no_points(given: Any) -> None:
-    class Wide:
-        name = "Wide"
-        group_wide = given
+@pytest.mark.parametrize(
+    ("attribute", "given"),
+    [
+        *(("group_wide", given) for given in NO_POINTS),
+        *(("state_keys", given) for given in (["key"], [None])),
+    ],
+    ids=repr,
+)
+def test_profile_refuses_attributes_that_name_no_points_and_no_keys(
+    attribute: str, given: Any
+) -> None:
+    def permit(*_args: object, now: float) -> Success:
+        return Success()
 
-        def permit(self, *_args: object, now: float) -> Success:
-            return Success()
-
+    plugin = type("Odd", (), {"name": "Odd", "permit": permit, attribute: given})()
     with pytest.raises(ProfileError) as caught:
-        presets.coscheduling_profile(plugins=[Wide()])
-    assert caught.value.point == "group_wide"
-
-
-@pytest.mark.parametrize("given", [["key"], [None]], ids=repr)
-def test_profile_refuses_state_keys_that_are_none(given: Any) -> None:
-    class Keeps:
-        name = "Keeps"
-        state_keys = given
-
-        def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Success:
-            return Success()
-
-    with pytest.raises(ProfileError) as caught:
-        presets.default_profile(plugins=[Keeps()])
-    assert caught.value.point == "state_keys"
+        presets.coscheduling_profile(plugins=[plugin])
+    assert caught.value.point == attribute

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from gangsched import InMemoryCluster, presets, protocols
 from gangsched.coscheduling import Coscheduling
-from gangsched.errors import ProfileError
-from gangsched.plugins import DefaultBinder, NodeResources, PrioritySort, QOSSort, TaintToleration
+from gangsched.errors import InvalidValueError, ProfileError
+from gangsched.outcomes import Success
+from gangsched.plugins import DefaultBinder, PrioritySort, QOSSort
 from gangsched.profile import POINTS, Profile
 
+EXTENSIONS = [name for name in protocols.__all__ if name.endswith("Extensions")]
 SEVERAL = [point for point in POINTS if point not in ("queue_sort", "unreserve")]
 
 
@@ -79,7 +82,10 @@ def test_attribute_that_is_not_callable_is_no_point() -> None:
 @pytest.mark.parametrize(
     ("plugins", "point", "problem"),
     [
+        ((), "queue_sort", "expected exactly one plugin, got none"),
         ((BIND,), "queue_sort", "expected exactly one plugin, got none"),
+        ((SORT, None, BIND), "profile", "None has no name"),
+        ((5,), "profile", "5 has no name"),
         (
             (SORT, QOSSort(), BIND),
             "queue_sort",
@@ -97,10 +103,6 @@ def test_profile_that_cannot_work_is_refused(
 ) -> None:
     error = refusal(*plugins)
     assert (error.point, error.problem) == (point, problem)
-
-
-def test_empty_profile_is_refused() -> None:
-    assert refusal().point == "queue_sort"
 
 
 def test_scheduler_has_only_one_order() -> None:
@@ -135,32 +137,6 @@ def test_plugin_need_be_neither_hashable_nor_comparable() -> None:
     assert profile.filter[0] is quota
 
 
-SIGNED = (NodeResources(), TaintToleration())
-
-
-def test_pods_are_evaluated_together_when_every_plugin_has_signatures() -> None:
-    assert Profile(SORT, *SIGNED, BIND).signed
-    assert Profile(SORT, BIND).signed
-    assert Profile(SORT, *SIGNED, plugin("Other", "permit"), BIND).signed
-
-
-@pytest.mark.parametrize("point", ["filter", "score", "pre_score"])
-def test_pods_are_evaluated_singly_when_a_plugin_has_no_signature(point: str) -> None:
-    assert not Profile(SORT, *SIGNED, plugin("Unsigned", point), BIND).signed
-
-
-def test_plugin_with_a_node_signature_has_a_part_of_the_class_key() -> None:
-    """A plugin that bounds the pods of a node distinguishes every node; pods change each part."""
-    judges = [
-        plugin("First", "filter", "node_signature"),
-        plugin("Bounding", "filter", "node_signature", "headroom"),
-        plugin("Reading", "score", "node_signature", "labels_read"),
-    ]
-    profile = Profile(SORT, *judges, BIND)
-    assert profile.parts == {id(judges[0]): (0, False, True), id(judges[2]): (2, True, True)}
-    assert Profile(SORT, *judges, plugin("Silent", "score"), BIND).parts == {}
-
-
 @pytest.mark.parametrize(
     ("methods", "problem"),
     [
@@ -181,6 +157,30 @@ def test_profile_refuses_a_count_of_pods_for_a_whole_group() -> None:
     assert "'FaultyPlugin' names pre_filter in group_wide" in str(refusal(SORT, BIND, faulty))
 
 
-def test_profile_knows_which_plugins_may_read_pods() -> None:
-    faulty = plugin("FaultyPlugin", "filter", "reads_pods")
-    assert Profile(SORT, BIND, faulty, NodeResources()).pod_readers == (faulty,)
+@pytest.mark.parametrize("extensions", EXTENSIONS)
+def test_plugin_that_inherits_options_is_refused(extensions: str) -> None:
+    kind = getattr(protocols, extensions)
+
+    named = type("Named", (kind,), {"name": "Heir"})
+    heir: Any = type("Heir", (named,), {"pre_bind": lambda *_args, **_named: Success()})()
+    error = refusal(SORT, BIND, heir)
+    expected = f"'Heir' inherits from {extensions}; an option is declared by its method"
+    assert (error.point, error.problem) == ("profile", expected)
+
+
+def test_plugins_have_at_most_20_protocols() -> None:
+    named = [name for name in protocols.__all__ if name.endswith(("Plugin", "Extensions"))]
+    assert len(named) <= 20
+
+
+def test_plugin_that_is_a_class_is_refused() -> None:
+    class Rule:
+        name = "Rule"
+
+        def filter(self, *_args: object) -> Success:
+            return Success()
+
+    with pytest.raises(InvalidValueError, match=r"plugins .*Rule\(\), not a class.*Rule'"):
+        presets.gang(InMemoryCluster(), plugins=[Rule])
+    with pytest.raises(InvalidValueError, match="plugins"):
+        Profile(Rule)

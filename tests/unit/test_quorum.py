@@ -8,7 +8,7 @@ import pytest
 
 from gangsched._core._quorum import complete, decide
 from gangsched.errors import InvalidValueError
-from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable, Wait
+from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable
 
 COUNTS = list(itertools.product(range(1, 9), range(10), range(10)))
 
@@ -40,15 +40,6 @@ def test_one_more_member_never_worsens_the_outcome() -> None:
         placed = decide(min_available=minimum, scheduled=scheduled + 1, remaining=remaining)
         assert order.index(kind(here)) <= order.index(kind(more))
         assert order.index(kind(more)) <= order.index(kind(placed))
-
-
-@pytest.mark.parametrize("timeout", [0.0, 7.5])
-def test_wait_has_the_given_timeout(timeout: float) -> None:
-    assert Wait(timeout) == decide(min_available=2, scheduled=1, remaining=1, timeout=timeout)
-
-
-def test_default_timeout_is_zero() -> None:
-    assert decide(min_available=2, scheduled=1, remaining=1) == Wait(0.0)
 
 
 def test_invalid_timeout_is_refused() -> None:

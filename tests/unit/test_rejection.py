@@ -12,37 +12,39 @@ from gangsched import (
     Evict,
     EvictGroup,
     GroupKey,
-    HoldGroup,
+    GroupRejected,
+    GroupScheduled,
     NodeDeleted,
     NodeName,
     Pod,
-    PodGroup,
-    PodGroupAdded,
     PodRejected,
     PodUID,
     PodUnschedulable,
+    PodWaiting,
     Profile,
-    RejectGroup,
     Scheduler,
     SchedulingUnit,
     Success,
-    Topology,
     Unschedulable,
     Wait,
     WhenBlocked,
 )
-from gangsched.explain import BackingOff
+from gangsched.errors import PluginError
+from gangsched.explain import BackingOff, PartlyRunning
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.testing import make_pod
 from support.driver import Driver, Fate
-from support.faulty_plugin import FaultyPlugin
-from support.gangs import decide, gang_driver, members, node, specify, where
+from support.faulty_driver import faulty_driver, told
+from support.faulty_gang import only
+from support.faulty_plugin import OOPS, FaultyPlugin
+from support.gangs import decide, members, node, where
+
+# Unassuming nodes: the notices, the backoff, and the next entity
 
 G = GroupKey("default/g")
-RACK = Topology("rack")
 
 
-def faulty_driver(
+def asked_first(
     *points: str,
     unit: SchedulingUnit = SchedulingUnit.POD,
     when_blocked: WhenBlocked = WhenBlocked.UNTIL_OTHERS_TURN,
@@ -68,17 +70,12 @@ def turn_down(*names: str) -> Any:
     return ask
 
 
-def attempts(driver: Driver, group: str) -> int:
-    info: Any = driver.scheduler._state.pods.registry.get(GroupKey(f"default/{group}"))
-    return int(info.attempts)
-
-
 # Notices --------------------------------------------------------------------------------------
 
 
 def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> None:
     """Law 4, F59: a departure rejects the group; the other releases the larger node."""
-    driver, faulty = faulty_driver("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
+    driver, faulty = asked_first("reserve", "unreserve", when_blocked=WhenBlocked.UNTIL_TIMEOUT)
     causes = list[str]()
     faulty.answers["unreserve"] = lambda _cycle, pod, _node, *, cause, now: causes.append(
         f"{pod.name} {cause}"
@@ -100,7 +97,7 @@ def test_rejected_group_of_a_bundle_states_the_cause_and_frees_its_nodes() -> No
 
 
 def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
-    driver, faulty = faulty_driver("permit")
+    driver, faulty = asked_first("permit")
     faulty.answers["permit"] = Wait(9.0)
     driver.tell(node("n", 1))
     driver.add(make_pod("p"))
@@ -111,19 +108,8 @@ def test_pod_that_lost_its_node_states_it_during_backoff() -> None:
     assert why.reason == "node n is gone"
 
 
-@pytest.mark.parametrize("verdict", [RejectGroup, HoldGroup, EvictGroup])
-def test_verdict_on_a_group_that_has_no_members_is_a_no_and_nothing_else(verdict: Any) -> None:
-    driver, faulty = faulty_driver("post_filter")
-    driver.tell(PodGroupAdded(PodGroup(name="g", min_available=1)))
-    driver.add(make_pod("p", cpu=1))
-    faulty.answers["post_filter"] = verdict(G, "make room")
-    (told,) = decide(driver)
-    assert isinstance(told, PodUnschedulable)
-    assert told.uid == "default/p"
-
-
 def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
-    driver, faulty = faulty_driver("post_filter", "permit")
+    driver, faulty = asked_first("post_filter", "permit")
     driver.tell(node("n", 6))
     driver.add(*members("g", 2, cpu=2))
     driver.drain()
@@ -138,7 +124,7 @@ def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
     assert [e.uid for e in effects if isinstance(e, Evict)] == ["default/g-0", "default/g-1"]
     told = [(e.uid, e.reason) for e in effects if isinstance(e, PodRejected)]
     assert told == [("default/g-late-0", "make room")]
-    info: Any = driver.scheduler._state.pods.registry.get(G)
+    info: Any = driver.scheduler.registry.get(G)
     assert info.was_scheduled is False
 
 
@@ -148,7 +134,7 @@ def test_evicted_group_ends_running_and_rejects_waiting_members() -> None:
 @pytest.mark.parametrize("unit", SchedulingUnit)
 def test_member_refused_while_others_are_released_backs_off(unit: SchedulingUnit) -> None:
     """Law 5."""
-    driver, faulty = faulty_driver("pre_bind", unit=unit)
+    driver, faulty = asked_first("pre_bind", unit=unit)
     driver.tell(node("n", 6))
     driver.add(*members("g", 3, 2, cpu=2))
     asked, no = list[str](), turn_down("g-1")
@@ -167,26 +153,12 @@ def test_member_refused_while_others_are_released_backs_off(unit: SchedulingUnit
     assert (driver.now, len(where(driver))) == (1.0, 3)
 
 
-def test_bind_that_fails_before_all_members_are_tried_puts_the_gang_in_backoff() -> None:
-    driver, _odd = faulty_driver("permit")
-    driver.fate = Fate.PENDING
-    driver.tell(node("n", 3))
-    driver.add(*members("g", 2, cpu=1))
-    driver.drain()
-    driver.add(*members("g", 1, 2, prefix="late-", cpu=1))
-    driver.report(driver.under_way[0], Fate.FAILED)
-    assert not driver.step()
-    driver.fate = Fate.DONE
-    driver.settle()
-    assert set(where(driver)) == {"g-0", "g-late-0"}
-
-
 # The next entity ------------------------------------------------------------------------------
 
 
 def two_in_line(*points: str) -> tuple[Driver, FaultyPlugin]:
     """Return two equivalent gangs that failed alike, and are out of backoff."""
-    driver, faulty = faulty_driver(*points)
+    driver, faulty = asked_first(*points)
     driver.add(*members("g", 2, cpu=1), *members("h", 2, cpu=1))
     driver.settle()
     driver.advance(60.0)
@@ -202,57 +174,119 @@ def test_next_entity_is_tried_after_a_refused_group() -> None:
     assert set(where(driver)) == {"h-0", "h-1"}
 
 
-def test_next_entity_is_tried_after_a_group_that_waits_for_a_refused_one() -> None:
-    """No event is known to help the third, so the group has an equivalence queue of its own."""
-    driver, faulty = faulty_driver("pre_filter", when_blocked=WhenBlocked.UNTIL_OTHERS_TURN)
-    driver.add(*members("g", 3, cpu=1), *members("h", 3, cpu=1))
+# Members that hold nodes: effects when they are assumed, wait, are released, or are refused
+
+
+BOTH = pytest.mark.parametrize("unit", SchedulingUnit)
+
+
+def until_it_has_come(name: str) -> Any:
+    """Return a permit plugin that lets pods wait until it is asked about one of them."""
+    come = list[str]()
+
+    def permit(_state: object, pod: Pod, _node: str, *, now: float) -> Any:
+        come.append(pod.name)
+        return Success() if name in come else Wait(9.0)
+
+    return permit
+
+
+# Waiting --------------------------------------------------------------------------------------
+
+
+def test_waiting_pod_states_node_deadline_and_missing_members() -> None:
+    driver, faulty = faulty_driver("permit")
+    faulty.answers["permit"] = Wait(9.0)
+    driver.add(make_pod("p"), *members("g", 2, cpu=1))
+    driver.drain()
+    assert told(driver, PodWaiting) == [
+        PodWaiting(PodUID("default/p"), NodeName("n"), 9.0, 0, 1, ("FaultyPlugin",)),
+        PodWaiting(
+            PodUID("default/g-0"), NodeName("n"), 9.0, 1, 1, ("FaultyPlugin", "Coscheduling")
+        ),
+        PodWaiting(PodUID("default/g-1"), NodeName("n"), 9.0, 0, 1, ("FaultyPlugin",)),
+    ]
+
+
+# Going ----------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_group_that_starts_says_in_which_attempt_and_after_how_long(unit: SchedulingUnit) -> None:
+    driver, _odd = faulty_driver(unit=unit)
+    driver.advance(5.0)
+    driver.add(*members("g", 2, cpu=4))
     driver.settle()
-    driver.advance(60.0)
-    faulty.answers["pre_filter"] = turn_down("g-2")
-    driver.tell(node("n", 3))
-    for number in range(3):
-        assert [w.uid for w in driver.scheduler.waiting] == [
-            f"default/g-{n}" for n in range(number)
-        ]
+    (info,) = driver.scheduler.registry
+    assert info.failures == 1
+    driver.advance(driver.now + 7.0)
+    driver.tell(node("m", 4))
+    driver.drain()
+    assert told(driver, GroupScheduled) == [GroupScheduled(G, 2, 2, driver.now - 5.0)]
+    assert info.failures == 0
+
+
+@BOTH
+def test_member_refused_at_release_states_the_reason_and_is_unassumed(
+    unit: SchedulingUnit,
+) -> None:
+    driver, faulty = faulty_driver("pre_bind", "reserve", "permit", unit=unit)
+    given_back = list[tuple[str, str, float]]()
+
+    def give_back(_cycle: object, pod: Pod, _node: str, *, cause: str, now: float) -> None:
+        given_back.append((pod.name, cause, now))
+
+    turn_down = only("g-1", Success(), Unschedulable("not this one"))
+    faulty.answers = {"pre_bind": turn_down, "unreserve": give_back}
+    if unit is SchedulingUnit.POD:
+        # one more than needed is there when they go
+        faulty.answers["permit"] = until_it_has_come("g-2")
+    driver.advance(2.0)
+    driver.add(*members("g", 3, 2, cpu=2))
+    driver.drain()
+    assert given_back == [("g-1", "refused", 2.0)]
+    assert PodUnschedulable(PodUID("default/g-1"), "not this one") in told(driver, PodUnschedulable)
+    why = driver.scheduler.why(PodUID("default/g-1"))
+    assert isinstance(why, PartlyRunning)
+    assert isinstance(why.rest, BackingOff)
+    assert why.rest.reason == "not this one"
+
+
+@BOTH
+def test_late_member_without_capacity_rejects_no_gang(unit: SchedulingUnit) -> None:
+    driver, _odd = faulty_driver(unit=unit)
+    driver.add(*members("g", 2, cpu=3))
+    driver.drain()
+    driver.add(*members("g", 1, 2, prefix="late-", cpu=3))
+    (effect,) = decide(driver)
+    assert isinstance(effect, PodUnschedulable)
+    assert effect.uid == "default/g-late-0"
+    assert told(driver, GroupRejected) == []
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind"])
+def test_assumed_pod_that_is_refused_is_unassumed_with_a_reason(
+    point: str,
+) -> None:
+    driver, faulty = faulty_driver("reserve", "permit", "pre_bind")
+    given_back = list[tuple[str, float]]()
+    faulty.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
+    faulty.answers[point] = Unschedulable("not this one")
+    driver.advance(2.0)
+    driver.add(make_pod("p"))
+    assert decide(driver) == (PodUnschedulable(PodUID("default/p"), "not this one"),)
+    assert given_back == [("refused", 2.0)]
+
+
+@BOTH
+@pytest.mark.parametrize("point", ["permit", "pre_bind"])
+def test_cycle_that_raises_unreserves_in_the_same_instant(point: str, unit: SchedulingUnit) -> None:
+    driver, faulty = faulty_driver("reserve", "permit", "pre_bind", unit=unit)
+    given_back = list[tuple[str, float]]()
+    faulty.answers["unreserve"] = lambda *_args, cause, now: given_back.append((cause, now))
+    faulty.answers[point] = OOPS
+    driver.advance(2.0)
+    driver.add(*members("g", 1))
+    with pytest.raises(PluginError):
         driver.step()
-    head = driver.scheduler.queue.head()
-    assert head is not None
-    assert head.pod.name == "h-0"
-    driver.drain()
-    assert set(where(driver)) == {"h-0", "h-1", "h-2"}
-
-
-def test_next_entity_is_tried_after_a_group_that_is_not_admitted() -> None:
-    driver, _odd = two_in_line("permit")
-    driver.tell(node("n", 2))
-    driver.delete("default/g-0")
-    driver.drain()
-    assert set(where(driver)) == {"h-0", "h-1"}
-
-
-def test_next_entity_is_tried_after_a_member_that_is_not_admitted_any_more() -> None:
-    driver, faulty = faulty_driver("pre_enqueue", "pre_filter")
-    driver.tell(node("n", 2))
-    driver.add(*members("g", 1, cpu=1), *members("h", 1, cpu=1))
-    driver.drain()
-    driver.add(*(pod for name in "gh" for pod in members(name, 1, prefix="late-", cpu=9)))
-    driver.settle()
-    driver.advance(60.0)
-    driver.tell(node("m", 9))
-    faulty.answers = dict.fromkeys(("pre_enqueue", "pre_filter"), turn_down("g-late-0"))
-    driver.drain()
-    assert where(driver)["h-late-0"] == "m"
-
-
-def test_equal_entity_is_not_tried_in_vain_after_a_failure() -> None:
-    """Law 5: counted one by one all fit, and only a try can prove that they do not."""
-    driver = gang_driver(node("a", 2, rack="r1"), node("b", 1, rack="r2"))
-    for name in "gh":
-        driver.tell(PodGroupAdded(specify(name, 3, RACK)))
-        driver.add(*members(name, 3, cpu=1))
-    driver.settle()
-    driver.advance(60.0)
-    before = [attempts(driver, name) for name in "gh"]
-    driver.tell(node("b", 2, rack="r2"))
-    driver.settle()
-    assert [attempts(driver, name) for name in "gh"] == [before[0] + 1, before[1]]
+    assert given_back == [("refused", 2.0)]

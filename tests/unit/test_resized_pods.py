@@ -81,21 +81,6 @@ def test_largest_amount_counts(
     assert counted(spec, **status) == Resources({"cpu": expected})
 
 
-def test_each_resource_is_compared_by_itself() -> None:
-    spec = {"containers": [container("c", "2")]}
-    given = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    allocated = {"cpu": "1", "memory": "2Gi"}
-    reports = [{"name": "c", "resources": given, "allocatedResources": allocated}]
-    expected = Resources({"cpu": "2", "memory": "2Gi"})
-    assert counted(spec, containerStatuses=reports) == expected
-
-
-def test_report_of_another_container_is_not_read() -> None:
-    spec = {"containers": [container("c", "2"), container("d", "1")]}
-    reports = [report("d", "4", "4"), report("gone", "9", "9")]
-    assert counted(spec, containerStatuses=reports) == Resources({"cpu": "6"})
-
-
 def test_sums_are_compared_and_not_the_amounts_of_each_container() -> None:
     """As in Kubernetes 1.37; up to 1.36, such a pod counted for 6."""
     spec = {"containers": [container("c", "1"), container("d", "3")]}
@@ -117,12 +102,6 @@ def test_sidecars_and_init_containers_are_resized() -> None:
     assert counted(spec, initContainerStatuses=reports) == Resources({"cpu": "4"})
     reports[1] = report("i", "9", "9")
     assert counted(spec, initContainerStatuses=reports) == Resources({"cpu": "12"})
-
-
-def test_overhead_is_added_to_what_counts() -> None:
-    spec = {"containers": [container("c", "2")], "overhead": {"cpu": "250m"}}
-    reports = [report("c", "3", "3")]
-    assert counted(spec, containerStatuses=reports) == Resources({"cpu": "3250m"})
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,9 @@ from gangsched import (
     Outcome,
     Pod,
     PodAdded,
-    PodGroup,
-    PodGroupAdded,
     SchedulingUnit,
     Success,
     Taint,
-    Topology,
     Unschedulable,
     presets,
 )
@@ -59,7 +56,6 @@ def test_pods_are_evicted_only_where_the_refusal_is_resolvable(
     plugin = faulty(is_signed)
     plugin.answers["pod_signature"] = lambda pod: pod.priority
     host = Host(1, unit=unit, faulty=plugin)
-    assert host.scheduler._state.settings.profile.signed is is_signed
     host.pods(make_pod("low", cpu=1))
     more: dict[str, Any] = {} if group is None else {"group": group, "min_available": 1}
     plugin.answers["filter"] = crowded("n0", resolvable=False)
@@ -89,19 +85,6 @@ def test_other_nodes_are_candidates_beside_one_that_is_not(
 
 
 @EACH_UNIT
-def test_elastic_members_on_a_candidate_node_are_evicted_instead_of_the_last_to_arrive(
-    unit: SchedulingUnit,
-) -> None:
-    plugin = faulty(is_signed=True)
-    plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(1, 1, unit=unit, faulty=plugin)
-    runs(host, "low", 0, 1, min_available=1)
-    plugin.answers["filter"] = crowded("n1", resolvable=False)
-    host.pods(make_pod("high", cpu=1, priority=5))
-    assert host.evicted == ["low-0"]
-
-
-@EACH_UNIT
 def test_no_plan_counts_on_what_a_victim_frees_on_a_node_that_is_no_candidate(
     unit: SchedulingUnit,
 ) -> None:
@@ -112,40 +95,6 @@ def test_no_plan_counts_on_what_a_victim_frees_on_a_node_that_is_no_candidate(
     plugin.answers["filter"] = crowded("n1", resolvable=False)
     host.gang("high", 2, 5)
     assert (host.evicted, host.kept) == ([], [])
-
-
-@EACH_UNIT
-def test_node_is_a_candidate_if_it_takes_one_member(unit: SchedulingUnit) -> None:
-    plugin = faulty(is_signed=True)
-    plugin.answers["pod_signature"] = lambda pod: pod.name
-    host = Host(1, 1, unit=unit, faulty=plugin)
-    runs(host, "low", 0, 1)
-
-    def answer(_state: CycleState, pod: Pod, node: NodeView) -> Outcome:
-        fits = {"high-0": "n0", "high-1": "n1"}.get(pod.name, node.node.name)
-        if fits != node.node.name:
-            return Unschedulable("another node", resolvable=False)
-        return Success()
-
-    plugin.answers["filter"] = answer
-    host.gang("high", 2, 5)
-    assert sorted(host.evicted) == ["low-0", "low-1"]
-    host.end(*host.evicted)
-    assert host.where == {"high-0": "n0", "high-1": "n1"}
-
-
-@EACH_UNIT
-def test_within_a_rack_only_candidate_nodes_count(unit: SchedulingUnit) -> None:
-    plugin = faulty(is_signed=True)
-    plugin.answers["pod_signature"] = lambda pod: pod.priority
-    host = Host(2, 2, unit=unit, faulty=plugin)
-    runs(host, "a", 0, 0)
-    runs(host, "b", 1, 1)
-    plugin.answers["filter"] = crowded("n1", resolvable=False)
-    topology = Topology(key="rack", required=True)
-    host.tell(PodGroupAdded(PodGroup(name="high", min_available=2, topology=topology)))
-    host.gang("high", 2, 5)
-    assert sorted(host.evicted) == ["a-0", "a-1"]
 
 
 def test_pre_filter_runs_before_a_filter_is_asked_whether_it_is_resolvable() -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from gangsched import (
     Bind,
-    Bound,
-    Coscheduling,
-    Effect,
-    Event,
     Evict,
     GroupBelowMinimum,
     GroupBound,
@@ -21,7 +16,6 @@ from gangsched import (
     GroupRejected,
     GroupRemoved,
     GroupRestarted,
-    InMemoryCluster,
     NodeAdded,
     PodAdded,
     PodDeleted,
@@ -30,420 +24,266 @@ from gangsched import (
     PodGroupDeleted,
     PodGroupUpdated,
     PodPhase,
-    PodUID,
-    PodUpdated,
     Preemption,
-    Profile,
     RestartLimitReached,
     RestartPolicy,
-    Scheduler,
-    SchedulingUnit,
     presets,
 )
 from gangsched.explain import NotAdmitted
 from gangsched.testing import make_node, make_pod
+from support.story import Story, Way, each_way
 
-T = TypeVar("T")
 G = GroupKey("default/g")
 POLICY = RestartPolicy(max_restarts=2, backoff=10.0, longest_backoff=15.0)
+FAILED, SUCCEEDED = PodPhase.FAILED, PodPhase.SUCCEEDED
 both = pytest.mark.parametrize("make", [presets.gang, presets.coscheduling])
 
 
-class Host:
-    """A scheduler and its cluster; the controller of the pods is the test."""
+def running(make: Any = presets.gang, size: int = 3, way: Way = Way.LIVE, **how: Any) -> Story:
+    """Return a story in which a gang runs that needs three members; its controller is the test."""
+    options = {"can_evict": True, **how.pop("options", {})}
+    story = Story(lambda cluster: make(cluster, **options), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    given: dict[str, Any] = {"min_available": 3, "restart": POLICY, **how}
+    story.tell(PodGroupAdded(PodGroup(name="g", **given)))
+    add(story, "a", size)
+    story.decide()
+    return story
 
-    def __init__(
-        self,
-        make: Any = presets.gang,
-        *,
-        size: int = 3,
-        policy: RestartPolicy | None = POLICY,
-        can_evict: bool = True,
-        **spec: Any,
-    ) -> None:
-        self.cluster, self.now, self.effects = InMemoryCluster(), 0.0, list[Effect]()
-        self.make = make
-        self.scheduler: Scheduler = self.new(can_evict)
-        self.tell(NodeAdded(make_node("n", cpu=9)))
-        given: dict[str, Any] = {"min_available": 3, "restart": policy, **spec}
-        self.group = PodGroup(name="g", **given)
-        self.tell(PodGroupAdded(self.group))
-        for number in range(size):
-            self.add(f"a{number}")
 
-    def new(self, can_evict: bool = True) -> Scheduler:
-        made: Scheduler = self.make(self.cluster)
-        if can_evict:
-            made.allow_evictions()
-        return made
+def add(story: Story, name: str, size: int = 3, **more: Any) -> None:
+    story.add(*(make_pod(f"{name}{n}", group="g", cpu=1, **more) for n in range(size)))
 
-    def add(self, name: str, **how: Any) -> None:
-        self.tell(PodAdded(make_pod(name, group="g", cpu=1, **how)))
 
-    def tell(self, event: Event) -> list[Effect]:
-        return self.took(self.scheduler.handle(self.cluster.apply(event), now=self.now))
-
-    def took(self, effects: tuple[Effect, ...]) -> list[Effect]:
-        self.scheduler._check()
-        self.effects += effects
-        return list(effects)
-
-    def run(self) -> int:
-        """Decide and bind at this instant; return how many pods were bound."""
-        count = 0
-        while (effects := self.scheduler.schedule_one(now=self.now)) is not None:
-            self.took(effects)
-            for bind in [each for each in effects if isinstance(each, Bind)]:
-                self.tell(Bound(bind.uid, bind.node, bind.attempt))
-                count += 1
-        return count
-
-    def wait(self, until: float) -> None:
-        self.now = until
-        self.took(self.scheduler.advance(now=until))
-
-    def settle(self) -> None:
-        """Let pass the second after which a lost member counts as lost."""
-        self.wait(self.now + 1.0)
-
-    def end(self, name: str, phase: PodPhase = PodPhase.FAILED) -> list[Effect]:
-        pod = self.cluster.pod(PodUID(f"default/{name}"))
-        assert pod is not None
-        return self.tell(PodUpdated(evolve(pod, phase=phase)))
-
-    def delete(self, name: str) -> list[Effect]:
-        return self.tell(PodDeleted(PodUID(f"default/{name}")))
-
-    def told(self, kind: type[T]) -> list[T]:
-        return [effect for effect in self.effects if isinstance(effect, kind)]
-
-    def evicted(self) -> list[str]:
-        return [each.uid.partition("/")[2] for each in self.told(Evict)]
-
-    def on_nodes(self) -> set[str]:
-        return {pod.name for pod in self.cluster.pods() if pod.node_name is not None}
+def settle(story: Story) -> None:
+    """Let pass the second after which a lost member counts as lost."""
+    story.run(until=story.now + 1.0)
 
 
 @both
 def test_lost_member_restarts_the_gang(make: Any) -> None:
-    host = Host(make)
-    assert host.run() == 3
-    host.now = 99.0
-    assert host.delete("a1") == []
-    host.effects.clear()
-    host.settle()
-    effects = host.effects
-    assert [type(each) for each in effects] == [
-        *(GroupBelowMinimum, GroupRestarted, Evict, Evict, GroupRejected)
-    ]
-    assert effects[0] == GroupBelowMinimum(G, 2, 3)
-    assert effects[1] == GroupRestarted(G, 1, 2, 110.0)
-    assert host.evicted() == ["a0", "a2"]
+    story = running(make)
+    story.run(until=99.0)
+    story.effects.clear()
+    story.delete("a1")
+    assert story.effects == []
+    story.run(until=100.0)
+    kinds = [type(each) for each in story.effects]
+    assert kinds == [GroupBelowMinimum, GroupRestarted, Evict, Evict, GroupRejected]
+    assert story.effects[0] == GroupBelowMinimum(G, 2, 3)
+    assert story.effects[1] == GroupRestarted(G, 1, 2, 110.0)
+    assert story.evicted == ["a0", "a2"]
 
 
 @both
-def test_restarted_gang_waits_for_its_old_pods_and_its_backoff(make: Any) -> None:
-    host = Host(make)
-    host.run()
-    host.end("a1")
-    host.settle()
-    for number in range(3):
-        host.add(f"b{number}")
-    host.wait(11.0)
-    assert host.run() == 0, "old pods are on nodes"
-    assert isinstance(host.scheduler.why(G), NotAdmitted)
-    assert "being restarted" in str(host.scheduler.why(G))
-    host.delete("a0")
-    assert host.run() == 0
-    host.delete("a2")
-    assert host.run() == 3
-    assert host.on_nodes() >= {"b0", "b1", "b2"}
-    assert host.told(GroupBound)[-1].bound == 3
+@each_way
+def test_restarted_gang_waits_for_its_old_pods_and_its_backoff(make: Any, way: Way) -> None:
+    story = running(make, way=way)
+    story.update("a1", phase=FAILED)
+    settle(story)
+    add(story, "b")
+    story.delete("a0")
+    story.interrupt()
+    story.run(until=11.0)
+    assert set(story.bound) == {"a1", "a2"}, "an old pod is on a node"
+    assert isinstance(story.scheduler.why(G), NotAdmitted)
+    assert "being restarted" in str(story.scheduler.why(G))
+    story.delete("a2")
+    story.run(until=12.0)
+    assert set(story.bound) == {"a1", "b0", "b1", "b2"}
+    assert story.of(GroupBound)[-1].bound == 3
+    assert [each.restarts for each in story.of(GroupRestarted)] == [1], "it is counted once"
 
 
 @both
-def test_backoff_keeps_a_complete_gang_from_starting(make: Any) -> None:
-    host = Host(make)
-    host.run()
-    host.delete("a0")
-    host.settle()
-    for name in ("a1", "a2"):
-        host.delete(name)
-    for number in range(3):
-        host.add(f"b{number}")
-    assert host.run() == 0
-    assert host.scheduler.next_deadline() == 11.0
-    host.tell(NodeAdded(make_node("n2", cpu=9)))
-    host.wait(10.9)
-    assert host.run() == 0, "an event does not end it"
-    host.wait(11.0)
-    assert host.run() == 3
+def test_backoff_keeps_a_complete_gang_from_starting_whatever_happens(make: Any) -> None:
+    story = running(make)
+    story.delete("a0")
+    settle(story)
+    story.delete("a1", "a2")
+    add(story, "b")
+    story.tell(NodeAdded(make_node("n2", cpu=9)))
+    story.run(until=10.9)
+    assert not story.bound
+    story.run(until=11.0)
+    assert len(story.bound) == 3
 
 
 def test_gang_is_restarted_until_its_limit_and_then_keeps_its_members() -> None:
-    host = Host()
-    host.run()
-    for turn in range(3):
-        host.now += 99.0
-        host.delete(f"{'abc'[turn]}0")
-        host.settle()
-        for uid in [each.uid for each in host.effects if isinstance(each, Evict)]:
-            if host.cluster.pod(uid) is not None:
-                host.tell(PodDeleted(uid))
-        if turn == 2:
-            break
-        for number in range(3):
-            host.add(f"{'bc'[turn]}{number}")
-        host.wait(host.now + 50.0)
-        assert host.run() == 3
-    assert [each.until for each in host.told(GroupRestarted)] == [110.0, 265.0]
-    assert host.told(RestartLimitReached) == [RestartLimitReached(G, 2)]
-    assert host.on_nodes() == {"c1", "c2"}
-    host.add("d0")
-    assert host.run() == 1, "a late member, as without a policy"
+    story = running()
+    for name, later in ("ab", "bc", "cd"):
+        story.run(until=story.now + 99.0)
+        story.delete(f"{name}0")
+        settle(story)
+        if name != "c":
+            story.delete(f"{name}1", f"{name}2")
+            add(story, later)
+            story.run(until=story.now + 50.0)
+    assert [each.until for each in story.of(GroupRestarted)] == [110.0, 265.0]
+    assert story.of(RestartLimitReached) == [RestartLimitReached(G, 2)]
+    add(story, "d", 1)
+    story.decide()
+    assert set(story.bound) == {"c1", "c2", "d0"}, "a late member, as without a policy"
+
+
+@pytest.mark.parametrize(
+    "how", [{"restart": None}, {"options": {"can_evict": False}}], ids=["no policy", "no evictions"]
+)
+def test_gang_that_cannot_be_restarted_is_reported_once(how: dict[str, Any]) -> None:
+    story = running(**how)
+    story.delete("a0", "a1")
+    settle(story)
+    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
+    assert story.evicted == []
 
 
 def test_elastic_members_may_be_lost() -> None:
-    host = Host(size=4)
-    host.run()
-    assert host.delete("a0") == []
-    assert host.told(GroupBelowMinimum) == []
+    story = running(size=4)
+    story.delete("a0")
+    settle(story)
+    assert story.of(GroupBelowMinimum) == []
 
 
-def test_gang_without_a_policy_is_reported_and_left_alone() -> None:
-    host = Host(policy=None)
-    host.run()
-    assert host.delete("a0") == [GroupBelowMinimum(G, 2, 3)]
-    assert host.delete("a1") == [], "once"
-
-
-def test_gang_of_labels_is_reported_too() -> None:
-    host = Host(policy=None)
-    host.run()
-    for name in ("x", "y"):
-        pod = make_pod(name, group="h", min_available=2, cpu=1)
-        host.tell(PodAdded(pod))
-    host.run()
-    assert host.delete("x") == [GroupBelowMinimum(GroupKey("default/h"), 1, 2)]
-    assert host.delete("y") == [GroupRemoved(GroupKey("default/h"))]
-
-
-def test_host_that_does_not_evict_is_told_only() -> None:
-    host = Host(can_evict=False)
-    host.run()
-    assert host.delete("a0") == [GroupBelowMinimum(G, 2, 3)]
-
-
-def test_members_that_succeed_do_not_make_a_gang_fall() -> None:
-    host = Host()
-    host.run()
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_members_that_succeed_and_are_deleted_do_not_make_a_gang_fall(is_marked: bool) -> None:
+    story = running()
     for name in ("a0", "a1", "a2"):
-        host.end(name, PodPhase.SUCCEEDED)
-        pod = host.cluster.pod(PodUID(f"default/{name}"))
-        assert pod is not None
-        host.tell(PodUpdated(evolve(pod, deleted_at=host.now)))
-        host.delete(name)
-    assert host.told(GroupBelowMinimum) == []
-    assert host.told(Evict) == []
+        story.update(name, phase=SUCCEEDED)
+        if is_marked:
+            story.update(name, deleted_at=story.now)
+        story.delete(name)
+        settle(story)
+        assert story.of(GroupBelowMinimum) == []
+    assert story.evicted == []
 
 
-def test_succeeded_members_that_are_deleted_at_once_do_not_make_a_gang_fall() -> None:
-    host = Host()
-    host.run()
+def test_succeeded_members_that_are_deleted_count_when_another_one_fails() -> None:
+    story = running()
     for name in ("a0", "a1"):
-        host.end(name, PodPhase.SUCCEEDED)
-        host.delete(name)
-    assert host.told(GroupBelowMinimum) == []
-    host.end("a2")
-    host.settle()
-    assert host.told(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
-
-
-def test_restart_from_the_status_waits_for_old_pods_though_the_host_does_not_evict() -> None:
-    host = Host()
-    host.run()
-    host.delete("a0")
-    begun = evolve(host.group, restarts=1, restarting_until=0.0)
-    host.cluster.apply(PodGroupUpdated(begun))
-    host.cluster.apply(PodDeleted(PodUID("default/a1")))
-    host.scheduler, host.now = host.new(can_evict=False), 30.0
-    host.effects.clear()
-    host.took(host.scheduler.advance(now=30.0))
-    for number in range(3):
-        host.add(f"b{number}")
-    assert host.told(Evict) == []
-    assert host.run() == 0
-    host.delete("a2")
-    assert host.run() == 3
+        story.update(name, phase=SUCCEEDED)
+        story.delete(name)
+    settle(story)
+    story.update("a2", phase=FAILED)
+    settle(story)
+    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
 
 
 def test_lost_role_restarts_the_gang_though_enough_members_are_left() -> None:
-    host = Host(size=0, min_available=3, roles={"ps": 1})
-    host.add("ps", role="ps")
-    for number in range(3):
-        host.add(f"w{number}", role="worker")
-    host.run()
-    host.delete("ps")
-    host.settle()
-    assert host.told(GroupRestarted)
-    assert host.evicted() == ["w0", "w1", "w2"]
+    story = running(size=0, roles={"ps": 1})
+    add(story, "ps", 1, role="ps")
+    add(story, "w", 3, role="worker")
+    story.decide()
+    story.delete("ps0")
+    settle(story)
+    assert story.of(GroupRestarted)
+    assert story.evicted == ["w0", "w1", "w2"]
 
 
-def test_raised_minimum_restarts_nothing() -> None:
-    host = Host()
-    host.run()
-    assert host.tell(PodGroupUpdated(evolve(host.group, min_available=4))) == []
-    assert host.delete("a0") == []
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_raised_minimum_restarts_nothing_and_hides_no_loss(lost_first: bool) -> None:
+    story = running()
+    group = story.cluster.pod_group(G)
+    assert group is not None
+    if lost_first:
+        story.delete("a0")
+    story.tell(PodGroupUpdated(evolve(group, min_available=4)))
+    settle(story)
+    assert bool(story.of(GroupRestarted)) is lost_first
 
 
-def test_member_that_is_read_again_as_another_does_not_restart_the_gang() -> None:
-    host = Host()
-    host.run()
-    pod = host.cluster.pod(PodUID("default/a0"))
-    assert pod is not None
-    labels = {**pod.labels, "pod-group.scheduling.sigs.k8s.io/role": "worker"}
-    host.tell(PodUpdated(evolve(pod, labels=labels)))
-    assert host.told(GroupBelowMinimum) == []
+def test_lowered_minimum_keeps_the_gang_running() -> None:
+    story = running()
+    group = story.cluster.pod_group(G)
+    assert group is not None
+    story.delete("a0")
+    story.tell(PodGroupUpdated(evolve(group, min_available=2)))
+    settle(story)
+    assert story.of(GroupBelowMinimum) == []
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_gang_of_which_all_members_go_falls_only_if_one_of_them_failed(failed: bool) -> None:
+    """A user who deletes a gang does not want it back."""
+    story = running()
+    if failed:
+        story.update("a0", phase=FAILED)
+    else:
+        story.delete("a0")
+    story.delete("a1", "a2")
+    settle(story)
+    assert bool(story.of(GroupRestarted)) is failed
 
 
 def test_gang_that_is_preempted_is_not_restarted() -> None:
-    def make(cluster: InMemoryCluster) -> Scheduler:
-        return presets.gang(cluster, preemption=Preemption())
-
-    host = Host(make)
-    host.run()
-    host.tell(PodAdded(make_pod("high", cpu=8, priority=9)))
-    host.run()
-    assert host.evicted() == ["a0", "a1", "a2"]
-    for number in range(3):
-        host.delete(f"a{number}")
-    assert host.told(GroupRestarted) == []
-    assert host.told(GroupBelowMinimum) == []
+    story = running(options={"preemption": Preemption()})
+    story.add(make_pod("high", cpu=8, priority=9))
+    story.decide()
+    assert story.evicted == ["a0", "a1", "a2"]
+    story.delete("a0", "a1", "a2")
+    settle(story)
+    assert story.of(GroupRestarted) == []
+    assert story.of(GroupBelowMinimum) == []
 
 
 def test_member_that_is_being_bound_is_evicted_after_its_bind() -> None:
-    host = Host()
-    host.run()
-    host.add("late")
-    effects = host.scheduler.schedule_one(now=host.now) or ()
-    (bind,) = [each for each in effects if isinstance(each, Bind)]
-    host.end("a0")
-    assert host.evicted() == [], "three members hold nodes"
-    host.end("a1")
-    host.settle()
-    assert host.evicted() == ["a2"]
-    host.tell(Bound(bind.uid, bind.node, bind.attempt))
-    assert host.evicted() == ["a2", "late"]
-
-
-def test_new_scheduler_goes_on_with_a_restart_from_the_status() -> None:
-    host = Host()
-    host.run()
-    host.end("a0")
-    host.settle()
-    (restarted,) = host.told(GroupRestarted)
-    host.delete("a1")  # a2 was not evicted yet
-    status = evolve(host.group, restarts=restarted.restarts, restarting_until=restarted.until)
-    host.cluster.apply(PodGroupUpdated(status))
-    for number in range(3):
-        host.add(f"b{number}")
-    host.effects.clear()
-    host.scheduler = host.new()
-    host.took(host.scheduler.advance(now=20.0))
-    assert host.evicted() == ["a2"]
-    assert host.told(GroupRestarted) == [], "it is not counted again"
-    host.now = 20.0
-    assert host.run() == 0
-    host.delete("a2")
-    host.wait(21.0)  # the backoff of an attempt that was taken back
-    assert host.run() == 3
-    host.now = 29.0
-    host.delete("b0")
-    host.settle()
-    assert host.told(GroupRestarted) == [GroupRestarted(G, 2, 2, 45.0)]
-
-
-def test_new_scheduler_leaves_a_gang_alone_that_has_come_back() -> None:
-    host = Host()
-    host.cluster.apply(PodGroupUpdated(evolve(host.group, restarts=1, restarting_until=10.0)))
-    host.run()
-    host.effects.clear()
-    host.scheduler = host.new()
-    host.took(host.scheduler.advance(now=20.0))
-    assert host.told(Evict) == []
+    story = running()
+    story.holds_binds = True
+    add(story, "late", 1)
+    story.decide()
+    story.update("a0", phase=FAILED)
+    settle(story)
+    assert story.evicted == [], "three members hold nodes"
+    story.update("a1", phase=FAILED)
+    settle(story)
+    assert story.evicted == ["a2"]
+    story.finish_binds()
+    assert story.evicted == ["a2", "late0"]
 
 
 def test_listing_that_replaces_a_member_at_once_restarts_nothing() -> None:
-    host = Host()
-    host.run()
-    host.cluster.apply(PodDeleted(PodUID("default/a0")))
-    fresh = evolve(make_pod("b0", group="g", cpu=1), node_name="n")
-    host.cluster.apply(PodAdded(fresh))
-    host.took(host.scheduler.rebuild(now=1.0))
-    assert host.told(GroupBelowMinimum) == []
-
-
-@both
-def test_restored_scheduler_goes_on_with_a_restart(make: Any) -> None:
-    host = Host(make)
-    host.run()
-    host.end("a0")
-    host.settle()
-    host.delete("a1")
-    for number in range(3):
-        host.add(f"b{number}")
-    data = json.loads(json.dumps(host.scheduler.snapshot()))
-    assert data["restarts"] == [
-        {
-            "group": "default/g",
-            "restarts": 1,
-            "until": 11.0,
-            "is_held": True,
-            "failed_at": 0.0,
-            "due_at": 11.0,
-        }
-    ]
-    host.scheduler = host.new()
-    host.scheduler.restore(data)
-    host.scheduler._check()
-    assert host.scheduler.next_deadline() == 11.0
-    host.delete("a2")
-    assert host.run() == 0
-    host.wait(11.0)
-    assert host.run() == 3
-
-
-def test_what_if_sees_the_restart_and_changes_nothing() -> None:
-    host = Host()
-    host.run()
-    before = host.scheduler.snapshot()
-    seen = host.scheduler.what_if(PodDeleted(PodUID("default/a0")), until=1.0)
-    kinds = [type(effect) for effect in seen.effects]
-    assert kinds.count(Evict) == 2
-    assert GroupRestarted in kinds
-    assert host.scheduler.snapshot() == before
+    story = running()
+    story.cluster.apply(PodDeleted(story.uid("a0")))
+    story.cluster.apply(PodAdded(evolve(make_pod("b0", group="g", cpu=1), node_name="n")))
+    story.scheduler.rebuild(now=story.now)
+    story.run(until=3.0)
+    assert story.of(GroupBelowMinimum) == []
 
 
 def test_group_whose_owner_is_gone_is_removed() -> None:
-    host = Host()
-    host.run()
-    host.tell(PodGroupDeleted(G))
-    assert host.told(GroupRemoved) == []
-    for number in range(3):
-        host.delete(f"a{number}")
-    assert host.told(GroupRemoved) == [GroupRemoved(G)]
-    assert host.told(GroupRestarted) == []
-    assert len(host.scheduler._state.pods.restarts) == 0
+    story = running()
+    story.tell(PodGroupDeleted(G))
+    assert story.of(GroupRemoved) == []
+    story.delete("a0", "a1", "a2")
+    assert story.of(GroupRemoved) == [GroupRemoved(G)]
+    assert story.of(GroupRestarted) == []
+    assert not story.scheduler.snapshot().get("restarts")
 
 
-def test_waiting_members_give_their_nodes_back_when_the_group_is_removed() -> None:
-    def make(cluster: InMemoryCluster) -> Scheduler:
-        profile = Profile(*presets.coscheduling_profile(Coscheduling()).plugins)
-        return Scheduler(cluster, profile, unit=SchedulingUnit.POD)
+def test_pod_that_stays_terminating_is_waited_for_until_the_end_of_its_time() -> None:
+    story = running()
+    story.update("a0", phase=FAILED)
+    settle(story)
+    story.delete("a1")
+    story.update("a2", deleted_at=60.0)
+    add(story, "b")
+    story.run(until=59.0)
+    assert len(story.bound) == 2
+    story.run(until=200.0)
+    assert {"b0", "b1", "b2"} <= set(story.bound)
+    assert not [each for each in story.of(Bind) if story.now < 60.0]
 
-    host = Host(make, size=3)
-    for _member in range(2):
-        host.took(host.scheduler.schedule_one(now=0.0) or ())
-    assert len(host.scheduler.waiting) == 2
-    host.tell(PodGroupDeleted(G))
-    assert len(host.scheduler.waiting) == 0
+
+def test_older_status_of_a_group_does_not_change_what_is_remembered() -> None:
+    story = running()
+    story.delete("a0")
+    settle(story)
+    story.delete("a1", "a2")
+    add(story, "b")
+    story.run(until=20.0)
+    assert len(story.bound) == 3
+    group = story.cluster.pod_group(G)
+    assert group is not None
+    story.tell(PodGroupUpdated(evolve(group, restarts=0, restarting_until=None)))
+    story.delete("b0")
+    settle(story)
+    assert [each.restarts for each in story.of(GroupRestarted)] == [1, 2]

@@ -6,19 +6,37 @@ import pickle
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from gangsched import (
+    Bind,
+    GroupBelowMinimum,
+    InMemoryCluster,
+    InvalidValueError,
+    Node,
+    NodeAdded,
+    Pod,
+    PodAdded,
+    PodGroup,
+    PodGroupAdded,
+    Resources,
+    Role,
+    SchedulingUnit,
+    Taint,
+    Toleration,
+    gang,
+    presets,
+)
 from gangsched._core import _quorum
-from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
-from gangsched._core._group_entity import QueuedGroup
+from gangsched._core._counters import RoleCounts
 from gangsched._core._quorum import MatchPolicy, complete, decide
-from gangsched._core._registry import PodGroupInfo, PodGroupRegistry
+from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
-from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
+from gangsched.errors import InvalidPodGroupError
 from gangsched.membership import ROLE_SPELLINGS, Source, Spelling, membership
-from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodUID, Resources
+from gangsched.model import NodeName
 from gangsched.outcomes import (
     SUCCESS,
     EvictGroup,
@@ -28,9 +46,13 @@ from gangsched.outcomes import (
     Unschedulable,
     Wait,
 )
-from gangsched.strategies import pod_groups
-from support.groups import claim_of, grouped, key
+from gangsched.testing import make_node, make_pod
+from support.driver import Driver
+from support.gangs import node
+from support.groups import claim_of
 from support.views import KEY, FakeGroup, cycle
+
+# Minima per role: specification, counts, quorum
 
 ROLES = {"ps": 1, "worker": 4}
 POD, NODE = Pod(name="p", namespace="ns"), NodeName("n")
@@ -77,17 +99,6 @@ def test_invalid_roles_are_refused(given_: dict[str, Any], field: str, value: ob
         group(**given_)
     error = caught.value
     assert (error.subject, error.field, repr(error.value)) == ("ns/g", field, repr(value))
-
-
-def test_role_minima_above_the_minimum_are_refused() -> None:
-    with pytest.raises(InvalidPodGroupError) as caught:
-        group(roles=ROLES, min_available=4)
-    assert caught.value.expected == "counts with a sum <= min_available, which is 4"
-
-
-@given(pod_groups(roles=st.dictionaries(st.sampled_from(["ps", "worker"]), st.integers(1, 4))))
-def test_drawn_groups_with_roles_are_valid(drawn: PodGroup) -> None:
-    assert sum(drawn.roles.values()) <= drawn.min_available
 
 
 # What a pod says ------------------------------------------------------------------------------
@@ -149,136 +160,6 @@ def test_different_role_spellings_are_an_error(first: Spelling, second: Spelling
         membership(says((first, "ps"), (second, "worker")))
     assert (caught.value.field, caught.value.value) == (second.name, "worker")
     assert caught.value.expected == f"'ps', the value of {first.name}"
-
-
-# Which members count --------------------------------------------------------------------------
-
-UIDS = [PodUID(f"uid-{number}") for number in range(5)]
-SOME_ROLE = st.sampled_from([None, "ps", "worker"])
-
-
-class RoleMachine(RuleBasedStateMachine):
-    """Compare counts and ready members by role with dictionaries."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.info = PodGroupInfo(key=GroupKey("ns/g"), uid=1)
-        self.entity = QueuedGroup(1, 0.0, self.info)
-        self.states: dict[int, MemberState] = {}
-        self.roles: dict[int, str | None] = {}
-        self.ready: set[int] = set()
-
-    @rule(n=st.integers(0, 4), state=st.sampled_from(MemberState), role=SOME_ROLE)
-    def comes_or_changes(self, n: int, state: MemberState, role: str | None) -> None:
-        self.info.members.set(UIDS[n], state)
-        if n not in self.states or self.states[n] is not MemberState.UNSCHEDULED:
-            self.info.members.give_role(UIDS[n], role)
-            self.roles[n] = role
-        before, self.states[n] = self.states.get(n), state
-        if state is MemberState.UNSCHEDULED and before is not state:
-            self.entity.add(Pod(name=f"p{n}", uid=UIDS[n]), n, self.roles[n])
-            self.ready.add(n)
-        elif state is not MemberState.UNSCHEDULED:
-            self.entity.discard_all([UIDS[n]])
-            self.ready.discard(n)
-
-    @rule(n=st.integers(0, 4))
-    def goes(self, n: int) -> None:
-        self.entity.discard(UIDS[n])
-        self.info.members.discard(UIDS[n])
-        self.states.pop(n, None)
-        self.roles.pop(n, None)
-        self.ready.discard(n)
-
-    @rule(n=st.integers(0, 4), undo=st.booleans())
-    def has_a_turn(self, n: int, undo: bool) -> None:
-        self.entity.mark_tried(UIDS[n])
-        if undo and n in self.ready:
-            self.entity.mark_ready(UIDS[n])
-        else:
-            self.ready.discard(n)
-
-    @rule()
-    def refill(self) -> None:
-        self.entity.refill()
-        self.ready = {n for n, s in self.states.items() if s is MemberState.UNSCHEDULED}
-
-    @invariant()
-    def agrees(self) -> None:
-        self.info.members._check()
-        self.entity._check()
-        s = MemberState
-        for role in ("ps", "worker"):
-            states = [self.states[n] for n, each in self.roles.items() if each == role]
-            untried = {n for n in self.ready if self.roles[n] == role}
-            holding = [state for state in states if state in (s.WAITING, s.BINDING, s.ASSIGNED)]
-            assert self.info.role(role) == RoleCounts(
-                states.count(s.UNSCHEDULED),
-                states.count(s.WAITING),
-                len(holding),
-                len(untried),
-                states.count(s.SUCCEEDED),
-            )
-            assert self.entity.ready_of(role) == len(untried)
-            first = self.entity.next_of([role])
-            assert (None if first is None else first.uid) == (
-                UIDS[min(untried)] if untried else None
-            )
-        both = {n for n in self.ready if self.roles[n]}
-        first = self.entity.next_of(["worker", "ps", "nobody"])
-        assert (None if first is None else first.uid) == (UIDS[min(both)] if both else None)
-        assert self.info.members._by_role.keys() == {r for r in self.roles.values() if r}
-
-
-TestRoleMachine = RoleMachine.TestCase
-
-
-def test_give_role_refuses_unknown_uid() -> None:
-    with pytest.raises(InvalidValueError):
-        PodGroupCounters().give_role(UIDS[0], "ps")
-
-
-@pytest.mark.parametrize(
-    ("sabotage", "says"),
-    [
-        (
-            "_by_role",
-            "counts by role {'ps': [0, 0, 2, 0, 0, 0, 0, 0, 0, 0]}"
-            " are not {'ps': [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]}",
-        ),
-        ("_roles", "a role is recorded for a pod that is not a member"),
-    ],
-)
-def test_check_reports_wrong_role_counts(sabotage: str, says: str) -> None:
-    counters = PodGroupCounters()
-    counters.set(UIDS[0], MemberState.WAITING)
-    counters.give_role(UIDS[0], "ps")
-    counters._check()
-    if sabotage == "_by_role":
-        counters._by_role["ps"][MemberState.WAITING] = 2
-    else:
-        counters._roles[UIDS[1]] = "ps"
-    with pytest.raises(InternalError) as caught:
-        counters._check()
-    assert caught.value.invariant == says
-
-
-def test_group_has_the_roles_of_its_specification() -> None:
-    registry = PodGroupRegistry()
-    pod = grouped("a", minimum=1)
-    labelled = Pod(name="b", namespace="ns", labels={**pod.labels, "pod-group/role": "ps"})
-    info = registry.join(pod, claim_of(pod))
-    registry.join(labelled, claim_of(labelled))
-    assert (dict(info.roles), info.role("ps").unscheduled, info.is_complete) == ({}, 1, True)
-    registry.set_spec(group(roles={"ps": 2}))
-    assert (dict(info.roles), info.is_complete) == ({"ps": 2}, False)
-    registry.set_spec(group(roles={"ps": 1}, min_available=2))
-    assert info.is_complete
-    registry.delete_spec(key("g"), now=0.0)
-    assert dict(info.roles) == {}
-    registry.leave(key("g"), labelled.uid, now=0.0)
-    assert info.role("ps") == RoleCounts()
-    registry._check()
 
 
 # What a quorum is -----------------------------------------------------------------------------
@@ -348,15 +229,6 @@ def test_members_needed_is_the_smallest_number_for_a_quorum(
     assert isinstance(policy.pre_enqueue(POD, view, now=0.0), Success) is exists
 
 
-def test_roles_needed_is_empty_after_the_first_release() -> None:
-    for view in (
-        FakeGroup(min_available=None, roles=ROLES),
-        FakeGroup(was_scheduled=True, roles=ROLES),
-    ):
-        assert _quorum.members_needed(view, MatchPolicy.ONCE_SATISFIED) is None
-        assert _quorum.roles_needed(view, MatchPolicy.ONCE_SATISFIED) == {}
-
-
 def test_unschedulable_reason_names_the_role() -> None:
     outcome = decide(min_available=5, scheduled=4, remaining=1, roles=[("ps", 2, 0, 1)])
     assert outcome == Unschedulable("0 of 2 ps have a node, at most 1 more can get one")
@@ -399,14 +271,6 @@ def test_members_that_a_role_lacks_count_for_the_percentage(percentage: int, sta
     assert answer == (Unschedulable(why) if stays else RejectGroup(KEY, why))
 
 
-def test_lost_member_rejects_its_group_and_names_the_role() -> None:
-    answer = Coscheduling().unreserve(cycle(of("ps", 1)), POD, NODE, cause="timeout", now=0.0)
-    said = "timed out waiting on permit: 6 of 5 members held a node; missing: 1 ps"
-    assert answer == RejectGroup(KEY, said)
-    whole = of("ps", 1, scheduled=1)
-    assert Coscheduling().unreserve(cycle(whole), POD, NODE, cause="timeout", now=0.0) is None
-
-
 @pytest.mark.parametrize(("servers", "falls"), [(0, True), (1, False)])
 def test_failed_bind_below_a_role_minimum_may_evict_the_group(servers: int, falls: bool) -> None:
     policy = Coscheduling(when_bind_fails=WhenBindFails.RELEASE_GROUP)
@@ -414,3 +278,130 @@ def test_failed_bind_below_a_role_minimum_may_evict_the_group(servers: int, fall
     view.was_scheduled = True
     answer = policy.unreserve(cycle(view), POD, NODE, cause="bind_failed", now=0.0)
     assert isinstance(answer, EvictGroup) is falls
+
+
+# A running group falls below its minimum with the first role that has too few members
+
+SPEC = PodGroup(name="g", roles={"ps": 1, "worker": 2})
+
+
+def running() -> Driver:
+    """Return a group that runs with one parameter server and one worker more than it needs."""
+    driver = Driver()
+    driver.tell(node("n", 9), PodGroupAdded(SPEC))
+    for name in ("ps-0", "worker-0", "worker-1", "worker-2"):
+        driver.add(make_pod(name, group="g", role=name[:-2], cpu=1))
+    driver.settle()
+    return driver
+
+
+def falls(driver: Driver) -> list[GroupBelowMinimum]:
+    found = [effect for call in driver.log for effect in call.effects]
+    return [effect for effect in found if isinstance(effect, GroupBelowMinimum)]
+
+
+@pytest.mark.parametrize(("lost", "left"), [(["ps-0"], 3), (["worker-0", "worker-2"], 2)])
+def test_group_that_lacks_one_role_is_below_its_minimum(lost: list[str], left: int) -> None:
+    driver = running()
+    driver.delete(*(f"default/{name}" for name in lost))
+    assert falls(driver) == [GroupBelowMinimum(SPEC.key, left, 3)]
+
+
+# Members of different roles count for their own role, although their requests are the same
+
+REQUESTS = Resources({"cpu": 1})
+
+
+def member(name: str, role: str) -> Pod:
+    """Return a member whose requests are one object for all members."""
+    return evolve(make_pod(name, group="g", role=role), requests=REQUESTS)
+
+
+@pytest.mark.parametrize("cpu", [4, 5])
+def test_minimum_of_each_role_is_met_by_members_of_that_role(cpu: int) -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(NodeAdded(make_node("n", cpu=cpu)))
+    cluster.apply(PodGroupAdded(PodGroup(name="g", min_available=4, roles={"ps": 2, "worker": 2})))
+    for n in range(3):
+        cluster.apply(PodAdded(member(f"ps-{n}", "ps")))
+    for n in range(2):
+        cluster.apply(PodAdded(member(f"worker-{n}", "worker")))
+    scheduler = presets.coscheduling(cluster, unit=SchedulingUnit.GROUP)
+    scheduler.rebuild(now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    bound = [effect.uid for effect in effects if isinstance(effect, Bind)]
+    assert len(bound) == cpu
+    assert sum("worker" in uid for uid in bound) == 2
+
+
+# A role of the builder may state its own constraints on nodes
+
+CPU = Node(name="c", allocatable={"cpu": 8}, labels={"pool": "cpu"})
+GPU = Node(
+    name="g",
+    allocatable={"cpu": 8},
+    labels={"pool": "gpu"},
+    taints=[Taint(key="gpu", effect="NoSchedule")],
+)
+TERM = NodeSelectorTerm((NodeSelectorRequirement("pool", "In", ("cpu",)),))
+
+OTHER = NodeSelectorTerm((NodeSelectorRequirement("pool", "Exists"),))
+
+
+def first_of(role: Role, **more: Any) -> Pod:
+    return gang("g", roles={"a": role, "b": 1}, **more).pods[0]
+
+
+def test_launcher_and_workers_start_on_nodes_of_their_own_kind() -> None:
+    workers = Role(2, node_selector={"pool": "gpu"}, tolerations=[Toleration(key="gpu")])
+    launcher = Role(1, affinity=[TERM])
+    job = gang("mpi", roles={"launcher": launcher, "worker": workers}, cpu=2)
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    for event in (NodeAdded(GPU), NodeAdded(CPU), *job.events()):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    binds = {each.uid.split("/")[1]: each.node for each in effects if isinstance(each, Bind)}
+    assert binds == {"mpi-launcher-0": "c", "mpi-worker-0": "g", "mpi-worker-1": "g"}
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "common", "nothing"),
+    [
+        ("node_selector", {"pool": "cpu"}, {"pool": "gpu"}, {}),
+        ("affinity", (TERM,), (OTHER,), ()),
+        ("tolerations", (Toleration(key="x"),), (Toleration(key="y"),), ()),
+    ],
+)
+def test_attribute_of_a_role_replaces_that_of_the_gang(
+    name: str, own: Any, common: Any, nothing: Any
+) -> None:
+    made = gang("g", roles={"a": Role(1, **{name: own}), "b": Role(1)}, **{name: common})
+    expected = [Pod(name="p", **{name: value}) for value in (own, common)]
+    assert [getattr(pod, name) for pod in made.pods] == [getattr(pod, name) for pod in expected]
+    bare = first_of(Role(1, **{name: nothing}), **{name: common})
+    assert getattr(bare, name) == getattr(Pod(name="p"), name)
+
+
+@pytest.mark.parametrize(
+    ("own", "path"),
+    [
+        ({"node_selector": 3}, "node_selector"),
+        ({"tolerations": 3}, "tolerations"),
+        ({"affinity": 3}, "affinity"),
+        ({"affinity": [3]}, "affinity"),
+        ({"tolerations": ["x"]}, "tolerations"),
+        ({"node_selector": {"a": 3}}, "node_selector"),
+        ({"requests": 3}, "requests"),
+        ({"requests": {"cpu": "x"}}, "requests.cpu"),
+    ],
+)
+def test_malformed_attribute_of_a_role_is_named_by_its_path(own: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        first_of(Role(1, **own))
+    assert caught.value.field.startswith(f"roles['a'].{path}")
+
+
+def test_malformed_attribute_of_the_gang_is_named_as_given() -> None:
+    with pytest.raises(InvalidValueError, match=r"^node_selector must be"):
+        first_of(Role(1), node_selector=3)

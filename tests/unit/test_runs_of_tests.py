@@ -35,7 +35,7 @@ thread = threading.Thread(target=start)
 thread.start()
 thread.join()
 print(os.environ[MARK].split(":")[-1], flush=True)
-{end}
+time.sleep(1000)
 """
 
 
@@ -49,12 +49,12 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start_run(
-    started: list[subprocess.Popen[str]], end: str = "time.sleep(1000)"
+    started: list[subprocess.Popen[str]], *before: str
 ) -> tuple[subprocess.Popen[str], str]:
-    """Start a run of two programs; return its process and its identity."""
+    """Start a run of two programs, in another program if one is given; return it and its name."""
     path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN.format(end=end)],
+        [sys.executable, "-c", *before, RUN],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
@@ -64,7 +64,7 @@ def start_run(
     return process, process.stdout.readline().strip()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_programs_of_a_run_end_when_it_is_killed(
     started: list[subprocess.Popen[str]], number: signal.Signals
 ) -> None:
@@ -74,30 +74,13 @@ def test_programs_of_a_run_end_when_it_is_killed(
     until(lambda: not programs_of(identity), lambda: programs_of(identity))
 
 
-def test_programs_of_a_run_end_when_it_ends_by_itself(
-    started: list[subprocess.Popen[str]],
-) -> None:
-    process, identity = start_run(started, end="os._exit(0)")
-    assert process.wait() == 0
-    until(lambda: not programs_of(identity), lambda: programs_of(identity))
-
-
 def test_programs_of_an_inner_run_end_with_the_outer_one(
     started: list[subprocess.Popen[str]],
 ) -> None:
     """As those of a worker, which is a run of its own, when its runner is killed."""
     inner = "subprocess.run([sys.executable, '-c', sys.argv[1]])"
     code = f"import subprocess, sys\nfrom support.runs import begin_run\nbegin_run()\n{inner}"
-    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    outer = subprocess.Popen(
-        [sys.executable, "-c", code, RUN.format(end="time.sleep(1000)")],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    started.append(outer)
-    assert outer.stdout is not None
-    identity = outer.stdout.readline().strip()
+    outer, identity = start_run(started, code)
     until(lambda: len(programs_of(identity)) == 2, lambda: programs_of(identity))
     outer.kill()
     until(lambda: not programs_of(identity), lambda: programs_of(identity))
@@ -115,7 +98,7 @@ def test_programs_end_with_a_process_that_is_no_interpreter(tmp_path: Path) -> N
     process = subprocess.Popen(["bash", "-c", script])
     until(lambda: said.exists() and said.read_text())
     identity = said.read_text().strip().rpartition(":")[2]
-    assert programs_of(identity)
+    until(lambda: programs_of(identity))
     process.kill()
     process.wait()
     until(lambda: not programs_of(identity), lambda: programs_of(identity))

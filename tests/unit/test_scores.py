@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gangsched import (
-    Bind,
     ClusterState,
     NodeName,
     Outcome,
@@ -133,25 +132,7 @@ def test_profile_keeps_its_weights_when_it_is_pickled() -> None:
     plugins = (PrioritySort(), NodeResources(), DefaultBinder())
     profile = pickle.loads(pickle.dumps(Profile(*plugins, weights={"NodeResourcesFit": 3})))
     assert dict(profile.weights) == {"NodeResourcesFit": 3}
-    assert [weight for _plugin, weight in profile.weighted] == [3]
     assert profile.plugins == plugins
-
-
-def test_what_if_keeps_the_weights() -> None:
-    class Forked(Prefers):
-        def fork(self) -> Forked:
-            return Forked(self.name, **self.scores)
-
-    def make(cluster: ClusterState) -> Scheduler:
-        plugins = [Forked("One", n1=60), Forked("Other", n2=50)]
-        return presets.pod_by_pod(cluster, plugins=plugins, weights={"Other": 9})
-
-    driver = Driver(make)
-    driver.tell(*(node(f"n{number}", 4) for number in range(3)))
-    driver.add(make_pod("p", cpu=1))
-    answer = driver.scheduler.what_if(now=0.0)
-    binds = [effect for effect in answer.effects if isinstance(effect, Bind)]
-    assert [(bind.uid, bind.node) for bind in binds] == [("default/p", "n2")]
 
 
 # pre_score --------------------------------------------------------------------------------------
@@ -169,18 +150,6 @@ def test_pre_score_is_not_called_when_no_node_passes() -> None:
     assert watching.seen == []
 
 
-@EACH_UNIT
-def test_pre_score_gets_only_fitting_nodes_in_each_unit(unit: SchedulingUnit) -> None:
-    watching = Watching()
-    driver = Driver(making(watching, unit=unit))
-    driver.tell(node("small", 1), node("large", 4), node("larger", 8))
-    driver.add(*members("g", 2, cpu=2))
-    driver.drain()
-    assert set(where(driver)) == {"g-0", "g-1"}
-    assert watching.seen
-    assert all(seen == ["large", "larger"] for seen in watching.seen)
-
-
 # normalize_score --------------------------------------------------------------------------------
 
 
@@ -195,18 +164,6 @@ def test_normalized_score_is_weighted() -> None:
     plain = Prefers("Plain", n0=80)
     assert run(raw, plain) == {"p": "n0"}
     assert run(raw, plain, weights={"Raw": 2}) == {"p": "n1"}
-
-
-def test_plugin_normalizes_only_nodes_that_passed() -> None:
-    raw = Normalizing("Raw", n0=5, n1=10, n2=20)
-    run(raw, Watching("n2"))
-    assert raw.given == [{"n0": 5, "n1": 10}]
-
-
-def test_plugin_without_raw_scores_has_nothing_to_normalize() -> None:
-    raw = Normalizing("Raw")
-    run(raw, Watching("n0", "n1", "n2"))
-    assert raw.given == []
 
 
 def test_raw_scores_are_computed_anew_when_one_node_changes() -> None:
@@ -260,23 +217,6 @@ def test_normalized_scores_that_are_malformed_name_the_plugin(answer: Any) -> No
     assert (error.plugin, error.point, error.subject) == ("Wrong", "normalize_score", "default/p")
     expected = "a mapping with an int from 0 to 100 for each node"
     assert error.problem == f"returned {answer!r}, expected {expected}"
-
-
-def test_nodes_of_one_class_must_have_one_normalized_score() -> None:
-    class ByName(Prefers):
-        def pod_signature(self, pod: Pod) -> None:
-            return None
-
-        def node_signature(self, node: NodeView) -> None:
-            return None
-
-        def normalize_score(
-            self, state: CycleView, pod: Pod, scores: Mapping[NodeName, int]
-        ) -> Mapping[NodeName, int]:
-            return {name: 10 * number for number, name in enumerate(scores)}
-
-    with pytest.raises(PluginError, match="normalize_score"):
-        run(ByName("ByName"))
 
 
 def test_profile_refuses_normalize_score_without_score() -> None:

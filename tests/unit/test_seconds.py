@@ -1,4 +1,4 @@
-"""Instants and durations as text: exact, without an exponent."""
+"""Instants and durations as text: exact, with units, without an exponent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gangsched import GroupKey, PodUID, explain
-from gangsched._seconds import format_duration, format_instant, format_utc
+from gangsched._seconds import (
+    format_duration,
+    format_instant,
+    format_span,
+    format_utc,
+    parse_duration,
+)
 from support.documents import ROOT
+
+# Instants and durations as text: exact, without an exponent
 
 INSTANTS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18)
 
@@ -30,46 +38,26 @@ def test_format_instant_round_trips_without_an_exponent(at: float) -> None:
 @pytest.mark.parametrize(
     ("at", "text"),
     [
-        (1795370000.0, "1795370000"),
-        (1795370000.25, "1795370000.25"),
-        (1395674, "1395674"),
-        (60.0, "60"),
-        (100, "100"),
-        (0.5, "0.5"),
-        (0.0, "0"),
-        (1e-7, "0.0000001"),
+        *((1795370000.0, "1795370000"), (1795370000.25, "1795370000.25"), (1395674, "1395674")),
+        *((60.0, "60"), (100, "100"), (0.5, "0.5"), (0.0, "0"), (1e-7, "0.0000001")),
+        *((math.inf, "Infinity"), (-math.inf, "-Infinity")),
     ],
 )
-def test_format_instant_writes_plain_decimals(at: float, text: str) -> None:
-    assert format_instant(at) == text
-
-
-@pytest.mark.parametrize(("at", "text"), [(math.inf, "Infinity"), (-math.inf, "-Infinity")])
-def test_format_instant_writes_infinity_as_json_forms_do(at: float, text: str) -> None:
+def test_format_instant_writes_plain_decimals_and_infinity_as_json_forms_do(
+    at: float, text: str
+) -> None:
     assert format_instant(at) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.1 + 0.2, "0.3"),
-        (1795370060.1 - 1795370000.0, "60.1"),
-        (1e6, "1000000"),
-        (2.5, "2.5"),
-        (60, "60"),
-        (1e-9, "0"),
+        *((0.1 + 0.2, "0.3"), (1795370060.1 - 1795370000.0, "60.1"), (1e6, "1000000")),
+        *((2.5, "2.5"), (60, "60"), (1e-9, "0")),
     ],
 )
 def test_format_duration_rounds_to_the_microsecond(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
-
-
-def test_answers_to_why_print_instants_of_the_wall_clock_exactly() -> None:
-    waiting = explain.OnPermit(
-        members=(PodUID("ns/a"),), since=1795370000.25, needed=1, deadline=1795370060.0
-    )
-    assert "since 1795370000.25," in str(waiting)
-    assert "until 1795370060" in str(waiting)
 
 
 @given(st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999))
@@ -95,6 +83,7 @@ def test_answers_to_why_print_dates_where_the_host_says_that_its_clock_counts_fr
     waiting = explain.OnPermit(
         members=(PodUID("ns/a"),), since=1795370000.25, needed=1, deadline=1795370060.0
     )
+    assert "since 1795370000.25," in str(waiting)
     assert "since 2026-11-22T17:53:20.25Z," in explain.in_utc(waiting)
     resting = explain.BackingOff(1795370060.0, 1, "no node")
     part = explain.PartlyRunning(key, 1, 2, resting)
@@ -108,3 +97,49 @@ def test_no_source_formats_a_number_with_an_exponent() -> None:
     sources = [path for path in (ROOT / "src").rglob("*.py") if "testing" not in path.parts]
     found = [path.name for path in sources if re.search(r":\.?[0-9]*[eEgG]\}", path.read_text())]
     assert found == []
+
+
+# Durations with units
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(("90", 90.0), ("90s", 90.0), ("1h30m", 5400.0), ("11d", 950400.0), ("250ms", 0.25)),
+        *(("1d2h3m4s5ms", 93784.005), ("1.5h", 5400.0), ("0", 0.0), ("-1", -1.0)),
+        *((text, None) for text in ("", "h", "soon", "30m1h", "1h1h", "1 h", "inf", "nan")),
+        *((text, None) for text in ("1e400", "-1h", "1H")),
+    ],
+)
+def test_duration_is_a_number_or_has_units(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((119.9996, "2m"), (86399.9999, "1d"), (-5400.0, "-1h30m"), (0.0, "0s"), (90.0, "90s")),
+        (1795370000.25, "1795370000.25s"),
+    ],
+)
+def test_span_has_units(seconds: float, text: str) -> None:
+    assert format_span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((14441.71, "4h0m41.71s"), (88541.19, "1d0h35m41.19s"), (86401.0, "1d0h0m1s")),
+        *((90000.0, "1d1h"), (172800.0, "2d"), (120.0, "2m"), (3600.5, "1h0m0.5s")),
+    ],
+)
+def test_zero_unit_is_written_between_two_others(seconds: float, text: str) -> None:
+    assert format_span(seconds) == text
+    assert parse_duration(text) == seconds
+
+
+@given(st.integers(min_value=0, max_value=1000 * 86_400_000))
+def test_span_is_read_back_to_the_millisecond(milliseconds: int) -> None:
+    read = parse_duration(format_span(milliseconds / 1000))
+    assert read is not None
+    assert round(read * 1000) == milliseconds

@@ -82,20 +82,14 @@ def test_claim_that_waits_is_bound_to_the_volume_of_the_chosen_node() -> None:
     assert found.claim == "default/c"
 
 
-def test_claim_that_waits_is_provisioned_for_the_chosen_node() -> None:
-    simulator = simulated(*NODES, storage_class_json(), claim_json("c"), uses("c"), uses("c", "q"))
+@pytest.mark.parametrize("waits", [True, False])
+def test_claim_is_provisioned_for_the_chosen_node_or_at_once(waits: bool) -> None:
+    made = storage_class_json(waits=waits)
+    simulator = simulated(*NODES, made, claim_json("c"), uses("c"), uses("c", "q"))
     assert node_of(simulator, "p") == node_of(simulator, "q")
     volume = simulator.cluster.objects.get(PersistentVolume, claim_of(simulator, "c").volume)
     assert volume is not None
     assert volume.claim == "default/c"
-
-
-def test_pod_waits_when_no_volume_is_left() -> None:
-    volume = volume_json("v", storageClassName="local")
-    claims = [claim_json(name, storageClassName="local") for name in ("c", "d")]
-    simulator = simulated(*NODES, LOCAL, volume, *claims, uses("c"), uses("d", "q"))
-    assert node_of(simulator, "p")
-    assert node_of(simulator, "q") is None
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["claim last", "volume last"])
@@ -107,12 +101,6 @@ def test_claim_that_does_not_wait_is_bound_when_both_are_there(late: bool) -> No
     ]
     simulator = simulated(*NODES, static, *(reversed(both) if late else both), uses("c"))
     assert node_of(simulator, "p") == "n1"
-
-
-def test_claim_that_does_not_wait_is_provisioned() -> None:
-    now = storage_class_json("now", waits=False)
-    simulator = simulated(*NODES, now, claim_json("c", storageClassName="now"), uses("c"))
-    assert node_of(simulator, "p")
 
 
 def test_pod_is_bound_although_two_gangs_would_take_one_volume() -> None:
@@ -168,10 +156,6 @@ def test_pod_gets_what_its_runtime_class_adds() -> None:
     assert pod.requests == Resources({"cpu": "1250m", "memory": "1Gi"})
     assert dict(pod.node_selector) == {"kata": "yes"}
     assert [each.key for each in pod.tolerations] == ["kata"]
-
-
-def test_pod_without_a_runtime_class_stays_as_it_is() -> None:
-    assert pod_in(load(pod_json("p", gpu=0), runtime_class())).requests.amount("cpu") == 1000
 
 
 def test_overhead_that_a_pod_states_is_not_added_twice() -> None:

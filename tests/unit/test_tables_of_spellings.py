@@ -38,7 +38,7 @@ def test_table_of_roles_has_every_spelling_in_the_order_of_precedence() -> None:
 
 
 def test_table_of_pod_groups_has_every_field_of_every_dialect() -> None:
-    (table,) = tables_of(PAGE, "## Fields of a PodGroup")
+    (table,) = tables_of("reference/fields.md", "## PodGroups")
     shown = {row[0].strip("`"): (names(row[2]) | names(row[3]), names(row[4])) for row in table}
     assert shown == {
         group: (

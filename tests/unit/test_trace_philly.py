@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched import Pod, PodAdded, Resources, presets
-from gangsched.cli import main
 from gangsched.errors import TraceError
 from gangsched.events import NodeAdded
 from gangsched.simulation import (
@@ -28,6 +26,7 @@ from gangsched.simulation import (
     report,
 )
 from gangsched.simulation.workload import Arrival
+from support.documents import printed_by
 
 DAY = "2017-10-07"
 
@@ -71,7 +70,6 @@ def fails(*jobs: Any) -> TraceError:
 
 def test_job_is_a_gang_of_workers_with_one_gpu() -> None:
     found = pods(opened(job("a", "01:11:39", attempt("01:12:09", "01:13:23", 8, 4))))
-
     assert [pod.name for pod in found] == [f"a-{n}" for n in range(12)]
     assert {pod.requests for pod in found} == {Resources({"nvidia.com/gpu": 1})}
     assert {pod.namespace for pod in found} == {"ee9e8c"}
@@ -79,18 +77,10 @@ def test_job_is_a_gang_of_workers_with_one_gpu() -> None:
     assert {pod.annotations[RUN_SECONDS] for pod in found} == {"74"}
 
 
-def test_run_time_is_the_sum_of_the_attempts() -> None:
-    first, second = attempt("01:00:00", "01:00:10", 1), attempt("02:00:00", "02:00:30", 2)
-    (pod,) = pods(opened(job("a", "00:00:00", first, second)))
-
-    assert pod.annotations[RUN_SECONDS] == "40"
-
-
 def test_time_begins_with_the_first_submission() -> None:
     late = job("late", "00:01:00", attempt("00:02:00", "00:03:00", 1))
     early = job("early", "00:00:30", attempt("00:02:00", "00:03:00", 1))
     trace = opened(late, early)
-
     assert [(pod.name, pod.created_at) for pod in pods(trace)] == [
         ("early-0", 0.0),
         ("late-0", 30.0),
@@ -102,12 +92,11 @@ ENDLESS = "attempt with a start and a later end"
 
 
 @pytest.mark.parametrize("absent", [None, "", "None"], ids=["null", "empty", "text"])
-def test_attempt_without_a_time_counts_as_no_time(absent: str | None) -> None:
-    whole = attempt("01:00:00", "01:00:10", 1)
+def test_run_time_is_the_sum_of_the_attempts_that_have_both_times(absent: str | None) -> None:
+    first, second = attempt("01:00:00", "01:00:10", 1), attempt("02:00:00", "02:00:30", 2)
     partly = {**attempt("02:00:00", None, 1), "end_time": absent}
-    trace = opened(job("a", "00:00:00", whole, partly))
-
-    assert [pod.annotations[RUN_SECONDS] for pod in pods(trace)] == ["10"]
+    trace = opened(job("a", "00:00:00", first, second, partly))
+    assert [pod.annotations[RUN_SECONDS] for pod in pods(trace)] == ["40"]
     assert trace.skipped[1] == (
         "log: 1 attempt has no start, or no end after it, and counts as no time"
     )
@@ -129,9 +118,7 @@ def test_attempt_without_a_time_counts_as_no_time(absent: str | None) -> None:
     ids=["no attempt", "no GPU", "no end", "no time", "ends before", "no submission"],
 )
 def test_job_that_never_ran_is_left_out_and_counted(given_job: dict[str, Any], why: str) -> None:
-    other = job("b", "00:00:00", attempt("01:00:00", "02:00:00", 1))
-    trace = opened(given_job, other)
-
+    trace = opened(given_job, job("b", "00:00:00", attempt("01:00:00", "02:00:00", 1)))
     assert [pod.name for pod in pods(trace)] == ["b-0"]
     assert trace.skipped[1:-1] == (f"log: 1 job has no {why} and was left out",)
 
@@ -139,7 +126,6 @@ def test_job_that_never_ran_is_left_out_and_counted(given_job: dict[str, Any], w
 def test_what_is_not_taken_over_is_said() -> None:
     said, begun = opened(job("a", "00:00:00", attempt("01:00:00", "02:00:00", 1))).skipped
     assert begun.startswith("log: dates count from the first submission, 2017-10-07 00:00:00 UTC")
-
     assert "status, user and the servers of attempts" in said
 
 
@@ -150,18 +136,7 @@ GOOD = attempt("01:00:00", "02:00:00", 1)
     ("bad", "field", "problem"),
     [
         ({"jobid": ""}, "jobid", "expected a non-empty string without a slash, got ''"),
-        ({"jobid": 7}, "jobid", "expected a non-empty string without a slash, got 7"),
-        (
-            {"jobid": "\ud800"},
-            "jobid",
-            "expected a non-empty string without a slash, got '\\ud800'",
-        ),
         ({"vc": "a/b"}, "vc", "expected a non-empty string without a slash, got 'a/b'"),
-        (
-            {"submitted_time": "yesterday"},
-            "submitted_time",
-            "expected a time such as '2017-10-07 01:12:09', or null, got 'yesterday'",
-        ),
         (
             {"submitted_time": "2017-13-07 01:12:09"},
             "submitted_time",
@@ -174,7 +149,6 @@ GOOD = attempt("01:00:00", "02:00:00", 1)
             "attempts[1].end_time",
             "expected a time such as '2017-10-07 01:12:09', or null, got 5",
         ),
-        ({"attempts": [{**GOOD, "detail": {}}]}, "attempts[0].detail", "expected a list, got {}"),
         (
             {"attempts": [{**GOOD, "detail": [{"ip": "m1", "gpus": [1]}]}]},
             "attempts[0].detail[0].gpus[0]",
@@ -191,7 +165,6 @@ def test_bad_value_is_named_by_line_field_and_value(
     bad: dict[str, Any], field: str, problem: str
 ) -> None:
     error = fails(job("a", "00:00:00", GOOD), {**job("b", "00:00:00", GOOD), **bad})
-
     assert (error.file, error.line) == ("log", 23)
     assert (error.column, error.problem) == (field, problem)
 
@@ -200,26 +173,19 @@ def test_bad_value_is_named_by_line_field_and_value(
 def test_missing_field_is_an_error(field: str) -> None:
     given_job = job("a", "00:00:00", GOOD)
     del given_job[field]
-
     assert str(fails(given_job)) == f"log: line 2: {field}: is missing"
 
 
 def test_job_given_twice_is_an_error() -> None:
     one = job("a", "00:00:00", GOOD)
-
     assert fails(one, one).column == "jobid"
     assert len(pods(opened(one, {**one, "vc": "other"}))) == 2
 
 
-def test_too_many_gpus_are_an_error() -> None:
+def test_numbers_of_gpus_and_pods_are_bounded() -> None:
     error = fails(job("a", "00:00:00", attempt("01:00:00", "02:00:00", 150_001)))
-
     assert (error.column, error.problem) == ("attempts[0].detail", "expected at most 150000 GPUs")
-
-
-def test_too_many_pods_are_an_error() -> None:
     lines = [json.dumps([job("a", "00:00:00", attempt("01:00:00", "02:00:00", 3))])]
-
     with pytest.raises(TraceError, match=r"attempts\[0\].detail: with it the file has more than 2"):
         open_trace(lambda: lines, file="log", most=2)
 
@@ -252,60 +218,57 @@ def objects(text: str) -> list[tuple[int, dict[str, Any]]]:
 def test_malformed_text_is_an_error_that_names_the_line(text: str, line: int, problem: str) -> None:
     with pytest.raises(TraceError) as caught:
         objects(text)
-
     assert (caught.value.line, caught.value.problem) == (line, problem)
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["{", "}, {", '"']),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
 
 
+def lines_of(found: list[dict[str, Any]], form: int | str | None, ascii_only: bool) -> list[str]:
+    """Return the lines of a list; in the form *shared*, an object begins where one has ended."""
+    if form != "shared":
+        text = json.dumps(found, indent=form, ensure_ascii=ascii_only)
+    else:
+        parts = (json.dumps(each, indent=1, ensure_ascii=ascii_only) for each in found)
+        text = f"[{', '.join(parts)}]"
+    return [f"{line}\n" for line in text.split("\n")]
+
+
 @given(
     st.lists(st.dictionaries(st.text(), values), max_size=5),
-    st.sampled_from([None, 0, 1]),
+    st.sampled_from([None, 0, 1, "shared"]),
     st.booleans(),
 )
 def test_objects_are_those_of_the_whole_text(
-    given_objects: list[dict[str, Any]], indent: int | None, ascii_only: bool
+    given_objects: list[dict[str, Any]], form: int | str | None, ascii_only: bool
 ) -> None:
-    text = json.dumps(given_objects, indent=indent, ensure_ascii=ascii_only)
-    lines = [f"{line}\n" for line in text.split("\n")]
+    lines = lines_of(given_objects, form, ascii_only)
     found = list(_json_list.objects_of(lines, "log"))
-
-    assert [each for _line, each in found] == json.loads(text)
+    assert [each for _line, each in found] == json.loads("".join(lines))
     numbers = [line for line, _each in found]
-    assert all(lines[number - 1].lstrip().startswith(("{", "[")) for number in numbers)
     assert numbers == sorted(numbers)
+    if form != "shared":
+        assert all(lines[number - 1].lstrip().startswith(("{", "[")) for number in numbers)
 
 
 def test_object_is_read_before_the_next_line_is() -> None:
-    asked: list[int] = []
-
-    def lines() -> Iterator[str]:
-        for number, line in enumerate(["[\n", "{},\n", "{},\n", "{}\n", "]\n"]):
-            asked.append(number)
-            yield line
-
-    reader = _json_list.objects_of(lines(), "log")
-    next(reader)
-
-    assert asked == [0, 1]
+    lines = iter(["[\n", "{},\n", "{},\n", "{}\n", "]\n"])
+    next(_json_list.objects_of(lines, "log"))
+    assert len(list(lines)) == 3
 
 
-def test_object_of_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_json_list, "LONGEST", 20)
-
-    with pytest.raises(TraceError, match="line 2: expected an object of at most 20 characters"):
-        objects('[\n{"a": [\n' + "1,\n" * 20 + "1]}]")
-
-
-def test_string_that_is_not_closed_ends_with_its_line() -> None:
-    """Each quote of it would be tried anew otherwise, which is quadratic."""
-    for text in ('"{{', '"{\\"{', '"{\\'):
-        assert _json_list._STRING.sub("", text) == ""
+def test_length_of_an_object_is_bounded_and_not_that_of_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_json_list, "LONGEST", 100)
+    lines = lines_of([{"a": n, "b": n} for n in range(50)], "shared", ascii_only=True)
+    assert [each["a"] for _line, each in _json_list.objects_of(lines, "log")] == list(range(50))
+    with pytest.raises(TraceError, match="line 2: expected an object of at most 100 characters"):
+        objects('[\n{"a": [\n' + "1,\n" * 50 + "1]}]")
 
 
 # The whole --------------------------------------------------------------------------------------
@@ -313,7 +276,6 @@ def test_string_that_is_not_closed_ends_with_its_line() -> None:
 
 def test_log_on_one_line_is_the_same_trace() -> None:
     log = [job(f"j{n}", f"00:00:{n:02}", attempt("01:00:00", "02:00:00", n)) for n in range(1, 9)]
-
     assert pods(opened(*log, indent=None)) == pods(opened(*log, indent=2))
 
 
@@ -323,19 +285,16 @@ def test_jobs_of_a_log_start_whole_in_a_simulation() -> None:
     lines = json.dumps(log).splitlines()
     simulator = Simulator(nodes + load_trace(lines, file="log"), presets.gang)
     simulator.run()
-
     assert report(simulator).summary.gangs.started_whole == 3
     assert sorted(row.finished_at or 0 for row in report(simulator).jobs) == [60, 120, 180]
 
 
-def test_command_recognises_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_recognises_a_log(tmp_path: Path) -> None:
     log = tmp_path / "cluster_job_log"
     log.write_text(json.dumps([job("a", "00:00:00", attempt("01:00:00", "02:00:00", 2))], indent=1))
-
-    assert main(["simulate", "--trace", str(log), "--nodes", "1x2", "--detail", "summary"]) == 0
-    said = capsys.readouterr().out
-    assert "1 started whole" in said
-    assert "a worker has one GPU" in said
+    text = printed_by("simulate", "--trace", str(log), "--nodes", "1x2", "--detail", "summary")
+    assert "1 started whole" in text
+    assert "a worker has one GPU" in text
 
 
 # The machines -----------------------------------------------------------------------------------
@@ -360,15 +319,10 @@ def test_machine_list_becomes_nodes() -> None:
         ("m1, many, 24GB", "line 2:  number of GPUs: expected a whole number of GPUs, got ' many'"),
         ("m1,8, big", "line 2:  single GPU mem: expected a size such as 24GB, got ' big'"),
         (",8, 24GB", "line 2: machineId: expected a non-empty string, got ''"),
+        ("m1,8,24GB\nm1,8,24GB", "line 3: machineId: expected a unique name, got 'm1' again"),
     ],
 )
 def test_bad_cell_of_the_machine_list_is_named(row: str, problem: str) -> None:
     with pytest.raises(TraceError) as caught:
-        machines(row)
-
-    assert str(caught.value) == f"machines: {problem}"
-
-
-def test_machine_that_is_listed_twice_is_an_error() -> None:
-    with pytest.raises(TraceError, match="line 3: machineId: expected a unique name, got 'm1'"):
-        machines("m1,8,24GB", "m1,8,24GB")
+        machines(*row.split("\n"))
+    assert str(caught.value).startswith(f"machines: {problem}")

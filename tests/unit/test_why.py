@@ -1,7 +1,8 @@
-"""F59: ``Scheduler.why`` names the reason for every pending pod and group."""
+"""F59: ``Scheduler.why`` names the reason for every pending pod and group, as of now."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from attrs import evolve
 
 from gangsched import (
     GroupKey,
+    InvalidValueError,
     Node,
     NodeAdded,
     NodeName,
@@ -30,9 +32,24 @@ from gangsched import (
     explain,
     presets,
 )
+from gangsched.explain import (
+    BackingOff,
+    Finished,
+    NoNodeFits,
+    NotAdmitted,
+    NotEnoughMembers,
+    PartlyRunning,
+    Running,
+    in_utc,
+)
 from gangsched.testing import make_pod
+from support.busy import NOW
 from support.driver import Driver, Fate
+from support.faulty_gang import host
 from support.fingerprint import fingerprint
+from support.story import Story, Way
+
+# F59: ``Scheduler.why`` names the reason for every pending pod and group
 
 
 def node(name: str, cpu: int = 2, **more: Any) -> NodeAdded:
@@ -108,17 +125,6 @@ def test_why_names_the_first_two_of_many_refused_members(count: int, rest: str) 
     assert str(why) == f"waiting for 1 more member: 1 of 2 exist; refused: {reasons}{rest}"
 
 
-def test_why_names_refused_members_of_a_group_without_minimum() -> None:
-    faulty = make_pod("odd", group="g", min_available=1, priority=5)
-    why = ask(at_rest(make_pod("g-0", group="g"), faulty, strict_priorities=True))
-    assert isinstance(why, explain.NotEnoughMembers)
-    assert why.missing is None
-    assert str(why) == (
-        "waiting for pod group default/g: its minimum is unknown; refused: pod default/odd:"
-        " priority must be 0, the priority of default/g, got 5"
-    )
-
-
 def test_why_states_that_the_minimum_is_unknown() -> None:
     driver = at_rest(make_pod("g-0", group="g"))
     why = ask(driver)
@@ -146,17 +152,6 @@ def test_why_of_waiting_members_states_since_missing_and_deadline() -> None:
     assert ask(driver, "default/g-2") == why == ask(driver)
 
 
-def test_why_of_waiting_members_without_an_unschedulable_member() -> None:
-    driver = Driver()
-    driver.tell(node("n", 9))
-    driver.add(*gang(3))
-    driver.step()
-    why = ask(driver)
-    assert isinstance(why, explain.OnPermit)
-    assert why.unschedulable_member is None
-    assert str(why) == "waiting on permit since 0, needs 2 more, until 10"
-
-
 def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
     driver = Driver()
     taints = (Taint("reserved"),)
@@ -170,15 +165,18 @@ def test_why_counts_the_nodes_that_refused_a_member_by_reason() -> None:
 
 
 def test_why_of_a_group_in_backoff_states_until_when_and_attempts() -> None:
-    driver = at_rest(*gang(3), when_blocked="at_once")
+    """No node helps where a bind has failed."""
+    driver = Driver()
+    driver.fate = Fate.FAILED
+    driver.tell(node("n"))
+    driver.add(*gang(1))
+    driver.drain()
     driver.tell(node("more"))  # an event during its backoff
     why = ask(driver)
     assert isinstance(why, explain.BackingOff)
     assert (why.until, why.attempts) == (1.0, 1)
-    assert str(why) == (
-        "backing off until 1 after 1 attempt: as of 0: pod default/g-2 does not fit:"
-        " 0/1 nodes are available: 1 Insufficient cpu."
-    )
+    text = "backing off until 1 after 1 attempt: binding rejected: no answer"
+    assert str(why) == text
     assert ask(driver, "default/g-0") == why
 
 
@@ -190,37 +188,8 @@ def test_why_of_an_unschedulable_group_names_the_member() -> None:
     assert why.attempts == 1
     assert why.unschedulable_member is not None
     assert why.unschedulable_member.diagnosis == explain.Diagnosis(1, (("Insufficient cpu", 1),))
-    assert why.reason == "timed out waiting on permit: 2 of 3 members held a node"
-    assert str(why) == "pod default/g-2 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
-
-
-def test_why_of_a_group_that_timed_out_without_an_attempt() -> None:
-    driver = Driver()
-    driver.tell(node("n", 9))
-    driver.add(*gang(2))
-    driver.step()
-    driver.advance(10.0)
-    why = ask(driver)
-    assert isinstance(why, explain.BackingOff)
-    assert why.unschedulable_member is None
-    text = "backing off until 11 after 1 attempt: timed out waiting on permit:"
-    assert str(why) == f"{text} 1 of 2 members held a node"
-    driver.advance(11.0)
-    driver.step()
-    driver.advance(21.0)
-    assert "after 2 attempts" in str(ask(driver))
-
-
-def test_why_of_a_group_larger_than_free_capacity_states_the_gap() -> None:
-    driver = Driver()
-    driver.tell(
-        node("n"), PodGroupAdded(PodGroup(name="g", min_available=1, min_resources={"cpu": 5}))
-    )
-    driver.add(*gang(1, 1))
-    driver.settle()
-    why = ask(driver)
-    assert isinstance(why, explain.NoNodeFits)
-    assert (str(why), why.unschedulable_member) == ("resource gap: cpu=3", None)
+    assert why.reason == "at most 2 of 3 members fit: cpu is short"
+    assert str(why) == "pod default/g-2 does not fit: at most 2 of 3 members fit: cpu is short"
 
 
 def test_why_of_a_queued_pod_counts_the_entities_ahead() -> None:
@@ -247,18 +216,6 @@ def test_why_of_a_parked_pod_names_the_leader_of_its_class() -> None:
         "queued, 1 ahead, behind pod default/p0, which requests the same;"
         " last attempt: pod default/p1 does not fit: 0/1 nodes are available: 1 Insufficient cpu."
     )
-
-
-def test_why_of_a_parked_group_names_the_leading_group() -> None:
-    driver = Driver()
-    pods = [make_pod(f"{g}-0", group=g, min_available=1, cpu=2) for g in "ab"]
-    driver.add(*pods)
-    driver.settle()
-    driver.advance(60.0)
-    driver.tell(node("n"))
-    why = ask(driver, "default/b")
-    assert isinstance(why, explain.Queued)
-    assert why.behind == "pod group default/a"
 
 
 def test_why_of_pods_that_are_not_pending() -> None:
@@ -380,3 +337,261 @@ def make_with(plugin: object) -> Any:
         return Scheduler(cluster, Profile(*mine, plugin))
 
     return make
+
+
+# ``Scheduler.why`` for a gang that waits with a full quorum
+
+
+def test_why_of_a_gang_held_by_another_plugin_has_no_missing_member() -> None:
+    _cluster, scheduler, faulty = host("permit")
+    faulty.answers["permit"] = Wait(9.0)
+    scheduler.schedule_one(now=NOW)
+    uids = tuple(PodUID(f"default/w-{number}") for number in range(3))
+    expected = explain.OnPermit(uids, NOW, 0, NOW + 9.0, plugins=("FaultyPlugin",))
+    assert scheduler.why(GroupKey("default/w")) == scheduler.why(uids[0]) == expected
+
+
+# ``Scheduler.why`` has the reason of now; with a budget of 0, that of the last attempt
+
+
+@pytest.fixture
+def half_free() -> Driver:
+    """Two nodes that were full when a gang of two was tried, one of which is free now."""
+    driver = Driver(presets.gang)
+    driver.tell(node("n0", 4), node("n1", 4))
+    driver.add(make_pod("a", cpu=4), make_pod("b", cpu=4))
+    driver.settle()
+    driver.add(*gang(2, cpu=4))
+    driver.settle()
+    driver.advance(driver.now + 100)
+    driver.settle()
+    driver.tell(PodDeleted(PodUID("default/a")))
+    driver.settle()
+    return driver
+
+
+def parked(answer: explain.Why) -> explain.NoNodeFits:
+    assert isinstance(answer, explain.NoNodeFits)
+    return answer
+
+
+def test_why_counts_what_is_free_now(half_free: Driver) -> None:
+    old = parked(half_free.scheduler.why("default/g", budget=0))
+    new = parked(half_free.scheduler.why("default/g"))
+    assert str(old).endswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert str(new).endswith("at most 1 of 2 members fit: cpu is short")
+
+
+def test_why_says_when_it_tried(half_free: Driver) -> None:
+    scheduler, now = half_free.scheduler, half_free.now
+    assert (parked(scheduler.why("default/g", budget=0)).tried_at or 0) < now
+    assert parked(scheduler.why("default/g")).tried_at == now
+    assert parked(scheduler.why("default/g", now=now + 5)).tried_at == now + 5
+
+
+def test_why_counts_nodes_that_came_since_and_cannot_help() -> None:
+    driver = Driver(presets.gang)
+    driver.tell(node("n0", 1))
+    driver.add(make_pod("p", cpu=4))
+    driver.settle()
+    driver.tell(node("n1", 2))
+    driver.settle()
+    assert "0/1 nodes are available" in str(driver.scheduler.why("default/p", budget=0))
+    assert "0/2 nodes are available" in str(driver.scheduler.why("default/p"))
+
+
+def test_gang_in_backoff_that_would_start_now_is_answered_as_backing_off() -> None:
+    driver = Driver(presets.gang, fate=Fate.FAILED)
+    driver.tell(node("n0", 4), node("n1", 4))
+    driver.add(*gang(2, cpu=4))
+    driver.drain()
+    answer = driver.scheduler.why("default/g")
+    assert isinstance(answer, explain.BackingOff)
+    assert driver.scheduler.why("default/g", budget=0) == answer
+
+
+def test_why_of_an_attempt_beyond_its_budget_has_the_last_reason(half_free: Driver) -> None:
+    answer = parked(half_free.scheduler.why("default/g", budget=1))
+    assert answer == half_free.scheduler.why("default/g", budget=0)
+    assert str(answer).startswith(f"as of {answer.tried_at:g}: pod default/g-")
+
+
+@pytest.mark.parametrize("now", [math.nan, -1.0])
+def test_instant_before_the_last_call_is_refused(half_free: Driver, now: float) -> None:
+    with pytest.raises(InvalidValueError, match="now"):
+        half_free.scheduler.why("default/g", now=now)
+
+
+@pytest.mark.parametrize("budget", [-1, 1.5, None])
+def test_budget_that_is_no_number_of_steps_is_refused(half_free: Driver, budget: Any) -> None:
+    with pytest.raises(InvalidValueError, match="budget"):
+        half_free.scheduler.why("default/g", budget=budget)
+
+
+# ``why`` of a gang whose minimum is met while further members are pending says that it runs
+
+G = GroupKey("default/g")
+
+
+@pytest.fixture
+def elastic() -> Story:
+    """Return a story in which the minimum of a gang runs on a node with capacity for four."""
+    story = Story(presets.gang)
+    story.tell(node("a", 4))
+    story.gang("g", 2)
+    story.decide()
+    assert story.scheduler.why(G) == Running(None, 2)
+    return story
+
+
+def add(story: Story, *names: str, cpu: int = 1, **more: Any) -> None:
+    pods = (make_pod(name, group="g", min_available=2, cpu=cpu) for name in names)
+    story.add(*(evolve(pod, **more) for pod in pods))
+    story.decide()
+
+
+def test_why_of_a_running_gang_says_how_many_members_run_and_why_others_wait(
+    elastic: Story,
+) -> None:
+    add(elastic, "w2", "w3", "w4", "w5")
+    why = elastic.scheduler.why(G)
+    assert isinstance(why, PartlyRunning)
+    assert (why.members, why.pending, why.min_available) == (4, 2, 2)
+    assert not why.is_below_minimum
+    said = (
+        "runs: 4 of 6 members hold nodes, and its minimum of 2 is met; 2 wait: pod default/w4 does"
+        " not fit: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert str(why) == in_utc(why) == said
+    assert elastic.scheduler.why("default/w5") == why, "a member has the answer of its group"
+
+
+def test_listings_have_the_answer_of_a_running_gang(elastic: Story) -> None:
+    add(elastic, "big", cpu=9)
+    (pending,) = elastic.scheduler.pending()
+    (group,) = elastic.scheduler.groups()
+    assert pending.why == group.why == elastic.scheduler.why(G)
+    assert pending.needed == 0
+    assert "; 1 waits: pod default/big does not fit: " in str(group.why)
+
+
+def test_gate_of_a_further_member_is_the_reason_why_it_waits(elastic: Story) -> None:
+    add(elastic, "w2", "w3", scheduling_gates=("example.com/quota",))
+    why = elastic.scheduler.why(G)
+    assert isinstance(why, PartlyRunning)
+    assert isinstance(why.rest, NotAdmitted)
+    assert str(why).startswith("runs: 2 of 4 members hold nodes")
+    assert "example.com/quota" in str(why)
+
+
+# ``why`` and ``groups`` tell a group that has finished from one that runs
+
+SUCCEEDED, FAILED = PodPhase.SUCCEEDED, PodPhase.FAILED
+
+
+@pytest.mark.parametrize(
+    ("least", "phases", "answer"),
+    [
+        (1, [SUCCEEDED, SUCCEEDED], Finished(SUCCEEDED, 2)),
+        (2, [SUCCEEDED, SUCCEEDED], Finished(SUCCEEDED, 2)),
+        (1, [SUCCEEDED, FAILED], Finished(FAILED, 2)),
+        (2, [SUCCEEDED, FAILED], NotEnoughMembers),
+        (2, [FAILED, FAILED], NotEnoughMembers),
+    ],
+)
+def test_group_of_which_every_member_has_ended_is_finished_if_enough_succeeded(
+    least: int, phases: list[PodPhase], answer: Any
+) -> None:
+    story = Story(presets.gang)
+    story.tell(node("n", 4))
+    story.gang("g", 2, min_available=least)
+    story.decide()
+    for number, phase in enumerate(phases):
+        assert not isinstance(story.scheduler.why(G), Finished)
+        story.update(f"g-{number}", phase=phase)
+    why = story.scheduler.why(G)
+    assert why == story.scheduler.groups()[0].why
+    assert why == answer if isinstance(answer, Finished) else isinstance(why, answer)
+    story.add(make_pod("c", cpu=1, group="g", min_available=least))
+    assert not isinstance(story.scheduler.why(G), Finished | Running), "it is pending again"
+
+
+def test_answers_that_differ_in_the_instant_alone_are_equal() -> None:
+    assert NoNodeFits(1, "no node", None, 3.0) == NoNodeFits(1, "no node", None, 9.0)
+    assert BackingOff(8.0, 1, "no node", None, 3.0) == BackingOff(8.0, 1, "no node")
+
+
+@pytest.mark.parametrize("way", [Way.LIVE, Way.RESTORED])
+def test_pod_that_was_gated_after_an_attempt_has_the_reason_of_the_attempt(way: Way) -> None:
+    story = Story(presets.gang, way)
+    story.tell(node("a"))
+    story.add(make_pod("big", cpu=9))
+    story.decide()
+    assert "Insufficient cpu" in str(story.scheduler.why("default/big"))
+    story.update("big", scheduling_gates=("quota",))
+    assert isinstance(story.scheduler.why("default/big"), NotAdmitted)
+    story.interrupt()
+    assert "quota" in str(story.scheduler.why("default/big"))
+    story.update("big", scheduling_gates=())
+    assert "Insufficient cpu" in str(story.scheduler.why("default/big"))
+
+
+# What an incomplete gang waits for: what holds it, and members without a role
+
+
+def member(name: str, **more: Any) -> Pod:
+    return Pod(name=name, pod_group="g", **more)
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "held", "without_role", "said"),
+    [
+        (
+            {"min_available": 2, "unmodelled": ("spec.queue",)},
+            [member("a"), member("b")],
+            ("spec.queue",),
+            0,
+            "waiting for 2 more members: 0 of 2 exist, 2 more held; not modelled: spec.queue",
+        ),
+        (
+            {"min_available": 2},
+            [member("a"), member("b", unmodelled=("spec.resourceClaims",))],
+            ("spec.resourceClaims",),
+            0,
+            "waiting for 1 more member: 1 of 2 exist, 1 more held; not modelled:"
+            " spec.resourceClaims",
+        ),
+        (
+            {"min_available": 1},
+            [member("a", scheduling_gates=("wait",))],
+            (),
+            0,
+            "1 of 1 members is gated: wait",
+        ),
+        (
+            {"min_available": 3, "roles": {"ps": 1}},
+            [member("a"), member("b"), member("c", role="worker")],
+            (),
+            2,
+            "waiting for 1 more ps: 0 of 1 exist, 2 members have no role",
+        ),
+        (
+            {"min_available": 3, "roles": {"ps": 1}, "priority": 0},
+            [member("a"), member("b", role="worker"), member("odd", priority=5)],
+            (),
+            1,
+            "waiting for 1 more member: 2 of 3 exist; 1 more ps: 0 of 1 exist, 1 member has no"
+            " role; refused: pod default/odd: priority must be 0, the priority of default/g, got 5",
+        ),
+    ],
+    ids=["held group", "held member", "gate", "no role", "refused without role"],
+)
+def test_why_of_an_incomplete_gang_names_what_holds_it_and_members_without_a_role(
+    spec: dict[str, Any], pods: list[Pod], held: tuple[str, ...], without_role: int, said: str
+) -> None:
+    story = Story(lambda cluster: presets.gang(cluster, strict_priorities=True))
+    story.tell(PodGroupAdded(PodGroup(name="g", **spec)))
+    story.add(*pods)
+    found = story.scheduler.why(G)
+    assert isinstance(found, NotEnoughMembers)
+    assert (found.held, found.without_role, str(found)) == (held, without_role, said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,14 +25,26 @@ from gangsched import (
     Preemption,
     Scheduler,
     SchedulingUnit,
+    Success,
     WaitingMap,
     WhenBindFails,
     WhenBlocked,
     presets,
 )
 from gangsched._core._heap import PriorityHeap
+from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
+from gangsched.events import VolumeChoice
+from gangsched.kubernetes import read_notification
+from gangsched.kubernetes._api import ConnectionLost, Response
+from gangsched.kubernetes._volume_writer import VolumeRefusedError, VolumeWriter
+from gangsched.plugins import NodeResourcesFit
+from gangsched.plugins.node_resources import ScoringStrategy
+from gangsched.replay import Recipe, read_log
+from gangsched.simulation.documents import read_documents
+from support.cluster_objects import claim_json
 from support.refusals import INF, NAN
+from support.views import node_view
 
 Call = Callable[[], object]
 
@@ -65,6 +79,29 @@ def smallest(**given: Any) -> Call:
     return lambda: LATER.smallest_change(**{**every, **given})
 
 
+def deep(opening: str) -> Call:
+    return lambda: list(read_documents(opening * 300, file="f.yaml"))
+
+
+def recipe(arguments: dict[str, object]) -> Call:
+    written = {"preset": "pod_by_pod", "arguments": arguments}
+    return lambda: Recipe.from_json(written, path="scheduler")
+
+
+class QuotaWithState:
+    name = "Quota"
+
+    def __init__(self) -> None:
+        self.left = 2
+
+    def filter(self, _state: object, _pod: object, _node: object) -> Success:
+        return Success()
+
+
+LATER_WITH_STATE = presets.gang(InMemoryCluster(), plugins=[QuotaWithState()])
+RATIO = ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
+POINTS = ((0, 0), (100, 10))
+LINES: Any = '{"format":"x"}\n' * 100
 SECONDS = "a finite number of seconds >= 0"
 AT_LEAST_ONE = "an int >= 1"
 COMPARABLE = "comparable with the keys in the heap and equal to itself"
@@ -165,6 +202,53 @@ SENTENCES: list[tuple[Call, str]] = [
     ),
     (waits(now=None), "now must be a finite number of seconds, got None"),
     (lambda: WAITS.expire(now=INF), "now must be a finite number of seconds, got inf"),
+    # plugins, readers and recipes
+    (
+        lambda: NodeResourcesFit(shape=POINTS),
+        "shape must be empty unless scoring_strategy is RequestedToCapacityRatio,"
+        " got ((0, 0), (100, 10))",
+    ),
+    (
+        lambda: NodeResourcesFit(scoring_strategy=RATIO),
+        "shape must be given if scoring_strategy is RequestedToCapacityRatio, got ()",
+    ),
+    (
+        lambda: NodeResourcesFit(scoring_strategy=RATIO, shape=((0, 11),)),
+        "shape must be points of two ints, with ascending percentages and scores from 0 to 10,"
+        " got (0, 11)",
+    ),
+    (
+        lambda: read_log(LINES),
+        "lines must be an iterable of lines, such as an open file or text.splitlines(),"
+        " got " + repr(LINES[:80]),
+    ),
+    (
+        deep("{a: "),
+        "f.yaml: document 1: a.a.a.a.a.a.a.a.a.a…: nested deeper than 200 levels",
+    ),
+    (
+        deep("- "),
+        "f.yaml: document 1: [0][0][0][0][0][0][0][0][0][0]…: nested deeper than 200 levels",
+    ),
+    (lambda: LATER.why("default/a"), "no pod or pod group 'default/a' is known"),
+    (
+        recipe({"unit": "pod"}),
+        "scheduler.arguments must be among those of presets.pod_by_pod: backoff, preemption,"
+        " got 'unit'",
+    ),
+    (
+        recipe({"foo": 3}),
+        "scheduler.arguments must be among those of the presets, got 'foo'",
+    ),
+    (
+        lambda: LATER_WITH_STATE.what_if(now=0.0),
+        "what_if: plugin 'Quota' has state and no fork method; add fork(), see"
+        " gangsched.protocols.StateExtensions",
+    ),
+    (
+        lambda: read_notification({"type": "GONE", "object": {}}),
+        "watch: document 1: type: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, got 'GONE'",
+    ),
     # the heap
     (lambda: HEAP.push(NAN, "nan"), f"key must be {COMPARABLE}, got nan"),
     (HEAP.pop, "pop from an empty heap"),
@@ -188,3 +272,38 @@ def test_refused_nan_key_names_its_cause() -> None:
     with pytest.raises(GangschedError) as caught:
         HEAP.push((0, NAN), "nan")
     assert str(caught.value.__cause__) == "not equal to itself"
+
+
+def test_cycle_without_counts_names_the_argument_that_is_missing() -> None:
+    name = NodeName("n")
+    state = CycleState(None, {name: node_view(Node(name=name))})
+    with pytest.raises(LookupError, match=r"^state\.counts needs the argument counts of .*'n'"):
+        _ = state.counts
+
+
+@pytest.mark.parametrize(
+    ("method", "sent", "end"),
+    [
+        ("GET", True, ""),
+        ("GET", False, "; it was not sent"),
+        ("PATCH", True, "; it may have been carried out"),
+    ],
+)
+def test_lost_request_says_whether_it_may_have_been_carried_out(
+    method: str, sent: bool, end: str
+) -> None:
+    error = ConnectionLost(method, "/p", "cut off", sent=sent)
+    assert str(error) == f"{method} /p: no answer: cut off{end}"
+
+
+def test_volume_writer_that_gives_up_says_so() -> None:
+    class Conflicting:
+        async def send(self, method: str, path: str, **_more: Any) -> Response:
+            if method == "PATCH":
+                return Response(409)
+            return Response(200, body=json.dumps(claim_json("c", namespace="team")).encode())
+
+    requests: Any = Conflicting()
+    writer = VolumeWriter(requests, lambda _bind, _reason: None)
+    with pytest.raises(VolumeRefusedError, match="gave up on claim team/c: it or its volume chan"):
+        asyncio.run(writer._write(VolumeChoice("team/c", NodeName("n"))))

@@ -159,12 +159,13 @@ class FaultProxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind: asyncio.StreamWriter | None = None
+        host, port = self._upstream.hostname, self._upstream.port
+        opening = self._loop.create_task(
+            asyncio.open_connection(host, port, ssl=self._context, limit=_LIMIT)
+        )
         try:
-            host, port = self._upstream.hostname, self._upstream.port
-            answers, behind = await asyncio.open_connection(
-                host, port, ssl=self._context, limit=_LIMIT
-            )
+            # asyncio leaves the socket of a TLS handshake that is cancelled open for a while
+            answers, behind = await asyncio.shield(opening)
             self._open.add(behind)
             while (message := await read_message(reader)) is not None:
                 body = await read_body(reader, message)
@@ -173,10 +174,12 @@ class FaultProxy:
         except (_Cut, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the client sees that its connection ended
         finally:
-            for end in (writer, behind):
-                if end is not None:
-                    self._open.discard(end)
-                    end.transport.abort()
+            ends = [writer]
+            with suppress(OSError):
+                ends.append((await opening)[1])
+            for end in ends:
+                self._open.discard(end)
+                end.transport.abort()
 
     async def _exchange(
         self,

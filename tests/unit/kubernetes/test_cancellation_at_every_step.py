@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -16,15 +16,13 @@ from gangsched.kubernetes._tasks import Tasks, end, together
 from support.cancelled_replicas import Faults, Kind, steps_until, survivors
 from support.memory_api import Fault, MemoryApi, lost_before, refused
 from support.running import on_a_loop
-from support.stepped_loop import HungError, run_stepped
+from support.stepped_loop import HungError, on_a_stepped_loop, run_stepped
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
-LOST_AT = 1.0
-
 
 def loses_its_lease(method: str, path: str, seconds: float) -> Fault | None:
-    return refused(403) if "leases" in path and method == "PUT" and seconds > LOST_AT else None
+    return refused(403) if "leases" in path and method == "PUT" and seconds > 1.0 else None
 
 
 def one_is_out_of_reach(_method: str, path: str, _seconds: float = 0.0) -> Fault | None:
@@ -32,66 +30,58 @@ def one_is_out_of_reach(_method: str, path: str, _seconds: float = 0.0) -> Fault
     return lost_before() if path == "/apis/scheduling.volcano.sh" else None
 
 
-@pytest.mark.parametrize("kind", ["scheduler", "extender"])
 @pytest.mark.parametrize(
-    ("faults", "since", "until"),
+    ("kind", "faults", "since", "until", "again_after"),
     [
-        (None, 0.0, 1.0),
-        (loses_its_lease, 9.0, 14.0),
-        (one_is_out_of_reach, 0.0, 0.4),
+        ("scheduler", None, 0.0, 1.0, None),
+        ("extender", None, 0.0, 1.0, None),
+        ("scheduler", loses_its_lease, 9.0, 14.0, None),
+        ("extender", loses_its_lease, 9.0, 14.0, None),
+        ("scheduler", loses_its_lease, 9.0, 14.0, 1),
+        ("scheduler", one_is_out_of_reach, 0.0, 0.4, None),
+        ("extender", one_is_out_of_reach, 0.0, 0.4, None),
     ],
-    ids=["quiet", "lost-lease", "lost-discovery"],
 )
 def test_replica_that_is_cancelled_at_any_step_ends(
-    kind: Kind, faults: Faults | None, since: float, until: float
+    kind: Kind, faults: Faults | None, since: float, until: float, again_after: int | None
 ) -> None:
     first = steps_until(kind, since, faults) if since else 1
     last = steps_until(kind, until, faults)
     assert last > first + 10
-    assert survivors(kind, range(first, last + 1), faults) == []
+    assert survivors(kind, range(first, last + 1), faults, again_after=again_after) == []
 
 
-def test_leader_that_lost_its_lease_and_is_cancelled_twice_ends() -> None:
-    first, last = (steps_until("scheduler", at, loses_its_lease) for at in (9.0, 14.0))
-    assert survivors("scheduler", range(first, last), loses_its_lease, again_after=1) == []
+# The tools --------------------------------------------------------------------------------------
 
 
-async def looks_for_apis(look: Callable[[MemoryApi], Awaitable[object]]) -> None:
-    await look(MemoryApi(delay=0.003, fault=one_is_out_of_reach))
+async def steps(number: int) -> int:
+    for _ in range(number):
+        await asyncio.sleep(0)
+    return number
 
 
-async def at_the_start(api: MemoryApi) -> None:
+async def forever(ends_after: int = 0) -> None:
+    """Run until cancelled, and need some steps to end."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await steps(ends_after)
+
+
+async def looks_for_apis() -> None:
+    api = MemoryApi(delay=0.003, fault=one_is_out_of_reach)
     while True:
         with pytest.raises(ConnectionLost):
             await discover(api)
         await asyncio.sleep(0.1)
 
 
-async def again_and_again(api: MemoryApi) -> None:
+async def watches_apis() -> None:
     async def changed(_dialects: object) -> None:
         raise AssertionError
 
+    api = MemoryApi(delay=0.003, fault=one_is_out_of_reach)
     await watch_dialects(api, (), changed, interval=0.1)
-
-
-@pytest.mark.parametrize("look", [at_the_start, again_and_again])
-@pytest.mark.parametrize("step", range(1, 40))
-def test_look_for_apis_that_fails_while_it_is_cancelled_ends(
-    look: Callable[[MemoryApi], Awaitable[object]], step: int
-) -> None:
-    run_stepped(looks_for_apis(look), step)
-
-
-# The tools --------------------------------------------------------------------------------------
-
-
-async def forever(steps: int = 0) -> None:
-    """Run until cancelled, and need some steps to end."""
-    try:
-        await asyncio.Event().wait()
-    finally:
-        for _ in range(steps):
-            await asyncio.sleep(0)
 
 
 async def ends_a_task() -> None:
@@ -105,60 +95,51 @@ async def ends_a_task() -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("step", range(1, 15))
-def test_caller_of_end_that_is_cancelled_at_any_step_ends(step: int) -> None:
-    run_stepped(ends_a_task(), step)
-
-
 async def asks_together() -> None:
-    async def fails(steps: int) -> None:
-        for _ in range(steps):
-            await asyncio.sleep(0)
+    async def fails(after: int) -> None:
+        await steps(after)
         raise ConnectionError
 
     while True:
         with pytest.raises(ConnectionError):
-            await together(fails(2), fails(5), forever_for(9))
+            await together(fails(2), fails(5), steps(9))
         await asyncio.sleep(1.0)
 
 
-async def forever_for(steps: int) -> None:
-    for _ in range(steps):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("step", range(1, 30))
-def test_cancellation_precedes_the_failure_of_one_of_many(step: int) -> None:
-    run_stepped(asks_together(), step)
+@pytest.mark.parametrize(
+    ("program", "last"),
+    [(looks_for_apis, 40), (watches_apis, 40), (ends_a_task, 15), (asks_together, 30)],
+)
+def test_program_that_is_cancelled_at_any_step_ends(
+    program: Callable[[], Coroutine[Any, Any, None]], last: int
+) -> None:
+    for step in range(1, last):
+        run_stepped(program(), step)
 
 
 @on_a_loop
 async def test_what_runs_together_is_returned_in_order() -> None:
-    async def after(steps: int) -> int:
-        await forever_for(steps)
-        return steps
-
-    assert await together(after(5), after(0), after(2)) == [5, 0, 2]
+    assert await together(steps(5), steps(0), steps(2)) == [5, 0, 2]
     assert await together() == []
 
 
-@on_a_loop
+async def swallows(times: int) -> None:
+    for _ in range(times):
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60.0)
+
+
+@on_a_stepped_loop
 async def test_task_that_swallows_its_cancellation_is_cancelled_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def swallows() -> None:
-        for _ in range(2):
-            with suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-
-    task = asyncio.create_task(swallows())
+    task = asyncio.create_task(swallows(2))
     await asyncio.sleep(0)
     with caplog.at_level(logging.WARNING, "gangsched.kubernetes"):
         await end(task)
     assert task.done()
-    assert [each.getMessage()[:38] for each in caplog.records] == [
-        "a task that was cancelled goes on, and"
-    ]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a task that was cancelled goes on, and")
 
 
 @on_a_loop
@@ -175,15 +156,7 @@ async def test_failure_of_a_task_ends_the_term() -> None:
 
 
 def test_program_that_never_ends_is_seen() -> None:
-    async def swallows() -> None:
-        for _ in range(15):
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0.1)
-
-    async def waits() -> Any:
-        return await asyncio.Event().wait()
-
     with pytest.raises(HungError, match="have gone by"):
-        run_stepped(swallows(), 3)
+        run_stepped(swallows(2), 3)
     with pytest.raises(HungError, match="no timer"):
-        run_stepped(waits())
+        run_stepped(forever())

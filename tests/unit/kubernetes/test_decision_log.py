@@ -18,7 +18,7 @@ from gangsched.kubernetes._logs import FIELDS, JsonFormatter, TextFormatter, con
 from gangsched.membership import membership
 from gangsched.testing import make_group, make_node, make_pod
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "operate-on-kubernetes.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "logs.md"
 
 
 def group_of(pod: Pod) -> GroupKey | None:
@@ -110,6 +110,6 @@ def test_decisions_are_logged_from_verbosity_2_on(verbosity: int, *, is_logged: 
 
 def test_documentation_names_the_fields() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    _before, _mark, section = text.partition("## Logs")
+    _before, _mark, section = text.partition("## Keys of a record")
     named = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
     assert named == ["ts", "level", "logger", "msg", "error", *FIELDS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,17 +9,14 @@ from attrs import evolve
 
 pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 
-from gangsched import InvalidValueError, Pod
+from gangsched import InvalidValueError
 from gangsched.configuration import make_scheduler
 from gangsched.configuration.scheduler import objects_scored
 from gangsched.events import ObjectDeleted
 from gangsched.kubernetes import Settings, read_event, read_settings
-from gangsched.kubernetes._decode import PodDecoder
 from gangsched.memory import InMemoryCluster
-from support.api_objects import pod, raw
 from support.cluster_objects import NODES, PODS, node_json, pod_json
 from support.memory_api import MemoryApi, refused
-from support.patience import HANG
 from support.running import ALONE, on_a_loop, running, until
 
 SERVICES = "/api/v1/services"
@@ -28,69 +24,51 @@ SETS = "/apis/apps/v1/replicasets"
 SCORED = (SERVICES, "/api/v1/replicationcontrollers", SETS, "/apis/apps/v1/statefulsets")
 
 
-def configured(**args: Any) -> Settings:
+def configured(weight: int = 1, **args: Any) -> Settings:
     profile = {"pluginConfig": [{"name": "PodTopologySpread", "args": args}]}
-    return evolve(ALONE, profile=read_settings({"profiles": [profile]}).profile)
+    read = read_settings({"profiles": [profile]}).profile
+    return evolve(ALONE, profile=evolve(read, weights={"PodTopologySpread": weight}))
 
 
 def served() -> MemoryApi:
-    """Return a cluster with a service, one of its pods on the node that other scores prefer."""
+    """Return a cluster with a service, two of its pods on the node that other scores prefer."""
     api = MemoryApi()
-    api.put(NODES, node_json("a"))
-    api.put(NODES, node_json("b"))
+    for name in ("a", "b"):
+        api.put(NODES, node_json(name))
     for n in range(8):
         api.put(PODS, pod_json(f"busy-{n}", nodeName="b", gpu=0))
-    service: dict[str, Any] = {"metadata": {"name": "web", "namespace": "default"}}
-    service["spec"] = {"selector": {"app": "web"}}
-    api.put(SERVICES, service)
-    for n in range(2):
-        running = pod_json(f"r{n}", nodeName="a", gpu=0)
-        running["metadata"]["labels"] = {"app": "web"}
-        api.put(PODS, running)
-    pending = pod_json("p", gpu=0)
-    pending["metadata"]["labels"] = {"app": "web"}
-    api.put(PODS, pending)
+    metadata = {"name": "web", "namespace": "default"}
+    api.put(SERVICES, {"metadata": metadata, "spec": {"selector": {"app": "web"}}})
+    for name in ("r0", "r1", "p"):
+        pod = pod_json(name, gpu=0)
+        pod["spec"] |= {} if name == "p" else {"nodeName": "a"}
+        pod["metadata"]["labels"] = {"app": "web"}
+        api.put(PODS, pod)
     return api
 
 
-def asked(api: MemoryApi) -> set[str]:
-    return {path.partition("?")[0] for _method, path in api.requests}
+@pytest.mark.parametrize(
+    ("settings", "is_forbidden", "node"),
+    [(configured(100), False, "b"), (ALONE, False, "a"), (configured(), True, "a")],
+    ids=["scored", "not scored", "forbidden"],
+)
+@on_a_loop
+async def test_services_are_watched_and_spread_pods_if_the_profile_scores_by_them(
+    settings: Settings, is_forbidden: bool, node: str
+) -> None:
+    api, watched = served(), set[str]()
 
-
-async def placed(api: MemoryApi, settings: Settings) -> str | None:
-    seen: set[str] = set()
-
-    def watched(method: str, path: str) -> None:
+    def fault(method: str, path: str) -> Any:
+        collection = path.partition("?")[0]
         if method == "WATCH":
-            seen.add(path.partition("?")[0])
+            watched.add(collection)
+        return refused(403) if is_forbidden and collection == SERVICES else None
 
-    api.fault = watched
-    async with asyncio.timeout(HANG), running(api, settings):
+    api.fault = fault
+    async with running(api, settings):
         await until(lambda: api.pods()["default/p"])
-    assert seen.issuperset(SCORED) is bool(settings.profile.args)
-    assert seen.isdisjoint(SCORED) is not bool(settings.profile.args)
-    return api.pods()["default/p"]
-
-
-@on_a_loop
-async def test_services_are_watched_and_spread_pods_if_the_profile_scores_by_them() -> None:
-    weighted = configured()
-    profile = evolve(weighted.profile, weights={"PodTopologySpread": 100})
-    assert await placed(served(), evolve(weighted, profile=profile)) == "b"
-
-
-@on_a_loop
-async def test_services_are_not_watched_without_such_a_profile() -> None:
-    assert await placed(served(), ALONE) == "a"
-
-
-@on_a_loop
-async def test_services_that_must_not_be_read_hold_no_pod() -> None:
-    api = served()
-    api.fault = lambda _method, path: refused(403) if path.startswith(SERVICES) else None
-    async with asyncio.timeout(HANG), running(api, configured()):
-        await until(lambda: api.pods()["default/p"])
-    assert api.pods()["default/p"] == "a"
+    assert api.pods()["default/p"] == node
+    assert watched & {*SCORED} == ({*SCORED} if settings.profile.args else set())
 
 
 def test_deleted_service_and_controller_are_known_by_namespace_and_name() -> None:
@@ -104,37 +82,26 @@ def test_deleted_service_and_controller_are_known_by_namespace_and_name() -> Non
         assert read_event({"type": "DELETED", "object": gone}) == ObjectDeleted(kind, "ns/x")
 
 
+ONE = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
 @pytest.mark.parametrize(
-    ("owners", "controller"),
+    ("constraints", "field", "value"),
     [
-        ([], ""),
-        ([("apps/v1", "ReplicaSet", "a", True)], "apps/v1/ReplicaSet/a"),
-        (
-            [("v1", "ReplicationController", "a", None), ("batch/v1", "Job", "b", True)],
-            "batch/v1/Job/b",
-        ),
-        ([("v1", "Node", "a", False)], ""),
+        (3, "", 3),
+        ([3], "[0]", 3),
+        ([ONE, {**ONE, "maxSkew": 0}], "[1].maxSkew", 0),
+        ([{**ONE, "topologyKey": ""}], "[0].topologyKey", ""),
+        ([{**ONE, "whenUnsatisfiable": "DoNotSchedule"}], "[0].whenUnsatisfiable", "DoNotSchedule"),
+        ([{**ONE, "labelSelector": {}}], "[0].labelSelector", {}),
+        ([{**ONE, "nodeTaintsPolicy": "No"}], "[0].nodeTaintsPolicy", "No"),
     ],
 )
-def test_controller_of_a_pod_is_read_with_its_owners(
-    owners: list[tuple[str, str, str, bool | None]], controller: str
+def test_malformed_constraint_is_refused_by_its_path(
+    constraints: object, field: str, value: object
 ) -> None:
-    document = pod()
-    document["metadata"]["ownerReferences"] = [
-        {"apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": is_controller}
-        for version, kind, name, is_controller in owners
-    ]
-    decode = PodDecoder()
-    for place in range(2):  # the first is read slowly, the second is a copy
-        document["metadata"]["name"] = f"w-{place}"
-        found: Pod = decode(raw(document)).pod
-        assert found.controller == controller
-        assert found.owners == tuple(name for _version, _kind, name, _is in owners)
-    assert decode.fast == 1
-
-
-PATH = "profiles[0].pluginConfig[PodTopologySpread].args"
-ONE = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    args = {"defaultingType": "List", "defaultConstraints": constraints}
+    assert_refused(args, f"defaultConstraints{field}", value)
 
 
 @pytest.mark.parametrize(
@@ -142,45 +109,20 @@ ONE = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway
     [
         ({"defaultingType": "Other"}, "defaultingType", "Other"),
         ({"defaultConstraints": [ONE]}, "defaultConstraints", ["zone"]),
-        ({"defaultingType": "List", "defaultConstraints": 3}, "defaultConstraints", 3),
-        ({"defaultingType": "List", "defaultConstraints": [3]}, "defaultConstraints[0]", 3),
-        (
-            {"defaultingType": "List", "defaultConstraints": [ONE, {**ONE, "maxSkew": 0}]},
-            "defaultConstraints[1].maxSkew",
-            0,
-        ),
-        (
-            {"defaultingType": "List", "defaultConstraints": [{**ONE, "topologyKey": ""}]},
-            "defaultConstraints[0].topologyKey",
-            "",
-        ),
-        (
-            {
-                "defaultingType": "List",
-                "defaultConstraints": [{**ONE, "whenUnsatisfiable": "DoNotSchedule"}],
-            },
-            "defaultConstraints[0].whenUnsatisfiable",
-            "DoNotSchedule",
-        ),
-        (
-            {"defaultingType": "List", "defaultConstraints": [{**ONE, "labelSelector": {}}]},
-            "defaultConstraints[0].labelSelector",
-            {},
-        ),
-        (
-            {"defaultingType": "List", "defaultConstraints": [{**ONE, "nodeTaintsPolicy": "No"}]},
-            "defaultConstraints[0].nodeTaintsPolicy",
-            "No",
-        ),
         ({"defaulting": "System"}, "defaulting", "System"),
     ],
 )
 def test_malformed_argument_is_refused_by_its_path(
     args: dict[str, Any], field: str, value: object
 ) -> None:
+    assert_refused(args, field, value)
+
+
+def assert_refused(args: dict[str, Any], field: str, value: object) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make_scheduler(configured(**args), InMemoryCluster())
-    assert (caught.value.field, caught.value.value) == (f"{PATH}.{field}", value)
+    path = f"profiles[0].pluginConfig[PodTopologySpread].args.{field}"
+    assert (caught.value.field, caught.value.value) == (path, value)
 
 
 def test_objects_are_scored_only_with_default_constraints() -> None:

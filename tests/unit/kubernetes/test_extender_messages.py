@@ -23,28 +23,22 @@ from gangsched.kubernetes.extender._messages import (
 )
 
 BIND = {"PodName": "a", "PodNamespace": "b", "PodUID": "c", "Node": "d"}
+VICTIMS = "NodeNameToMetaVictims"
 
 
 def raw(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_filter_reads_the_pod_and_the_names() -> None:
-    pod, names = read_extender_args(
-        raw({"Pod": {"metadata": {"name": "a"}}, "Nodes": None, "NodeNames": ["n", "m"]})
-    )
+def test_requests_are_read_and_their_later_fields_ignored() -> None:
+    document = {"Pod": {"metadata": {"name": "a"}}, "Nodes": None, "NodeNames": ["n", "m"]}
+    pod, names = read_extender_args(raw(document))
     assert json.loads(pod) == {"metadata": {"name": "a"}}
     assert names == ["n", "m"]
-
-
-def test_bind_reads_its_four_fields_and_ignores_later_ones() -> None:
     args = read_binding_args(raw({**BIND, "Later": 1}))
     assert (args.name, args.namespace, args.uid, args.node) == ("a", "b", "c", "d")
-
-
-def test_preempt_reads_the_victims() -> None:
     victims = {"n": {"Pods": [{"UID": "x"}], "NumPDBViolations": 2}, "m": {"Pods": None}}
-    _pod, found = read_preemption_args(raw({"Pod": {}, "NodeNameToMetaVictims": victims}))
+    _pod, found = read_preemption_args(raw({"Pod": {}, VICTIMS: victims}))
     assert [pod.uid for pod in found["n"].pods or ()] == ["x"]
     assert (found["n"].violations, found["m"].pods) == (2, None)
 
@@ -63,7 +57,7 @@ def test_preempt_reads_the_victims() -> None:
         (
             read_preemption_args,
             {"Pod": {}, "NodeNameToVictims": {}},
-            "NodeNameToMetaVictims",
+            VICTIMS,
             None,
             "nodeCacheCapable",
         ),
@@ -78,15 +72,20 @@ def test_malformed_request_names_the_field_and_the_value(
     assert expected in caught.value.expected
 
 
-def test_malformed_victim_names_the_field() -> None:
+def test_malformed_victim_and_malformed_json_are_named() -> None:
     victims = {"n": {"Pods": [{"UID": 5}]}}
     with pytest.raises(InvalidValueError, match=r"NodeNameToMetaVictims.*UID must be a string"):
-        read_preemption_args(raw({"Pod": {}, "NodeNameToMetaVictims": victims}))
-
-
-def test_body_that_is_no_json_is_refused() -> None:
+        read_preemption_args(raw({"Pod": {}, VICTIMS: victims}))
     with pytest.raises(InvalidValueError, match=r"the body must be JSON, got '\{oops'"):
         read_binding_args(b"{oops")
+
+
+@pytest.mark.parametrize("field", BIND)
+def test_bind_of_a_name_that_no_object_has_is_refused(field: str) -> None:
+    """Such a name would be a part of the path of a request with the rights of the extender."""
+    for value in ("", ".", "..", "a/b", "a\nb", "x" * 300):
+        with pytest.raises(InvalidValueError, match=f"^{field} must be "):
+            read_binding_args(raw({**BIND, field: value}))
 
 
 def test_answers_have_the_fields_of_the_protocol() -> None:
@@ -100,5 +99,5 @@ def test_answers_have_the_fields_of_the_protocol() -> None:
     assert json.loads(encode_bound()) == {"Error": ""}
     assert json.loads(encode_priorities([HostPriority("n", 10)])) == [{"Host": "n", "Score": 10}]
     assert json.loads(encode_victims({"n": MetaVictims([MetaPod("x")], 1)})) == {
-        "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "x"}], "NumPDBViolations": 1}}
+        VICTIMS: {"n": {"Pods": [{"UID": "x"}], "NumPDBViolations": 1}}
     }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from attrs import define, evolve, field
 
-from gangsched.kubernetes import ProfileSettings, Settings
+from gangsched.kubernetes import ProfileSettings
 from gangsched.kubernetes._api import Response
 from support.cluster_objects import (
     CLAIMS,
@@ -19,9 +18,9 @@ from support.cluster_objects import (
     PODS,
     VOLUMES,
     claim_json,
-    group_json,
     node_json,
     pod_json,
+    put_gang,
     uses_claim,
     volume_json,
 )
@@ -50,6 +49,21 @@ class Hanging(MemoryApi):
         async for lines in super().watch(path, timeout=timeout):
             yield lines
 
+    def holds(self, name: str, kind: str) -> bool:
+        """Return whether a pod says that it is held for a kind."""
+        conditions = self.objects[PODS][f"default/{name}"]["status"].get("conditions", [])
+        needs = f"needs {kind} objects: they are not listed yet"
+        return any(needs in each["message"] for each in conditions)
+
+
+def hanging(collection: str) -> Hanging:
+    """Return a cluster with a pod that needs nothing, and a gang of two."""
+    api = Hanging(hangs=collection)
+    api.put(NODES, node_json("n0", gpu=8))
+    api.put(PODS, pod_json("plain"))
+    put_gang(api, "g", 2)
+    return api
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,50 +71,31 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gangsched.kubernetes._shell._LATE", 0.2)
 
 
-def condition(api: MemoryApi, name: str) -> str:
-    pod = api.get(PODS, f"default/{name}")
-    assert pod is not None
-    messages: list[str] = [each["message"] for each in pod["status"].get("conditions", [])]
-    return "; ".join(messages)
-
-
-def held_for(api: MemoryApi, name: str, kind: str) -> bool:
-    return f"needs {kind} objects: they are not listed yet" in condition(api, name)
-
-
 @on_a_loop
 async def test_pods_with_claims_are_held_while_claims_are_not_listed_and_others_start() -> None:
-    api = Hanging(hangs=CLAIMS)
-    api.put(NODES, node_json("n0", gpu=8))
+    api, kind = hanging(CLAIMS), "PersistentVolumeClaim"
     api.put(VOLUMES, volume_json("v", claimRef={"namespace": "default", "name": "c"}))
     bound = {"volumeName": "v", "storageClassName": ""}
     api.put(CLAIMS, claim_json("c", status={"phase": "Bound"}, **bound))
-    api.put(PODS, pod_json("plain"))
     api.put(PODS, pod_json("held", volumes=uses_claim("c")))
     async with running(api):
-        await until(lambda: api.pods()["default/plain"] == "n0")
-        await until(lambda: held_for(api, "held", "PersistentVolumeClaim"))
+        await until(lambda: api.pods()["default/plain"] == api.pods()["default/g-0"] == "n0")
+        await until(lambda: api.holds("held", kind))
         api.put(PODS, pod_json("later", volumes=uses_claim("c")))
-        await until(lambda: held_for(api, "later", "PersistentVolumeClaim"))
+        await until(lambda: api.holds("later", kind))
         assert api.pods()["default/held"] is None
         api.answers.set()
-        await until(lambda: not held_for(api, "held", "PersistentVolumeClaim"))
+        await until(lambda: not api.holds("held", kind))
 
 
 @on_a_loop
 async def test_gangs_are_held_while_their_groups_are_not_listed_and_other_pods_start() -> None:
-    api = Hanging(hangs=GROUPS)
-    (version,) = api.served
-    group, _, name = version.partition("/")
-    kind = f"PodGroup.{name}.{group}"
-    api.put(NODES, node_json("n0", gpu=8))
-    api.put(PODS, pod_json("plain"))
-    for number in range(2):
-        api.put(PODS, pod_json(f"g-{number}", group="g"))
-    api.put(GROUPS, group_json("g", 2))
+    api = hanging(GROUPS)
+    group, _, version = next(iter(api.served)).partition("/")
+    kind = f"PodGroup.{version}.{group}"
     async with running(api):
         await until(lambda: api.pods()["default/plain"] == "n0")
-        await until(lambda: held_for(api, "g-0", kind) and held_for(api, "g-1", kind))
+        await until(lambda: api.holds("g-0", kind) and api.holds("g-1", kind))
         assert api.pods()["default/g-0"] is None
         api.answers.set()
         await until(lambda: all(api.pods().values()))
@@ -112,12 +107,9 @@ async def test_nothing_is_decided_without_a_kind_that_all_decisions_depend_on(ha
     """Nodes always; groups if pods are preempted, since victims are whole gangs."""
     profile = ProfileSettings(args={"DefaultPreemption": {}})
     settings = evolve(ALONE, profile=profile) if hangs == GROUPS else ALONE
-    api = Hanging(hangs=hangs)
-    api.put(NODES, node_json("n0", gpu=8))
-    api.put(PODS, pod_json("plain"))
+    api = hanging(hangs)
     async with running(api, settings):
-        for _ in itertools.repeat(None, 100):
-            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.5)
         assert api.pods()["default/plain"] is None
         api.answers.set()
         await until(lambda: api.pods()["default/plain"] == "n0")
@@ -125,10 +117,5 @@ async def test_nothing_is_decided_without_a_kind_that_all_decisions_depend_on(ha
 
 @on_a_loop
 async def test_extender_answers_without_claims_that_are_not_listed() -> None:
-    api = Hanging(hangs=CLAIMS)
-    api.put(NODES, node_json("n0", gpu=8))
-    for number in range(2):
-        api.put(PODS, pod_json(f"g-{number}", group="g"))
-    api.put(GROUPS, group_json("g", 2))
-    async with extending(api, Settings(leader_election=ALONE.leader_election)) as asking:
+    async with extending(hanging(CLAIMS)) as asking:
         assert await asking.decided("g-0", ["n0"]) == "n0"

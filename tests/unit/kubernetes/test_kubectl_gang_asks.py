@@ -1,26 +1,46 @@
-"""``kubectl gang`` with a running scheduler that can be asked, and without."""
+"""``kubectl gang`` with a running scheduler that can be asked, and without.
+
+The first half asks pages that a test writes, the second half a scheduler that runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from attrs import evolve, frozen
+
+pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
+pytest.importorskip("cryptography")
 
 from gangsched.cli import _ask_scheduler, _kubectl
-from gangsched.kubernetes import _client
+from gangsched.configuration import Settings, read_settings
 from gangsched.kubernetes._api import Response
-from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from gangsched.kubernetes._ask import AtUrl, NotAnsweredError
+from gangsched.kubernetes._self_signed import self_signed_context
+from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json, put_gang
+from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi, refused
+from support.patience import HANG, eventually, saw
+from support.running import ALONE, on_a_loop, running, until
+from support.scraping import fetch
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
-ABSENT = Response(404)
+POD = "gangsched-7d4-x2x"
+WHERE = f"kube-system/{POD}:10259"
+BY_LISTING = "by listing and the default configuration; the running scheduler was not asked: "
+FILE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+NAME = "pod-group.scheduling.sigs.k8s.io/name"
+MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 Document = dict[str, Any]
 
 
@@ -77,11 +97,9 @@ class Server(MemoryApi):
     ``pages`` has what pods answer, by ``namespace/pod:port/page``; ``asked`` what was asked.
     """
 
-    namespace = "default"
-
     def __init__(self) -> None:
         super().__init__()
-        self.pages: dict[str, Document | bytes] = {}
+        self.pages: dict[str, Document | bytes | Response] = {}
         self.asked: list[str] = []
         self.accounts = {"kube-system/gangsched-ask", "ops/gangsched-ask", "ops/gpus-ask"}
         self.accounts_asked: list[str] = []
@@ -97,40 +115,39 @@ class Server(MemoryApi):
             return fault.response
         assert method == "POST"
         body = json.loads(named["body"])
-        _, _, rest = path.partition("/namespaces/")
+        rest = path.partition("/namespaces/")[2]
         if path.endswith("/token"):
             account = rest.removesuffix("/token").replace("/serviceaccounts/", "/")
             self.accounts_asked.append(account)
             if account not in self.accounts:
-                return refused(404, f'serviceaccounts "{account}" not found').response or ABSENT
+                return absent(f'serviceaccounts "{account}"')
             self.audiences = body["spec"]["audiences"]
             return Response(201, {}, json.dumps({"status": {"token": f"of {account}"}}).encode())
-        namespace, _, rest = rest.partition("/pods/https:")
         self.tokens.append(body["token"])
-        pod, _, page = rest.partition("/proxy/")
-        self.asked.append(f"{namespace}/{pod}/{page}")
+        pod, page = rest.replace("/pods/https:", "/").split("/proxy/")
+        self.asked.append(f"{pod}/{page}")
         await asyncio.sleep(self.pause)
-        name = pod.partition(":")[0]
-        if self.get(PODS, f"{namespace}/{name}") is None:
-            return refused(404, f'pods "{name}" not found').response or Response(404)
-        body = self.pages.get(f"{namespace}/{pod}/{page.partition('?')[0]}")
-        if body is None:
-            return Response(404, {}, b"not found\n")
-        return Response(200, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
+        key = pod.partition(":")[0]
+        if self.get(PODS, key) is None:
+            return absent(f'pods "{key.partition("/")[2]}"')
+        found = self.pages.get(f"{pod}/{page.partition('?')[0]}", Response(404, {}, b"not found\n"))
+        if isinstance(found, Response):
+            return found
+        return Response(200, {}, found if isinstance(found, bytes) else json.dumps(found).encode())
 
-    def leads(self, pod: str, *, namespace: str = "kube-system", name: str = "gangsched") -> None:
-        """Let a pod hold a Lease."""
-        self.put(
-            LEASES,
-            {
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {"holderIdentity": f"{pod}_1_0a1b2c3d" if pod else ""},
-            },
-        )
+    def leads(
+        self, holder: str, namespace: str = "kube-system", name: str = "gangsched", pod: str = ""
+    ) -> None:
+        """Let an identity hold a Lease; it is that of a *pod*, if one is named."""
+        lease = {"metadata": {"name": name, "namespace": namespace}}
+        self.put(LEASES, {**lease, "spec": {"holderIdentity": holder}})
+        if pod:
+            made = pod_json(pod, namespace=namespace, scheduler="default-scheduler", gpu=0)
+            self.put(PODS, made)
 
-    def has_pod(self, name: str, namespace: str = "kube-system") -> None:
-        """Let a pod exist that is no member of a gang."""
-        self.put(PODS, pod_json(name, namespace=namespace, scheduler="default-scheduler", gpu=0))
+
+def absent(what: str) -> Response:
+    return Response(404, {}, json.dumps({"message": f"{what} not found"}).encode())
 
 
 class Printed(NamedTuple):
@@ -143,43 +160,53 @@ Kubectl = Callable[..., Printed]
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Server:
+def bare(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """An empty cluster."""
     found = Server()
-
-    async def connect_client(**_named: Any) -> Server:
-        return found
-
-    monkeypatch.setattr(_client, "connect_client", connect_client)
-    found.put(NODES, node_json("a", gpu=1))
-    found.put(GROUPS, group_json("train", 2))
-    for n in range(2):
-        found.put(PODS, pod_json(f"train-{n}", group="train"))
+    found.be_connected_to(monkeypatch)
     return found
 
 
 @pytest.fixture
+def api(bare: Server) -> Server:
+    """A cluster with a gang that lacks a GPU."""
+    bare.put(NODES, node_json("a", gpu=1))
+    put_gang(bare, "train", 2)
+    return bare
+
+
+@pytest.fixture
 def leader(api: Server) -> Server:
-    """An API server with a scheduler in a pod that holds the Lease."""
-    api.leads("gangsched-7d4-x2x")
-    api.has_pod("gangsched-7d4-x2x")
-    where = "kube-system/gangsched-7d4-x2x:10259"
-    api.pages[f"{where}/gangs"] = said("GangList", row())
-    api.pages[f"{where}/why"] = said("GangList", row())
-    api.pages[f"{where}/queue"] = said("QueueList", WAITS)
+    """The same with a scheduler in a pod that holds the Lease."""
+    api.leads(f"{POD}_1_0a1b2c3d", pod=POD)
+    api.pages[f"{WHERE}/gangs"] = said("GangList", row())
+    api.pages[f"{WHERE}/why"] = said("GangList", row())
+    api.pages[f"{WHERE}/queue"] = said("QueueList", WAITS)
     return api
 
 
 @pytest.fixture
-def kubectl(api: Server, capsys: pytest.CaptureFixture[str]) -> Kubectl:
+def kubectl(bare: Server, capsys: pytest.CaptureFixture[str]) -> Kubectl:
     def run(*arguments: str) -> Printed:
-        code = _kubectl.main([*arguments, "--request-timeout", "5s"])
+        timeout = () if "--request-timeout" in arguments else ("--request-timeout", "5s")
+        code = _kubectl.main([*arguments, *timeout])
         printed = capsys.readouterr()
         return Printed(code, printed.out, printed.err)
 
     return run
 
 
-BY_LISTING = "by listing and the default configuration; the running scheduler was not asked: "
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(FILE, encoding="utf-8")
+    return str(file)
+
+
+def is_listed(printed: Printed) -> bool:
+    """Return whether an answer is by listing, and says so."""
+    listed = (printed.code, "nvidia.com/gpu" in printed.out) == (0, True)
+    return listed and printed.err.startswith(BY_LISTING)
 
 
 # Where an answer comes from ---------------------------------------------------------------------
@@ -190,11 +217,11 @@ def test_gangs_are_those_of_the_scheduler_and_nothing_is_listed(
 ) -> None:
     printed = kubectl("get")
     assert "said by the scheduler" in printed.out
-    assert printed.err == (
-        "by the scheduler at kube-system/gangsched-7d4-x2x, 2026-11-23T10:00:00.000000Z\n"
-    )
-    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/gangs?namespace=default"]
+    assert printed.err == f"by the scheduler at kube-system/{POD}, 2026-11-23T10:00:00.000000Z\n"
+    assert leader.asked == [f"{WHERE}/gangs?namespace=default"]
     assert [path.partition("?")[0] for _method, path in leader.requests] == [LEASES]
+    kubectl("get", "-A")
+    assert leader.asked[1:] == [f"{WHERE}/gangs"]
 
 
 def test_scheduler_gets_a_token_that_is_good_for_nothing_else(
@@ -209,39 +236,16 @@ def test_scheduler_gets_a_token_that_is_good_for_nothing_else(
 def test_account_of_the_namespace_comes_before_that_of_the_scheduler(
     leader: Server, kubectl: Kubectl
 ) -> None:
-    leader.accounts.add("default/gangsched-ask")
-    kubectl("get")
-    kubectl("why", "other/train")
-    kubectl("get", "-A")
+    leader.accounts |= {"default/gangsched-ask", "team/reads"}
+    commands = ("get", "why other/train", "get -A", "get --scheduler-account team/reads")
+    for command in commands:
+        kubectl(*command.split())
     assert leader.tokens == [
         "of default/gangsched-ask",
         "of kube-system/gangsched-ask",
         "of kube-system/gangsched-ask",
+        "of team/reads",
     ]
-
-
-def test_account_can_be_named(leader: Server, kubectl: Kubectl) -> None:
-    leader.accounts.add("team/reads")
-    kubectl("get", "--scheduler-account", "team/reads")
-    assert leader.tokens == ["of team/reads"]
-    refused_name = kubectl("get", "--scheduler-account", "reads")
-    assert "--scheduler-account: expected NAMESPACE/NAME, got 'reads'" in refused_name.err
-
-
-def test_cluster_is_listed_without_a_token_and_the_right_is_named(
-    leader: Server, kubectl: Kubectl
-) -> None:
-    leader.accounts.clear()
-    printed = kubectl("get")
-    assert printed.err.startswith(f"{BY_LISTING}there is no token to ask it with: ")
-    assert "--resource=serviceaccounts/token --resource-name=gangsched-ask" in printed.err
-    assert "nvidia.com/gpu" in printed.out
-    assert leader.asked == []
-
-
-def test_all_namespaces_are_asked_for_without_a_name(leader: Server, kubectl: Kubectl) -> None:
-    kubectl("get", "-A")
-    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/gangs"]
 
 
 def test_queue_is_that_of_the_scheduler(leader: Server, kubectl: Kubectl) -> None:
@@ -258,34 +262,36 @@ def test_why_is_that_of_the_scheduler_and_what_would_help_is_listed(
     lines = kubectl("why", "train").out.splitlines()
     assert lines[1].startswith("why: backing off until")
     assert lines[2].startswith("what would help: 1 more node")
-    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/why?group=default%2Ftrain"]
-
-
-def test_why_needs_no_right_to_list(leader: Server, kubectl: Kubectl) -> None:
+    assert leader.asked == [f"{WHERE}/why?group=default%2Ftrain"]
+    known = (LEASES, "/proxy/", "/token")
     leader.fault = lambda _method, path: (
-        None
-        if path.startswith(LEASES) or "/proxy/" in path or path.endswith("/token")
-        else refused(403, "not yours")
+        None if any(each in path for each in known) else refused(403, "not yours")
     )
-    printed = kubectl("why", "train")
+    printed = kubectl("why", "train", "--request-timeout", "1s")
     assert printed.code == 0
     assert "said by the scheduler" in printed.out
     assert "what would help: not known: not listed" in printed.err
 
 
-def test_scheduler_is_not_asked_if_that_is_said(leader: Server, kubectl: Kubectl) -> None:
+def test_gangs_that_are_named_are_chosen_from_what_the_scheduler_answers(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    rows = [row(), row("other"), row(namespace="ml")]
+    leader.pages[f"{WHERE}/gangs"] = said("GangList", *rows)
+    printed = kubectl("get", "train", "ml/train", "-o", "json")
+    assert json.loads(printed.out)["items"] == [rows[0], rows[2]]
+    assert leader.asked == [f"{WHERE}/gangs"]
+
+
+def test_scheduler_is_not_asked_if_that_is_said(
+    leader: Server, kubectl: Kubectl, config: str
+) -> None:
     printed = kubectl("get", "--ask-scheduler", "never")
     assert "nvidia.com/gpu" in printed.out
     assert printed.err == ""
+    never = kubectl("get", "--config", config, "--ask-scheduler", "never")
+    assert never == (0, printed.out, f"by listing and the configuration {config}\n")
     assert leader.asked == []
-
-
-@pytest.mark.parametrize(
-    "command", [["pods"], ["demand"], ["what-if", "--add-nodes", "1", "--like", "a"]]
-)
-def test_other_commands_list(command: list[str], leader: Server, kubectl: Kubectl) -> None:
-    assert kubectl(*command).err == ""
-    assert leader.asked == ["kube-system/gangsched-7d4-x2x:10259/configuration?namespace=default"]
 
 
 def test_json_is_the_same_document_from_both(leader: Server, kubectl: Kubectl) -> None:
@@ -298,91 +304,127 @@ def test_json_is_the_same_document_from_both(leader: Server, kubectl: Kubectl) -
     assert asked["items"][0].keys() == listed["items"][0].keys()
 
 
+@pytest.mark.parametrize("command", ["pods", "demand", "what-if --add-nodes 1 --like a"])
+@pytest.mark.parametrize("is_configured", [True, False, "yes"])
+def test_commands_that_list_say_that_the_scheduler_has_another_configuration(
+    is_configured: object, command: str, leader: Server, kubectl: Kubectl, config: str
+) -> None:
+    answer = said("Configuration", {"isConfigured": is_configured})
+    leader.pages[f"{WHERE}/configuration"] = answer
+    expected = (
+        "by the default configuration, and the scheduler has another one: "
+        "name its file with --config\n"
+    )
+    assert kubectl(*command.split()).err == (expected if is_configured is True else "")
+    assert leader.asked == [f"{WHERE}/configuration?namespace=default"]
+    assert kubectl(*command.split(), "--config", config).err == ""
+    assert len(leader.asked) == 1
+
+
 # How the scheduler is found ---------------------------------------------------------------------
 
 
 def test_pod_may_be_in_another_namespace_than_its_lease(leader: Server, kubectl: Kubectl) -> None:
-    leader.remove(PODS, "kube-system/gangsched-7d4-x2x")
-    leader.has_pod("gangsched-7d4-x2x", "ops")
-    leader.pages["ops/gangsched-7d4-x2x:10259/gangs"] = said("GangList", row())
+    leader.remove(PODS, f"kube-system/{POD}")
+    leader.put(PODS, pod_json(POD, namespace="ops", scheduler="default-scheduler", gpu=0))
+    leader.pages[f"ops/{POD}:10259/gangs"] = said("GangList", row())
     printed = kubectl("get")
     assert "said by the scheduler" in printed.out
-    assert "at ops/gangsched-7d4-x2x" in printed.err
+    assert f"at ops/{POD}" in printed.err
 
 
-def test_lease_and_port_can_be_named(api: Server, kubectl: Kubectl) -> None:
-    for name in ("gpus", "gangsched"):
-        api.leads(f"{name}-0", namespace="ops", name=name)
-        api.has_pod(f"{name}-0", "ops")
-    api.pages["ops/gpus-0:8080/gangs"] = said("GangList", row())
-    printed = kubectl("get", "--lease", "ops/gpus", "--scheduler-port", "8080")
-    assert "at ops/gpus-0" in printed.err
-
-
-def test_configuration_names_the_lease(api: Server, kubectl: Kubectl, tmp_path: Any) -> None:
-    api.leads("gpus-0", namespace="ops", name="gpus")
-    api.has_pod("gpus-0", "ops")
-    api.pages["ops/gpus-0:10259/gangs"] = said("GangList", row())
-    file = tmp_path / "scheduler.yaml"
-    file.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "leaderElection: {resourceName: gpus, resourceNamespace: ops}\n",
-        encoding="utf-8",
-    )
-    assert "at ops/gpus-0" in kubectl("get", "--config", str(file)).err
-
-
-def test_several_leases_are_not_guessed_at(leader: Server, kubectl: Kubectl) -> None:
-    leader.leads("other-0", namespace="ops")
-    printed = kubectl("get")
-    assert "there are several Leases: kube-system/gangsched, ops/gangsched" in printed.err
-    assert "--lease" in printed.err
-    assert "at kube-system/" in kubectl("get", "--lease", "kube-system/gangsched").err
-
-
-@pytest.mark.parametrize(
-    ("holder", "problem"),
-    [
-        ("", "nothing holds its Lease"),
-        ("someone", "is no pod"),
-        ("gone-0_1_2", "there is no pod with the name gone-0"),
-    ],
-)
-def test_lease_without_a_pod_means_listing(
-    holder: str, problem: str, api: Server, kubectl: Kubectl
+def test_lease_is_named_by_an_option_or_the_configuration(
+    api: Server, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    lease = {"metadata": {"name": "gangsched", "namespace": "ops"}}
-    api.put(LEASES, {**lease, "spec": {"holderIdentity": holder}})
-    printed = kubectl("get")
-    assert printed.err.startswith(BY_LISTING)
+    for name in ("gpus", "gangsched"):
+        api.leads(f"{name}-0_1_2", "ops", name, pod=f"{name}-0")
+    for port in (10259, 8080):
+        api.pages[f"ops/gpus-0:{port}/gangs"] = said("GangList", row())
+    file = tmp_path / "scheduler.yaml"
+    election = "leaderElection: {resourceName: gpus, resourceNamespace: ops}\n"
+    file.write_text(FILE + election, encoding="utf-8")
+    for options in (f"--config {file}", "--lease ops/gpus --scheduler-port 8080"):
+        assert "at ops/gpus-0" in kubectl("get", *options.split()).err
+
+
+def proxy(status: int, body: bytes) -> Callable[[Server], None]:
+    return lambda api: api.pages.update({f"{WHERE}/gangs": Response(status, {}, body)})
+
+
+ANSWERS = {"is forbidden": 403, "not found": 404, "trying to reach service": 503}
+
+
+def happen(api: Server, what: str) -> None:
+    """Let something be so: who holds which Lease, what must not be read, what the pod answers."""
+    word, _, rest = what.partition(" ")
+    match word:
+        case "no-lease":
+            api.remove(LEASES, "kube-system/gangsched")
+        case "no-accounts":
+            api.accounts.clear()
+        case "forbid":
+            api.fault = lambda _method, path: refused(403, "not yours") if rest in path else None
+        case "holds":
+            holder, _, namespace = rest.partition(" ")
+            api.leads(holder.strip("-"), namespace or "kube-system")
+        case "answers":
+            proxy(ANSWERS[rest], f"{rest}\n".encode())(api)
+
+
+# what is so; the options; the reason to list; the remedy
+REASONS = """
+no-lease             |                       | there is no Lease gangsched in any    | --scheduler-url http://HOST:PORT
+holds other-0_1_2 el |                       | several Leases: el/gangsched, kube-sy | name one with --lease NAMESPACE/NAME
+holds -              |                       | nothing holds its Lease               | kubectl get lease gangsched --namespace=kube-system
+holds laptop         |                       | is no pod                             | name its address with --scheduler-url http://HOST:PORT
+holds gone-0_1_2     |                       | there is no pod with the name gone-0  | name its address with --scheduler-url http://HOST:PORT
+-                    | --lease ops/typo      | not found                             | --lease NAMESPACE/NAME; kubectl get leases --all-namespaces
+no-accounts          |                       | there is no token to ask it with:     | --resource=serviceaccounts/token --resource-name=gangsched-ask
+forbid leases?       |                       | not yours                             | kubectl create clusterrole gangsched-ask --verb=get,list --resource=leases
+forbid ops/leases/   | --lease ops/gangsched | not yours                             | kubectl create role gangsched-ask --namespace=ops --verb=get --resource=leases
+answers is forbidden |                       | is forbidden                          | kubectl create role gangsched-proxy --namespace=kube-system --verb=create --resource=pods/proxy
+answers not found    |                       | not found                             | run the scheduler without --no-answers
+answers trying to reach service |            | trying to reach service               | --scheduler-port; 10259 was
+-                    | --scheduler-url https://localhost:1 | refused                  | --serve of gangsched
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("reason", REASONS.strip().splitlines())
+def test_reason_to_list_is_followed_by_what_to_type(
+    reason: str, leader: Server, kubectl: Kubectl
+) -> None:
+    what, options, problem, remedy = (each.strip() for each in reason.split("|"))
+    happen(leader, what)
+    printed = kubectl("get", *options.split())
+    assert is_listed(printed)
     assert problem in printed.err
-    assert "nvidia.com/gpu" in printed.out
+    assert remedy in printed.err.splitlines()[1].removeprefix("to ask it: ")
 
 
-# When there is no answer ------------------------------------------------------------------------
-
-
-def test_cluster_is_listed_if_there_is_no_lease(api: Server, kubectl: Kubectl) -> None:
-    printed = kubectl("get")
-    assert printed.err.splitlines()[0] == (
-        f"{BY_LISTING}there is no Lease gangsched in any namespace"
-    )
-    assert printed.out == kubectl("get", "--ask-scheduler", "never").out
+def test_right_to_find_the_pod_of_the_holder_that_is_missing_is_named(
+    leader: Server, kubectl: Kubectl
+) -> None:
+    happen(leader, "holds moved-0_1_2")
+    happen(leader, "forbid metadata.name%3Dmoved-0")
+    assert "the right to list pods" in kubectl("get").err
 
 
 def test_scheduler_that_must_answer_and_does_not_is_an_error(api: Server, kubectl: Kubectl) -> None:
+    api.leads("laptop")
     printed = kubectl("get", "--ask-scheduler", "always")
     assert (printed.code, printed.out) == (2, "")
-    assert "no Lease gangsched" in printed.err
+    assert "is no pod; to ask it: name its address with --scheduler-url" in printed.err
 
 
-def test_right_that_is_missing_is_named(leader: Server, kubectl: Kubectl) -> None:
-    forbidden = 'pods "gangsched-7d4-x2x" is forbidden: cannot get resource "pods/proxy"'
-    leader.fault = lambda _method, path: refused(403, forbidden) if "/proxy/" in path else None
-    printed = kubectl("get")
-    assert printed.err.startswith(BY_LISTING)
-    assert "pods/proxy" in printed.err
-    assert "nvidia.com/gpu" in printed.out
+def test_listing_names_the_file_of_its_configuration(
+    api: Server, kubectl: Kubectl, config: str
+) -> None:
+    assert kubectl("get", "--config", config).err.startswith(
+        f"by listing and the configuration {config}; the running scheduler was not asked: "
+    )
+
+
+# What is answered -------------------------------------------------------------------------------
 
 
 def lacks(name: str) -> Document:
@@ -408,28 +450,32 @@ def lacks(name: str) -> Document:
     ],
 )
 def test_answer_that_is_malformed_means_listing(
-    answer: Any, leader: Server, kubectl: Kubectl
+    answer: Document | bytes, leader: Server, kubectl: Kubectl
 ) -> None:
-    leader.pages["kube-system/gangsched-7d4-x2x:10259/gangs"] = answer
-    printed = kubectl("get")
-    assert printed.code == 0
-    assert printed.err.startswith(BY_LISTING)
-    assert "nvidia.com/gpu" in printed.out
+    leader.pages[f"{WHERE}/gangs"] = answer
+    assert is_listed(kubectl("get"))
 
 
 def test_queue_that_is_malformed_means_listing(leader: Server, kubectl: Kubectl) -> None:
-    answer = said("QueueList", {**WAITS, "place": "first"})
-    leader.pages["kube-system/gangsched-7d4-x2x:10259/queue"] = answer
+    leader.pages[f"{WHERE}/queue"] = said("QueueList", {**WAITS, "place": "first"})
     assert kubectl("queue").err.startswith(BY_LISTING)
 
 
 def test_gang_that_the_scheduler_does_not_know_is_looked_for(
     leader: Server, kubectl: Kubectl
 ) -> None:
-    del leader.pages["kube-system/gangsched-7d4-x2x:10259/why"]  # answers 404
+    del leader.pages[f"{WHERE}/why"]
     printed = kubectl("why", "train")
     assert printed.err.startswith(BY_LISTING)
     assert "why: pod default/train-" in printed.out
+
+
+def test_scheduler_that_is_busy_needs_no_other_port(leader: Server, kubectl: Kubectl) -> None:
+    body = {"apiVersion": "gangsched.kubectl/v1", "kind": "Problem", "message": "it is busy"}
+    proxy(503, json.dumps(body).encode())(leader)
+    printed = kubectl("get")
+    assert "it is busy\n" in printed.err
+    assert "to ask it" not in printed.err
 
 
 def test_scheduler_of_other_pods_is_not_believed(leader: Server, kubectl: Kubectl) -> None:
@@ -443,24 +489,20 @@ def test_scheduler_that_is_slow_does_not_hold_the_answer_back(
     leader: Server, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_ask_scheduler, "_PATIENCE", 0.05)
-    leader.pause = 3.0
+    leader.pause = 30.0
     printed = kubectl("get")
-    assert printed.err.startswith(f"{BY_LISTING}no answer within")
-    assert "nvidia.com/gpu" in printed.out
+    assert is_listed(printed)
+    assert "no answer within" in printed.err
+    assert kubectl("demand")[::2] == (0, "")
 
 
-def test_rows_that_were_left_out_are_counted(leader: Server, kubectl: Kubectl) -> None:
-    answer = said("GangList", row(), total=5000)
-    leader.pages["kube-system/gangsched-7d4-x2x:10259/gangs"] = answer
-    assert "the first 1 of 5000" in kubectl("get").err
-
-
-def test_names_from_the_scheduler_are_printed_without_control_characters(
+def test_rows_that_were_left_out_are_counted_and_names_are_printable(
     leader: Server, kubectl: Kubectl
 ) -> None:
-    answer = said("GangList", row("x\x1b[31m"), at="\x1b[2J")
-    leader.pages["kube-system/gangsched-7d4-x2x:10259/gangs"] = answer
+    answer = said("GangList", row("x\x1b[31m"), at="\x1b[2J", total=5000)
+    leader.pages[f"{WHERE}/gangs"] = answer
     printed = kubectl("get")
+    assert "the first 1 of 5000" in printed.err
     assert "\x1b" not in printed.out + printed.err
 
 
@@ -468,54 +510,351 @@ def test_names_from_the_scheduler_are_printed_without_control_characters(
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
-    """A scheduler at an address, which answers one page."""
+def at() -> Iterator[Callable[..., str]]:
+    """Return a function that serves one page at an address, and returns that."""
+    servers: list[tuple[HTTPServer, threading.Thread]] = []
 
-    class Pages(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # the name is http.server's
-            known = self.path.partition("?")[0] == "/gangs"
-            self.send_response(200 if known else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(said("GangList", row())).encode() if known else b"no")
+    def serve(status: int, answer: Document) -> str:
+        class Pages(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:  # the name is http.server's
+                known = self.path.partition("?")[0] == "/gangs"
+                self.send_response(status if known else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(answer).encode() if known else b"no")
 
-        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """Say nothing."""
+            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+                """Say nothing."""
 
-    with HTTPServer(("127.0.0.1", 0), Pages) as server:
+        server = HTTPServer(("127.0.0.1", 0), Pages)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield serve
+    for server, thread in servers:
         server.shutdown()
         thread.join()
+        server.server_close()
 
 
-def test_scheduler_is_asked_at_an_address(api: Server, kubectl: Kubectl, url: str) -> None:
+def test_scheduler_is_asked_at_an_address(
+    api: Server, kubectl: Kubectl, at: Callable[..., str]
+) -> None:
+    url = at(200, said("GangList", row()))
     printed = kubectl("get", "--scheduler-url", f"{url}/")
     assert "said by the scheduler" in printed.out
     assert printed.err.startswith(f"by the scheduler at {url}/, ")
     assert not [path for _method, path in api.requests if path.startswith(LEASES)]
-
-
-def test_address_without_an_answer_means_listing(api: Server, kubectl: Kubectl, url: str) -> None:
     assert "status 404: no" in kubectl("queue", "--scheduler-url", url).err
-    assert "refused" in kubectl("get", "--scheduler-url", "http://127.0.0.1:1").err
+
+
+def test_leader_is_asked_in_its_pod_if_the_replica_at_an_address_does_not_lead(
+    leader: Server, kubectl: Kubectl, at: Callable[..., str]
+) -> None:
+    problem = {"kind": "Problem", "message": f"{POD}_1_0a1b2c3d leads"}
+    url = ("--scheduler-url", at(503, {"apiVersion": "gangsched.kubectl/v1", **problem}))
+    assert kubectl("get", *url).err.startswith(f"by the scheduler at kube-system/{POD}, ")
+    proxy(503, b'{"message": "no endpoints"}')(leader)
+    printed = kubectl("get", *url)
+    assert "train" in printed.out
+    assert printed.err.startswith(
+        "by listing and the default configuration, which may not be the scheduler's; "
+    )
+    assert " leads; and of the leader: " in printed.err
+    assert "no endpoints" in printed.err
+    printed = kubectl("get", *url, "--ask-scheduler", "always")
+    assert (printed.code, printed.out) == (2, "")
+    assert " leads; and of the leader: " in printed.err
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    "options",
     [
-        (["--scheduler-url", "file:///etc/passwd"], "--scheduler-url"),
-        (["--scheduler-url", "127.0.0.1:10259"], "--scheduler-url"),
-        (["--lease", "gangsched"], "--lease"),
-        (["--lease", "a/b/c"], "--lease"),
-        (["--scheduler-port", "0"], "--scheduler-port"),
-        (["--scheduler-port", "65536"], "--scheduler-port"),
-        (["--watch", "--ask-scheduler", "always"], "--ask-scheduler"),
+        "--scheduler-url file:///etc/passwd",
+        "--scheduler-url 127.0.0.1:10259",
+        "--lease gangsched",
+        "--lease a/b/c",
+        "--scheduler-account reads",
+        "--scheduler-port 0",
+        "--scheduler-port 65536",
+        "--ask-scheduler always --watch",
     ],
 )
-def test_option_that_is_malformed_is_named(
-    options: list[str], named: str, api: Server, kubectl: Kubectl
-) -> None:
-    printed = kubectl("get", *options)
+def test_option_that_is_malformed_is_named(options: str, api: Server, kubectl: Kubectl) -> None:
+    printed = kubectl("get", *options.split())
     assert printed.code == 2
-    assert f"{named}" in printed.err
+    assert options.partition(" ")[0] in printed.err
+
+
+def test_certificate_that_nothing_vouches_for_gets_no_token_but_a_remedy(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers.get("Authorization", ""))
+            self.send_error(401)
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = self_signed_context(["localhost"]).wrap_socket(server.socket, server_side=True)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+    serving.start()
+    token = tmp_path / "token"
+    token.write_text("secret", encoding="ascii")
+    scheduler = AtUrl(f"https://localhost:{server.server_port}", HANG, token=token)
+    try:
+        with pytest.raises(NotAnsweredError) as caught:
+            asyncio.run(scheduler.ask("gangs", {}))
+    finally:
+        server.shutdown()
+        serving.join(HANG)
+        server.server_close()
+    assert "self-signed certificate" in caught.value.problem
+    assert "--scheduler-ca FILE" in caught.value.remedy
+    assert "--serve-cert" in caught.value.remedy
+    assert sent == []
+
+
+# A scheduler that runs --------------------------------------------------------------------------
+
+
+@frozen
+class Asking:
+    """Asks a scheduler that runs."""
+
+    kubectl: Kubectl
+    port: int
+
+    def __call__(self, *arguments: str, how: str = "always") -> str:
+        url = ("--scheduler-url", f"http://127.0.0.1:{self.port}", "--ask-scheduler", how)
+        printed = self.kubectl(*arguments, *url)
+        return printed.out if printed.code == 0 else printed.err
+
+    async def until(self, text: str, *arguments: str) -> str:
+        """Ask until the answer has a text; return the answer."""
+
+        def answer() -> str:
+            found = self(*arguments)
+            saw(found)
+            return found if text in found else ""
+
+        return await eventually(answer)
+
+    async def page(self, target: str, true: Callable[[Document], object]) -> Document:
+        """Read a page until something is true of it; return it."""
+
+        def read() -> Document | None:
+            text = fetch(self.port, target)
+            found: Document = json.loads(text) if text.startswith("{") else {}
+            saw(text)
+            return found if true(found) else None
+
+        found = await eventually(read)
+        assert found is not None
+        return found
+
+
+Serving = Callable[..., AbstractAsyncContextManager[Asking]]
+
+
+@pytest.fixture
+def serving(bare: Server, kubectl: Kubectl) -> Serving:
+    @asynccontextmanager
+    async def serve(settings: Settings = ALONE) -> AsyncIterator[Asking]:
+        (port,) = free_ports(1)
+        async with running(bare, settings, serve=("127.0.0.1", port)):
+            yield Asking(kubectl, port)
+
+    return serve
+
+
+def gang(api: MemoryApi, name: str, size: int, minimum: object = None, **pod: Any) -> None:
+    """Add a gang that only labels describe."""
+    for n in range(size):
+        found = pod_json(f"{name}-{n}", **pod)
+        found["metadata"]["labels"] = {NAME: name, MINIMUM: str(minimum or size)}
+        api.put(PODS, found)
+
+
+def configured(**more: Any) -> Settings:
+    return evolve(read_settings(more), leader_election=ALONE.leader_election)
+
+
+@pytest.mark.parametrize("has_object", [False, True])
+@on_a_loop
+async def test_scheduler_that_the_pods_name_is_printed_if_another_one_is_asked(
+    has_object: bool, bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a", gpu=4))
+    gang(bare, "right", 2)
+    gang(bare, "typo", 2, scheduler="typo-sched")
+    if has_object:
+        bare.put(GROUPS, group_json("typo", 2))
+    async with serving() as asking:
+        await until(lambda: bare.pods()["default/right-1"])
+        answer = await asyncio.to_thread(asking, "why", "typo", how="auto")
+    assert "its pods name the scheduler typo-sched, which is not gangsched" in answer
+
+
+@on_a_loop
+async def test_scheduler_that_answers_is_not_said_to_be_another_one(
+    bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a", gpu=1))
+    gang(bare, "g", 2, scheduler="gpus")
+    settings = configured(profiles=[{"schedulerName": "gpus"}])
+    async with serving(settings) as asking:
+        answer = await asking.until("is short", "why", "g")
+    assert "what would help: 1 more node" in answer
+    assert "its pods name" not in answer
+
+
+@on_a_loop
+async def test_deleted_gang_is_in_no_list_and_why_says_that_it_has_no_pods(
+    bare: Server, serving: Serving
+) -> None:
+    for name in ("large", "stays"):
+        gang(bare, name, 3)
+    bare.put(GROUPS, group_json("empty", 3))
+    async with serving() as asking:
+        await asking.until("large", "get")
+        await asking.page("/configuration", lambda page: page["items"] == [{"isConfigured": False}])
+        for n in range(3):
+            bare.remove(PODS, f"default/large-{n}")
+        answer = await asking.until("it has no pods", "why", "large")
+        assert "why: it has no pods with the schedulerName gangsched\n" in answer
+        await eventually(lambda: "large" not in asking("get"))
+        await eventually(lambda: "large" not in asking("queue"))
+        assert "stays" in await asyncio.to_thread(asking, "get")
+        assert "no pod with the schedulerName gangsched is a member" in await asking.until(
+            "empty", "get"
+        )
+
+
+@on_a_loop
+async def test_why_of_a_gang_whose_binds_are_refused_says_so(
+    bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a", gpu=4))
+    gang(bare, "g", 2)
+    bare.fault = lambda method, path: (
+        refused(403, "pods/binding is forbidden")
+        if method == "POST" and path.endswith("/binding")
+        else None
+    )
+    async with serving() as asking:
+        answer = await asking.until("is forbidden", "why", "g")
+        assert "why: 2 members are being bound; the API server says: pods/binding is" in answer
+        assert "fits now" not in answer
+        assert "starts now" not in answer
+        await asking.until("pods/binding is forbidden", "get")
+        bare.fault = lambda _method, _path: None
+        await until(lambda: bare.pods()["default/g-1"])
+        assert "why:" not in await asking.until("2 hold a node", "why", "g")
+
+
+@on_a_loop
+async def test_gang_that_waits_for_a_quota_is_not_said_to_start(
+    bare: Server, serving: Serving
+) -> None:
+    quotas = [{"name": "team-a", "namespaces": ["default"], "hard": {"nvidia.com/gpu": "2"}}]
+    bare.put(NODES, node_json("a", gpu=8))
+    gang(bare, "first", 2, priority=5)
+    async with serving(configured(quotas=quotas)) as asking:
+        await until(lambda: bare.pods()["default/first-1"])
+        gang(bare, "second", 2)
+        answer = await asking.until("exceeded quota", "why", "second")
+        assert "why: not admitted: exceeded quota team-a: requested" in answer
+        helps = "another gang of the quota team-a ends, or the quota is raised"
+        assert f"what would help: {helps}\n" in answer
+        assert "starts now" not in answer
+        gang(bare, "third", 3)
+        answer = await asking.until("more than the whole quota", "why", "third")
+        helps = "the quota team-a is raised, or the gang requests less"
+        assert f"what would help: {helps}\n" in answer
+
+
+@on_a_loop
+async def test_reservation_is_shown_with_the_gang_that_has_it_and_with_others(
+    bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a", gpu=4))
+    gang(bare, "runs", 2)
+    backfill = {"pluginConfig": [{"name": "Backfill", "args": {}}]}
+    settings = configured(profiles=[{"schedulerName": "gangsched", **backfill}])
+    async with serving(settings) as asking:
+        await until(lambda: bare.pods()["default/runs-1"])
+        gang(bare, "large", 4, priority=5)
+        reserved = "1 node is drained for pod group default/large"
+        queue = await asking.until(reserved, "queue")
+        assert reserved in next(line for line in queue.splitlines() if "large" in line)
+        await asking.page("/configuration", lambda page: page["items"] == [{"isConfigured": True}])
+        gang(bare, "small", 2)
+        answer = await asking.until("reserved:", "why", "small")
+        assert f"reserved: {reserved}\n" in answer
+        assert "starts now" not in answer
+        assert "what would help: no more nodes: pod group default/small fits" in answer
+
+
+@on_a_loop
+async def test_nothing_is_listed_for_what_would_help_a_gang_that_runs(
+    bare: Server, serving: Serving
+) -> None:
+    """It has started, so no number of nodes would start it."""
+    bare.put(NODES, node_json("a", gpu=2))
+    gang(bare, "train", 2, nodeName="a")
+    gang(bare, "train", 3, minimum=2)
+    for n in range(2):
+        bare.objects[PODS][f"default/train-{n}"]["spec"]["nodeName"] = "a"
+    runs = "runs: 2 of 3 members hold nodes, and its minimum of 2 is met; 1 waits: "
+    async with serving() as asking:
+        await asking.until(runs, "get")
+        before = len(bare.requests)
+        answer = await asking.until(f"why: {runs}", "why", "train")
+        assert "what would help" not in answer
+        assert not [path for _method, path in bare.requests[before:] if "/nodes" in path]
+
+
+@on_a_loop
+async def test_group_is_refused_until_its_malformed_pods_are_corrected_or_gone(
+    bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a"))
+    gang(bare, "zero", 2, minimum="0")
+    gang(bare, "gone", 1, minimum="0")
+    async with serving() as asking:
+        gangs = await asking.page("/gangs", lambda page: len(page.get("items", ())) == 2)
+        item = gangs["items"][1]
+        assert (item["phase"], item["have"], item["needed"]) == ("Refused", 2, None)
+        sentence = f"refused: pod default/zero-0: {MINIMUM} must be an int >= 1, got '0'"
+        assert sentence in item["reason"]
+        why = await asking.page("/why?group=default/zero", lambda page: "items" in page)
+        assert sentence in why["items"][0]["why"]
+        assert why["items"][0]["helps"] == f"pods whose {MINIMUM} is an int >= 1"
+        await asking.page("/gangs?namespace=x", lambda page: page.get("items") == [])
+        bare.remove(PODS, "default/gone-0")
+        for n in range(2):
+            pod = bare.get(PODS, f"default/zero-{n}")
+            assert pod is not None
+            pod["metadata"]["labels"][MINIMUM] = "2"
+            bare.put(PODS, pod)
+
+        def is_corrected(page: Document) -> bool:
+            rows = [(each["name"], each["held"], each["reason"]) for each in page.get("items", ())]
+            return rows == [("zero", 2, "")]
+
+        await asking.page("/gangs", is_corrected)
+        await asking.page("/why?group=default/gone", lambda page: page.get("kind") == "Problem")
+
+
+@on_a_loop
+async def test_running_scheduler_says_what_to_do_about_an_unknown_minimum(
+    bare: Server, serving: Serving
+) -> None:
+    pod = pod_json("g-0")
+    pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    bare.put(PODS, pod)
+    async with serving() as asking:
+        (item,) = (await asking.page("/why?group=default/g", lambda page: "items" in page))["items"]
+    assert "the cluster does not serve scheduling.x-k8s.io" in item["reason"]
+    assert item["helps"].startswith("install the CRD of scheduling.x-k8s.io")

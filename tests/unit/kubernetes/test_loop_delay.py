@@ -13,8 +13,7 @@ pytest.importorskip("prometheus_client")
 from gangsched.kubernetes import Settings
 from gangsched.kubernetes._loop_delay import measured_delays
 from gangsched.kubernetes._measure import Measures
-from support.patience import until_on_loop as until
-from support.running import on_a_loop
+from support.running import on_a_loop, until
 
 
 @on_a_loop
@@ -37,10 +36,10 @@ async def test_each_sample_that_was_due_while_the_loop_stood_still_counts() -> N
 async def test_delays_are_on_the_page_of_metrics() -> None:
     measures = Measures(Settings())
 
-    def samples() -> int:
+    def samples() -> float:
         page = measures.pages(list)["/metrics"]().body.decode()
         (found,) = re.findall(r"^gangsched_loop_delay_seconds_count (\S+)$", page, re.MULTILINE)
-        return int(float(found))
+        return float(found)
 
     assert samples() == 0
     with measures.loop_delays():

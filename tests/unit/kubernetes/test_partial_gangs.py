@@ -96,34 +96,32 @@ def played(world: World, *steps: tuple[float, dict[str, int]], until: float = 60
     return world.evicted
 
 
-@pytest.mark.parametrize("begins", [0.1, 0.9, 3.3])
-def test_partial_gang_is_evicted_at_most_a_tenth_of_the_bound_late(begins: float) -> None:
-    (at,) = played(World(), (begins, {"assigned": 1}))
-    assert begins + BOUND <= at <= begins + 1.11 * BOUND
+LATE = 1.11 * BOUND
+WHOLE = {"assumed": 0, "assigned": 3}
 
 
-def test_gang_that_is_partial_at_the_start_is_evicted_in_time() -> None:
-    """As after a restart."""
-    (at,) = played(World(assigned=1))
-    assert BOUND <= at <= 1.11 * BOUND
-
-
-def test_gang_with_a_bind_under_way_is_not_evicted_until_the_bind_has_failed() -> None:
-    (at,) = played(World(assigned=1), (8.0, {"assumed": 2}), (15.0, {"assumed": 0}))
-    assert 15.0 <= at <= 15.1
-
-
-def test_gang_that_is_completed_in_time_is_not_evicted() -> None:
-    assert (
-        played(World(assigned=1), (9.0, {"assumed": 2}), (12.0, {"assumed": 0, "assigned": 3}))
-        == []
-    )
-
-
-def test_bound_begins_anew_when_the_gang_is_partial_again() -> None:
-    steps = (4.0, {"assigned": 0}), (8.0, {"assigned": 1})
-    (at,) = played(World(assigned=1), *steps)
-    assert 8.0 + BOUND <= at <= 8.0 + 1.11 * BOUND
+@pytest.mark.parametrize(
+    ("assigned", "steps", "evicted"),
+    [
+        (0, [(0.9, {"assigned": 1})], (0.9 + BOUND, 0.9 + LATE)),
+        (1, [], (BOUND, LATE)),  # as after a restart
+        (1, [(8.0, {"assumed": 2}), (15.0, {"assumed": 0})], (15.0, 15.1)),
+        (1, [(9.0, {"assumed": 2}), (12.0, WHOLE)], None),
+        (1, [(4.0, {"assigned": 0}), (8.0, {"assigned": 1})], (8.0 + BOUND, 8.0 + LATE)),
+    ],
+    ids=["begins", "is partial at first", "bind fails", "is completed", "is partial again"],
+)
+def test_partial_gang_is_evicted_at_most_a_tenth_of_the_bound_late(
+    assigned: int,
+    steps: list[tuple[float, dict[str, int]]],
+    evicted: tuple[float, float] | None,
+) -> None:
+    world = World(assigned)
+    found = played(world, *steps)
+    assert [evicted is not None and evicted[0] <= at <= evicted[1] for at in found] == [True][
+        : evicted is not None
+    ]
+    assert world.reported == []
 
 
 def test_gang_of_which_nothing_is_known_is_reported_once_and_not_evicted() -> None:
@@ -166,25 +164,12 @@ def test_gang_that_was_whole_is_neither_evicted_nor_reported() -> None:
     assert world.reported == []
 
 
-def test_gang_that_this_process_began_is_evicted_and_not_reported() -> None:
-    world = World()
-    assert len(played(world, (2.0, {"assigned": 1}))) == 1
-    assert world.reported == []
-
-
 @pytest.mark.parametrize("mark", [BOUND_IN_START, WAS_WHOLE, ""])
 def test_pods_say_whether_a_gang_that_is_found_in_part_is_evicted(mark: str) -> None:
     world = World(assigned=1, begun=False, marks={mark: "true"} if mark else {})
     assert (len(played(world)) == 1) is (mark == BOUND_IN_START)
     found = ["are on nodes, as an earlier" in note for _at, note in world.reported]
     assert found == {BOUND_IN_START: [True], WAS_WHOLE: [], "": [True, False]}[mark]
-
-
-def test_gang_whose_pods_said_that_it_was_whole_stays_so_when_they_leave() -> None:
-    world = World(assigned=2, begun=False, marks={WAS_WHOLE: "true"})
-    assert world.partial.was_whole(KEY)
-    world.pod = Pod(name="a", uid="a", node_name="n", annotations={BOUND_IN_START: "true"})
-    assert world.partial.was_whole(KEY)
 
 
 @pytest.mark.parametrize("leaves", [{"deleted_at": 1.0}, {"phase": PodPhase.SUCCEEDED}])
@@ -196,9 +181,12 @@ def test_pods_that_leave_do_not_say_that_a_gang_was_whole(leaves: dict[str, Any]
     assert world.partial.was_whole(KEY) is None
 
 
-def test_release_of_a_gang_that_was_whole_is_no_start() -> None:
-    """A member is replaced under a new leader."""
+def test_gang_whose_pods_said_that_it_was_whole_stays_so() -> None:
+    """Its pods leave, or a member is replaced under a new leader, which is no start."""
     world = World(assigned=2, begun=False, marks={WAS_WHOLE: "true"})
+    assert world.partial.was_whole(KEY)
+    world.pod = Pod(name="a", uid="a", node_name="n", annotations={BOUND_IN_START: "true"})
+    assert world.partial.was_whole(KEY)
     world.partial.begun(KEY)
     assert world.partial.was_whole(KEY)
     assert played(world) == []
@@ -210,9 +198,6 @@ def test_bind_says_whether_it_is_a_part_of_a_start() -> None:
     assert world.partial.marks_with_bind(world.pod) == {BOUND_IN_START: "true"}
     world.partial.whole(KEY)
     assert world.partial.marks_with_bind(world.pod) == {WAS_WHOLE: "true"}
-
-
-def test_bind_of_a_group_of_one_says_nothing() -> None:
     world = World()
     world.info.min_available = 1
     assert world.partial.marks_with_bind(world.pod) == {}
@@ -229,7 +214,6 @@ def test_reported_gang_does_not_make_the_looks_more_frequent() -> None:
         looks += 1
         await look()
 
-    vars_of: Any = world
-    object.__setattr__(vars_of.partial, "look", counted)
+    object.__setattr__(world.partial, "look", counted)
     played(world, until=60.0)
     assert looks <= 61

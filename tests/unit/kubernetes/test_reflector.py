@@ -1,11 +1,15 @@
-"""List and watch, against a server that does what real ones do at their worst."""
+"""List and watch, against a server that does what real ones do at their worst.
+
+What a server sends, and what the reflector tells, is written as words: ``+a3`` is the pod ``a`` of
+version 3, added; ``~`` modified, ``-`` deleted, ``!`` not readable, ``/new`` of another UID.
+``^5`` is the end of the initial events at version 5, told as ``^``; ``.12`` is a bookmark.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,11 +21,11 @@ from gangsched.errors import ManifestError
 from gangsched.kubernetes._decode import PodDecoder, PodFacts
 from gangsched.kubernetes._reflector import Delta, Reflector, ReflectorState, Resource
 from support.api_clients import TRANSPORTS, client_of
-from support.api_objects import pod
-from support.patience import HANG
+from support.api_objects import pod, raw
+from support.patience import until_on_loop
 from support.scripted_api import (
     Answer,
-    ScriptedApi,
+    Request,
     abort,
     bookmark,
     event,
@@ -32,297 +36,193 @@ from support.scripted_api import (
 )
 
 PODS = Resource("/api/v1/pods", "Pod")
+WORD = re.compile(r"([-+~!])([a-z]+\d*?)(\d+)(?:/(\w+))?$")
+KINDS = {"+": "ADDED", "~": "MODIFIED", "-": "DELETED", "!": "MODIFIED"}
+SIGNS = {"added": "+", "modified": "~", "deleted": "-", "refused": "!"}
 
 
-class Watched:
-    """A reflector that runs, and what it told."""
+def events(words: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for word in words.split():
+        if word[0] in "^.":
+            found.append(bookmark(word[1:], ends=word[0] == "^"))
+        else:
+            match = WORD.match(word)
+            assert match, word
+            sign, name, version, uid = match.groups()
+            spec = {"priority": "high"} if sign == "!" else {}
+            found.append(event(KINDS[sign], pod(name, version=version, uid=uid, **spec)))
+    return found
 
-    def __init__(self, server: ScriptedApi) -> None:
-        self.server = server
+
+def sends(words: str, **named: Any) -> Answer:
+    return stream(*events(words), **named)
+
+
+def stays(words: str = "") -> Answer:
+    """Return an answer that does not end."""
+    return sends(words, ends=False)
+
+
+def cut(words: str) -> Answer:
+    return sends(words, abort=True, pause=0.03)
+
+
+def status(code: int, reason: str = "X", **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return reply(code, {"kind": "Status", "code": code, "reason": reason}, named)
+
+
+def page(words: str, *, version: str = "9", more: str = "") -> Answer:
+    items: list[Any] = [each["object"] for each in events(words)]
+    for item in items:
+        del item["kind"], item["apiVersion"]
+    metadata = {"resourceVersion": version, **({"continue": more} if more else {})}
+    return reply(200, {"kind": "PodList", "metadata": metadata, "items": items})
+
+
+def error(reason: str) -> dict[str, object]:
+    return event("ERROR", {"kind": "Status", "code": 410, "reason": reason, "message": "m"})
+
+
+EXPIRED = status(410, "Expired")
+
+
+class Played:
+    """What a reflector told of the answers of a server, and what it asked."""
+
+    def __init__(
+        self, *answers: Answer, transport: str = "httptools", resource: Resource = PODS
+    ) -> None:
+        self.answers, self.transport, self.resource = answers, transport, resource
         self.batches: list[list[Delta[PodFacts]]] = []
         self.states: list[ReflectorState] = []
         self.pauses: list[float] = []
-        self.told = asyncio.Event()
-        self.reflector: Reflector[PodFacts]
+        self.requests: Sequence[Request] = ()
 
-    def sink(self, deltas: list[Delta[PodFacts]]) -> None:
-        assert deltas
-        self.batches.append(deltas)
-        self.told.set()
+    @property
+    def told(self) -> str:
+        return " ".join(shown(delta) for batch in self.batches for delta in batch)
 
-    async def sleep(self, seconds: float) -> None:
+    def versions(self) -> list[str | None]:
+        return [each.query.get("resourceVersion") for each in self.requests]
+
+    def until(self, condition: Callable[[Played], object], **options: Any) -> Played:
+        run(self._run(condition, options))
+        return self
+
+    def until_told(self, words: str, **options: Any) -> Played:
+        """Run the reflector until it has told this, and nothing more."""
+        try:
+            self.until(lambda one: len(one.told.split()) >= len(words.split()), **options)
+        finally:
+            assert self.told == words
+        return self
+
+    async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0.01)
 
-    @property
-    def deltas(self) -> list[str]:
-        return [shown(delta) for batch in self.batches for delta in batch]
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(HANG):
-            while not condition():
-                await asyncio.sleep(0.005)
-
-    async def until_told(self, *deltas: str) -> None:
-        """Wait until exactly these deltas were told."""
-        try:
-            await self.until(lambda: len(self.deltas) >= len(deltas))
-            await asyncio.sleep(0.05)
-        except TimeoutError:
-            pass
-        assert self.deltas == list(deltas)
+    async def _run(self, condition: Callable[[Played], object], options: Any) -> None:
+        async with scripted_api() as server, client_of(self.transport, server.access) as client:
+            server.answers(*self.answers)
+            self.requests = server.requests
+            reflector = Reflector(
+                *(client, self.resource, PodDecoder(), self.batches.append),
+                random=lambda: 0.5,
+                on_state=self.states.append,
+                sleep=self._sleep,
+                **options,
+            )
+            task = asyncio.ensure_future(reflector.run())
+            await until_on_loop(lambda: condition(self))
+            await asyncio.sleep(0.05)  # what may follow, and must not
+            task.cancel()
+            (ended,) = await asyncio.gather(task, return_exceptions=True)
+            assert isinstance(ended, asyncio.CancelledError), ended
 
 
 def shown(delta: Delta[PodFacts]) -> str:
     if delta.identity is None:
-        return delta.kind
+        assert delta.kind == "synced"
+        return "^"
     name = delta.identity.key.removeprefix("team/")
-    return f"{delta.kind} {name} {delta.identity.uid} {delta.identity.resource_version}"
-
-
-@asynccontextmanager
-async def watched(
-    transport: str = "httptools", *, decode: Callable[[Any], PodFacts] | None = None, **options: Any
-) -> AsyncIterator[Watched]:
-    async with scripted_api() as server, client_of(transport, server.access) as client:
-        one = Watched(server)
-        one.reflector = Reflector(
-            client,
-            PODS,
-            decode or PodDecoder(),
-            one.sink,
-            random=lambda: 0.5,
-            on_state=one.states.append,
-            sleep=one.sleep,
-            **options,
-        )
-        yield one
-
-
-@asynccontextmanager
-async def running(one: Watched) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(one.reflector.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        (ended,) = await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(ended, asyncio.CancelledError), ended
-
-
-def added(name: str, version: str, uid: str | None = None) -> dict[str, object]:
-    return event("ADDED", pod(name, version=version, uid=uid))
-
-
-def modified(name: str, version: str, uid: str | None = None) -> dict[str, object]:
-    return event("MODIFIED", pod(name, version=version, uid=uid))
-
-
-def deleted(name: str, version: str, uid: str | None = None) -> dict[str, object]:
-    return event("DELETED", pod(name, version=version, uid=uid))
-
-
-def error(code: int, reason: str) -> dict[str, object]:
-    return event("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "m"})
-
-
-def page(*pods: dict[str, Any], version: str = "9", more: str = "") -> Answer:
-    for each in pods:
-        each.pop("kind", None)
-        each.pop("apiVersion", None)
-    metadata = {"resourceVersion": version, **({"continue": more} if more else {})}
-    return reply(200, {"kind": "PodList", "metadata": metadata, "items": list(pods)})
-
-
-SILENT = stream(ends=False)
+    uid = delta.identity.uid
+    other = "" if uid == f"uid-{name}" else f"/{uid}"
+    return f"{SIGNS[delta.kind]}{name}{delta.identity.resource_version}{other}"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_streamed_listing_is_followed_by_the_same_watch(transport: str) -> None:
-    async def story() -> None:
-        async with watched(transport) as one:
-            one.server.answers(
-                stream(
-                    added("a", "3"),
-                    added("b", "2"),
-                    bookmark("5", ends=True),
-                    modified("a", "6"),
-                    deleted("b", "7"),
-                    ends=False,
-                )
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 3",
-                    "added b uid-b 2",
-                    "synced",
-                    "modified a uid-a 6",
-                    "deleted b uid-b 2",
-                )
-            assert one.reflector.synced
-            (request,) = one.server.requests
-            assert request.query["sendInitialEvents"] == "true"
-            assert request.query["resourceVersionMatch"] == "NotOlderThan"
-            assert request.query["allowWatchBookmarks"] == "true"
-            assert request.query["watch"] == "true"
-            assert 300 <= int(request.query["timeoutSeconds"]) <= 600
-            assert [state.name for state in one.states] == ["listing", "watching"]
-
-    run(story())
+    one = Played(stays("+a3 +b2 ^5 ~a6 -b7"), transport=transport).until_told("+a3 +b2 ^ ~a6 -b2")
+    (request,) = one.requests
+    query = dict(request.query)
+    assert 300 <= int(query.pop("timeoutSeconds")) <= 600
+    assert query.pop("resourceVersion") == ""
+    assert query == {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
+    assert [state.name for state in one.states] == ["listing", "watching"]
 
 
-@pytest.mark.parametrize("status", [400, 422])
-def test_server_without_watch_lists_is_listed_in_pages(status: int) -> None:
-    async def story() -> None:
-        async with watched(page=2) as one:
-            one.server.answers(
-                reply(status, {"code": status, "reason": "Invalid"}),
-                page(pod("a", version="1"), pod("b", version="2"), more="next/2"),
-                page(pod("c", version="3"), version="9"),
-                stream(modified("c", "10"), ends=False),
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1",
-                    "added b uid-b 2",
-                    "added c uid-c 3",
-                    "synced",
-                    "modified c uid-c 10",
-                )
-            _, first, second, watch = one.server.requests
-            assert first.query["limit"] == "2"
-            assert second.query["continue"] == "next/2"
-            assert "resourceVersion" not in first.query
-            assert watch.query["resourceVersion"] == "9"
-            assert "sendInitialEvents" not in watch.query
-
-    run(story())
+@pytest.mark.parametrize("code", [400, 422])
+def test_server_without_watch_lists_is_listed_in_pages(code: int) -> None:
+    one = Played(status(code), page("+a1 +b2", more="next/2"), page("+c3"), stays("~c10"))
+    one.until_told("+a1 +b2 +c3 ^ ~c10", page=2)
+    _, first, second, watch = one.requests
+    assert (first.query["limit"], second.query["continue"]) == ("2", "next/2")
+    assert "resourceVersion" not in first.query
+    assert watch.query["resourceVersion"] == "9"
+    assert "sendInitialEvents" not in watch.query
 
 
-def test_server_that_ignores_the_parameter_is_listed_in_pages() -> None:
-    async def story() -> None:
-        async with watched(first_event=0.1) as one:
-            one.server.answers(
-                stream(added("a", "1"), ends=False),
-                page(pod("a", version="1")),
-                SILENT,
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "synced")
-
-    run(story())
+@pytest.mark.parametrize(("listed", "told"), [("+a1", "+a1 ^"), ("+b2", "+a1 +b2 -a1 ^")])
+def test_server_that_ignores_the_parameter_is_listed_in_pages(listed: str, told: str) -> None:
+    """What the silent stream has shown is gone if the list has it not."""
+    Played(stays("+a1"), page(listed), stays()).until_told(told, first_event=0.1)
 
 
 def test_pages_that_expire_under_way_are_listed_anew_in_one() -> None:
-    async def story() -> None:
-        async with watched(streaming=False, page=1) as one:
-            one.server.answers(
-                page(pod("a", version="1"), more="x"),
-                reply(410, {"code": 410, "reason": "Expired"}),
-                page(pod("b", version="2"), version="9"),
-                SILENT,
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1", "added b uid-b 2", "deleted a uid-a 1", "synced"
-                )
-            assert one.server.requests[2].query["limit"] == "0"
-
-    run(story())
+    one = Played(page("+a1", more="x"), EXPIRED, page("+b2"), stays())
+    one.until_told("+a1 +b2 -a1 ^", streaming=False, page=1)
+    assert one.requests[2].query["limit"] == "0"
 
 
 def test_watch_that_ends_resumes_after_the_last_event() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(added("a", "3"), bookmark("5", ends=True), modified("a", "7")),
-                stream(bookmark("12"), pause=0.02),
-                stream(modified("a", "13"), ends=False),
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 3", "synced", "modified a uid-a 7", "modified a uid-a 13"
-                )
-            versions = [each.query.get("resourceVersion") for each in one.server.requests]
-            assert versions == ["", "7", "12"]
-            assert one.pauses == []
-
-    run(story())
+    one = Played(sends("+a3 ^5 ~a7"), sends(".12", pause=0.02), stays("~a13"))
+    one.until_told("+a3 ^ ~a7 ~a13")
+    assert one.versions() == ["", "7", "12"]
+    assert one.pauses == []
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_watch_that_is_cut_resumes(transport: str) -> None:
-    async def story() -> None:
-        async with watched(transport) as one:
-            one.server.answers(
-                stream(added("a", "3"), bookmark("5", ends=True), abort=True, pause=0.03),
-                abort(),
-                stream(b'{"type":"MODIFIED","object":{"meta', abort=True, pause=0.03),
-                stream(modified("a", "7"), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 3", "synced", "modified a uid-a 7")
-            assert [each.query["resourceVersion"] for each in one.server.requests[1:]] == ["5"] * 3
-
-    run(story())
-
-
-def expired_status() -> Answer:
-    return reply(410, {"kind": "Status", "code": 410, "reason": "Expired"})
+    part = stream(b'{"type":"MODIFIED","object":{"meta', abort=True, pause=0.03)
+    one = Played(cut("+a3 ^5"), abort(), part, stays("~a7"), transport=transport)
+    one.until_told("+a3 ^ ~a7")
+    assert one.versions() == ["", "5", "5", "5"]
 
 
 @pytest.mark.parametrize(
     "gone",
-    [expired_status(), stream(error(410, "Expired")), stream(error(410, "Gone"))],
+    [EXPIRED, stream(error("Expired")), stream(error("Gone"))],
     ids=["status", "expired line", "gone line"],
 )
 def test_expired_watch_lists_again_and_sweeps(gone: Answer) -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(
-                    *(added("a", "1"), added("b", "2"), added("c", "3"), added("d", "4")),
-                    bookmark("5", ends=True),
-                ),
-                gone,
-                stream(
-                    *(added("a", "1"), added("c", "9"), added("d", "8", "new-d"), added("e", "7")),
-                    bookmark("20", ends=True),
-                    ends=False,
-                ),
-            )
-            async with running(one):
-                await one.until_told(
-                    *("added a uid-a 1", "added b uid-b 2", "added c uid-c 3", "added d uid-d 4"),
-                    "synced",
-                    "modified c uid-c 9",
-                    "deleted d uid-d 4",
-                    "added d new-d 8",
-                    "added e uid-e 7",
-                    "deleted b uid-b 2",
-                    "synced",
-                )
-            assert one.pauses == []
-
-    run(story())
+    again = stays("+a1 +c9 +d8/new +e7 ^20")
+    one = Played(sends("+a1 +b2 +c3 +d4 ^5"), gone, again)
+    one.until_told("+a1 +b2 +c3 +d4 ^ ~c9 -d4 +d8/new +e7 -b2 ^")
+    assert one.pauses == []
 
 
 def test_listing_that_is_cut_sweeps_nothing() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(added("a", "1"), added("b", "2"), bookmark("5", ends=True)),
-                expired_status(),
-                stream(added("a", "1"), abort=True, pause=0.03),
-                stream(added("a", "1"), added("b", "2"), bookmark("9", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "added b uid-b 2", "synced", "synced")
-            # initial events come in no order, so a cut listing has no version to resume from
-            versions = [each.query["resourceVersion"] for each in one.server.requests]
-            assert versions == ["", "5", "", ""]
-
-    run(story())
+    one = Played(sends("+a1 +b2 ^5"), EXPIRED, cut("+a1"), stays("+a1 +b2 ^9"))
+    one.until_told("+a1 +b2 ^ ^")
+    # initial events come in no order, so a cut listing has no version to resume from
+    assert one.versions() == ["", "5", "", ""]
 
 
 def test_stream_that_hangs_during_a_listing_is_listed_in_pages_once(
@@ -330,337 +230,104 @@ def test_stream_that_hangs_during_a_listing_is_listed_in_pages_once(
 ) -> None:
     """As after a restart of the API server; what the stream has shown may be gone by then."""
     monkeypatch.setattr("gangsched.kubernetes._reflector._HANGS", 0.05)
-
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(added("a", "1"), abort=True, pause=0.1),
-                page(pod("b", version="2"), version="9"),
-                expired_status(),
-                stream(added("b", "2"), bookmark("12", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1", "added b uid-b 2", "deleted a uid-a 1", "synced", "synced"
-                )
-            streamed = ["sendInitialEvents" in each.query for each in one.server.requests]
-            assert streamed == [True, False, False, True]
-
-    run(story())
-
-
-def test_object_that_a_silent_stream_has_shown_is_gone_if_the_list_has_it_not() -> None:
-    async def story() -> None:
-        async with watched(first_event=0.1) as one:
-            one.server.answers(
-                stream(added("a", "1"), ends=False),
-                page(pod("b", version="2"), version="9"),
-                SILENT,
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1", "added b uid-b 2", "deleted a uid-a 1", "synced"
-                )
-
-    run(story())
+    hangs = sends("+a1", abort=True, pause=0.1)
+    one = Played(hangs, page("+b2"), EXPIRED, stays("+b2 ^12")).until_told("+a1 +b2 -a1 ^ ^")
+    streamed = ["sendInitialEvents" in each.query for each in one.requests]
+    assert streamed == [True, False, False, True]
 
 
 def test_events_before_an_error_of_the_same_batch_are_told() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            lines = b"".join(
-                bytes(_json(each)) + b"\n" for each in (modified("a", "7"), error(410, "Expired"))
-            )
-            one.server.answers(
-                stream(added("a", "1"), bookmark("5", ends=True)),
-                stream(lines),
-                stream(added("a", "7"), bookmark("9", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "synced", "modified a uid-a 7", "synced")
-
-    run(story())
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()
+    lines = b"".join(raw(each) + b"\n" for each in (*events("~a7"), error("Expired")))
+    Played(sends("+a1 ^5"), stream(lines), stays("+a7 ^9")).until_told("+a1 ^ ~a7 ^")
 
 
 def test_expiry_after_expiry_waits_between_listings() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                *[expired_status()] * 5, stream(bookmark("5", ends=True), ends=False)
-            )
-            async with running(one):
-                await one.until(lambda: one.reflector.synced)
-            assert len(one.pauses) == 4
-
-    run(story())
+    assert len(Played(*[EXPIRED] * 5, stays("^5")).until_told("^").pauses) == 4
 
 
-@pytest.mark.parametrize("status", [401, 403, 500, 502])
-def test_refusals_for_a_moment_wait_and_do_not_list(status: int) -> None:
-    async def story() -> None:
-        async with watched() as one:
-            # the credentials are read again after 401, and are the same: one request, not two
-            refusal = reply(status, {"kind": "Status", "code": status, "reason": "X"})
-            one.server.answers(
-                stream(added("a", "1"), bookmark("5", ends=True)),
-                refusal,
-                refusal,
-                stream(modified("a", "6"), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "synced", "modified a uid-a 6")
-            assert one.server.requests[-1].query["resourceVersion"] == "5"
-            assert len(one.pauses) == 2
-            problem = next(state.problem for state in one.states if state.name == "waiting")
-            assert str(status) in str(problem)
-
-    run(story())
+@pytest.mark.parametrize("code", [401, 403, 500, 502])
+def test_refusals_for_a_moment_wait_and_do_not_list(code: int) -> None:
+    # the credentials are read again after 401, and are the same: one request, not two
+    one = Played(sends("+a1 ^5"), status(code), status(code), stays("~a6")).until_told("+a1 ^ ~a6")
+    assert one.versions()[-1] == "5"
+    assert len(one.pauses) == 2
+    problem = next(state.problem for state in one.states if state.name == "waiting")
+    assert str(code) in str(problem)
 
 
 def test_version_from_the_future_lists_again_after_three_refusals() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            too_large = reply(504, {"kind": "Status", "code": 504, "reason": "Timeout"})
-            one.server.answers(
-                stream(added("a", "100"), bookmark("100", ends=True)),
-                *[too_large] * 3,
-                stream(added("a", "5"), bookmark("9", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 100", "synced", "modified a uid-a 5", "synced")
-
-    run(story())
+    too_large = status(504, "Timeout")
+    one = Played(sends("+a100 ^100"), *[too_large] * 3, stays("+a5 ^9"))
+    one.until_told("+a100 ^ ~a5 ^")
 
 
-def test_too_many_requests_waits_as_long_as_it_is_told() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(bookmark("5", ends=True)),
-                reply(429, {"code": 429}, {"Retry-After": "7"}),
-                SILENT,
-            )
-            async with running(one):
-                await one.until(lambda: len(one.server.requests) == 3)
-            assert one.pauses == [7.0]
-
-    run(story())
+@pytest.mark.parametrize(
+    ("answers", "pauses"),
+    [
+        ([sends("^5"), status(429, Retry_After="7"), stays()], [7.0]),
+        ([sends("^5"), abort(), abort(), cut("+a6"), stays()], [0.1, 0.2, 0.1]),
+        ([sends("^5"), stream(), stream(), stays()], [0.1, 0.2]),
+    ],
+    ids=["as the server asks", "an event ends their growth", "a watch that ends at once"],
+)
+def test_watch_pauses_before_it_is_repeated(answers: list[Answer], pauses: list[float]) -> None:
+    one = Played(*answers).until(lambda one: len(one.requests) == len(answers))
+    assert one.pauses == pauses
 
 
 def test_pauses_grow_and_a_success_ends_them() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                *[abort()] * 10,
-                stream(added("a", "1"), bookmark("5", ends=True), abort=True, pause=0.02),
-                SILENT,
-            )
-            async with running(one):
-                await one.until(lambda: len(one.server.requests) == 12)
-                await asyncio.sleep(0.05)
-            assert one.pauses[:4] == [0.1, 0.2, 0.4, 0.8]
-            assert max(one.pauses) == 15.0
-            assert one.pauses[-1] == 0.1
-
-    run(story())
-
-
-def test_event_of_a_watch_ends_the_growth_of_pauses() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(bookmark("5", ends=True)),
-                abort(),
-                abort(),
-                stream(added("a", "6"), abort=True, pause=0.02),
-                SILENT,
-            )
-            async with running(one):
-                await one.until(lambda: len(one.server.requests) == 5)
-            assert one.pauses == [0.1, 0.2, 0.1]
-
-    run(story())
-
-
-def test_second_end_of_the_initial_events_is_not_told() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(bookmark("5", ends=True), bookmark("6", ends=True), ends=False)
-            )
-            async with running(one):
-                await one.until_told("synced")
-
-    run(story())
-
-
-def test_watch_that_ends_at_once_without_events_waits() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(stream(bookmark("5", ends=True)), stream(), stream(), SILENT)
-            async with running(one):
-                await one.until(lambda: len(one.server.requests) == 4)
-            assert len(one.pauses) == 2
-
-    run(story())
+    one = Played(*[abort()] * 10, cut("+a1 ^5"), stays())
+    one.until(lambda one: len(one.requests) == 12)
+    assert one.pauses[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert max(one.pauses) == 15.0
+    assert one.pauses[-1] == 0.1
 
 
 def test_removed_resource_has_no_objects() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            missing = reply(404, {"kind": "Status", "code": 404, "reason": "NotFound"})
-            one.server.answers(
-                stream(added("a", "1"), bookmark("5", ends=True)),
-                *[missing] * 4,
-                stream(added("a", "9", "new"), bookmark("9", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1",
-                    "synced",
-                    "deleted a uid-a 1",
-                    "synced",
-                    "added a new 9",
-                    "synced",
-                )
-
-    run(story())
+    missing = status(404, "NotFound")
+    one = Played(sends("+a1 ^5"), *[missing] * 4, stays("+a9/new ^9"))
+    one.until_told("+a1 ^ -a1 ^ +a9/new ^")
 
 
-def test_duplicated_and_late_events_are_ignored() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(
-                    added("a", "1"),
-                    bookmark("5", ends=True),
-                    modified("a", "8"),
-                    modified("a", "8"),
-                    modified("a", "7"),
-                    deleted("a", "9"),
-                    modified("a", "8"),
-                    deleted("a", "9"),
-                    added("a", "10", "new"),
-                    deleted("a", "9"),
-                    ends=False,
-                )
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1",
-                    "synced",
-                    "modified a uid-a 8",
-                    "deleted a uid-a 8",
-                    "added a new 10",
-                )
-
-    run(story())
-
-
-def test_recreated_object_whose_deletion_was_not_seen_is_deleted_first() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(
-                    added("a", "1"), bookmark("5", ends=True), added("a", "8", "new"), ends=False
-                )
-            )
-            async with running(one):
-                await one.until_told(
-                    "added a uid-a 1", "synced", "deleted a uid-a 1", "added a new 8"
-                )
-
-    run(story())
-
-
-def test_object_that_cannot_be_read_is_told_as_refused() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            bad = pod("a", version="6", priority="high")
-            one.server.answers(
-                stream(
-                    event("ADDED", bad),
-                    bookmark("7", ends=True),
-                    modified("a", "8"),
-                    event("MODIFIED", pod("a", version="9", priority="high")),
-                    deleted("a", "10"),
-                    ends=False,
-                )
-            )
-            async with running(one):
-                await one.until_told(
-                    "refused a uid-a 6",
-                    "synced",
-                    "modified a uid-a 8",
-                    "refused a uid-a 9",
-                    "deleted a uid-a 9",
-                )
-            refused = one.batches[0][0]
-            assert isinstance(refused.error, ManifestError)
-            assert refused.error.field == "spec.priority"
-
-    run(story())
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("^5 ^6", "^"),
+        ("+a1 ^5 ~a8 ~a8 ~a7 -a9 ~a8 -a9 +a10/new -a9", "+a1 ^ ~a8 -a8 +a10/new"),
+        ("+a1 ^5 +a8/new", "+a1 ^ -a1 +a8/new"),
+        ("!a6 ^7 ~a8 !a9 -a10", "!a6 ^ ~a8 !a9 -a9"),
+    ],
+    ids=["second end", "duplicated and late events", "deletion that was not seen", "unreadable"],
+)
+def test_odd_sequence_of_events_is_told_as_it_must_be(sent: str, told: str) -> None:
+    one = Played(stays(sent)).until_told(told)
+    refused = [each for batch in one.batches for each in batch if each.kind == "refused"]
+    for each in refused:
+        assert isinstance(each.error, ManifestError)
+        assert each.error.field == "spec.priority"
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"type":"WHAT","object":{}}\n', b"[]\n"])
 def test_line_that_is_no_event_lists_again(line: bytes) -> None:
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(added("a", "1"), bookmark("5", ends=True)),
-                stream(line),
-                stream(added("a", "6"), bookmark("9", ends=True), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "synced", "modified a uid-a 6", "synced")
-
-    run(story())
+    Played(sends("+a1 ^5"), stream(line), stays("+a6 ^9")).until_told("+a1 ^ ~a6 ^")
 
 
 def test_silent_watch_ends_by_its_own_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gangsched.kubernetes._reflector._LEAST_WATCH", 0.1)
-    monkeypatch.setattr("gangsched.kubernetes._reflector._MOST_WATCH", 0.1)
-    monkeypatch.setattr("gangsched.kubernetes._reflector._SLACK", 0.1)
-
-    async def story() -> None:
-        async with watched() as one:
-            one.server.answers(
-                stream(added("a", "1"), bookmark("5", ends=True), ends=False),
-                stream(modified("a", "6"), ends=False),
-            )
-            async with running(one):
-                await one.until_told("added a uid-a 1", "synced", "modified a uid-a 6")
-
-    run(story())
+    for name in ("_LEAST_WATCH", "_MOST_WATCH", "_SLACK"):
+        monkeypatch.setattr(f"gangsched.kubernetes._reflector.{name}", 0.1)
+    Played(stays("+a1 ^5"), stays("~a6")).until_told("+a1 ^ ~a6")
 
 
 def test_query_of_the_resource_is_part_of_each_request() -> None:
-    async def story() -> None:
-        async with scripted_api() as server, client_of("httptools", server.access) as client:
-            server.answers(stream(bookmark("5", ends=True)), SILENT)
-            resource = Resource("/api/v1/pods", "Pod", (("fieldSelector", "a=b,c!=d"),))
-            reflector: Reflector[PodFacts] = Reflector(
-                client, resource, PodDecoder(), lambda _deltas: None
-            )
-            task = asyncio.ensure_future(reflector.run())
-            async with asyncio.timeout(HANG):
-                while len(server.requests) < 2:
-                    await asyncio.sleep(0.005)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert {each.query["fieldSelector"] for each in server.requests} == {"a=b,c!=d"}
-
-    run(story())
+    resource = Resource("/api/v1/pods", "Pod", (("fieldSelector", "a=b,c!=d"),))
+    one = Played(sends("^5"), stays(), resource=resource).until(lambda one: len(one.requests) == 2)
+    assert {each.query["fieldSelector"] for each in one.requests} == {"a=b,c!=d"}
 
 
 def test_error_of_the_sink_ends_the_reflector() -> None:
     async def story() -> None:
         async with scripted_api() as server, client_of("httptools", server.access) as client:
-            server.answers(stream(added("a", "1"), bookmark("5", ends=True), ends=False))
+            server.answers(stays("+a1 ^5"))
 
             def sink(_deltas: list[Delta[PodFacts]]) -> None:
                 raise ZeroDivisionError
@@ -672,14 +339,8 @@ def test_error_of_the_sink_ends_the_reflector() -> None:
 
 
 def test_many_objects_come_in_few_batches() -> None:
-    async def story() -> None:
-        async with watched() as one:
-            lines = b"".join(_json(added(f"p{n}", str(n + 1))) + b"\n" for n in range(500))
-            one.server.answers(stream(lines, bookmark("900", ends=True), ends=False))
-            async with running(one):
-                await one.until(lambda: one.reflector.synced)
-            assert len(one.deltas) == 501
-            assert len(one.batches) < 50
-            assert len(one.reflector) == 500
-
-    run(story())
+    added = (event("ADDED", pod(f"p{n}", version=str(n + 1))) for n in range(500))
+    lines = b"".join(raw(each) + b"\n" for each in added)
+    one = Played(stream(lines, *events("^900"), ends=False)).until(lambda one: "^" in one.told)
+    assert len(one.told.split()) == 501
+    assert len(one.batches) < 50

@@ -1,4 +1,4 @@
-"""Reviews of requests: what is asked of the API server, how often, and what is kept."""
+"""Reviews of requests: what is asked of the API server, what is kept, and what may be shown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from gangsched.kubernetes._api import ConnectionLost, Response
 from gangsched.kubernetes._reviews import NotReviewedError, Reviews, UnknownAskerError
+from gangsched.kubernetes._scope import MOST_REVIEWED, NotReadableError, Scope, among, scope_of
 from support.running import on_a_loop
 
 
@@ -49,16 +50,8 @@ class Reviewer:
         return Response(self.status, {}, json.dumps({"status": status}).encode())
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def reviews(api: Any, clock: Callable[[], float] | None = None) -> Reviews:
-    return Reviews(lambda: api, Clock() if clock is None else clock)
+def reviews(api: Any, clock: Callable[[], float] = lambda: 100.0) -> Reviews:
+    return Reviews(lambda: api, clock)
 
 
 @on_a_loop
@@ -85,18 +78,18 @@ async def test_user_is_named_to_the_authorizer_with_groups_and_extra() -> None:
 
 @on_a_loop
 async def test_answers_are_kept_for_ten_seconds_and_no_longer() -> None:
-    api, clock = Reviewer(), Clock()
-    asked = reviews(api, clock)
+    api, now = Reviewer(), [100.0]
+    asked = reviews(api, lambda: now[0])
 
     async def is_allowed() -> bool:
         return await (await asked.asker("good")).may_list_pods("team")
 
     assert await is_allowed()
     api.allowed.clear()
-    clock.now += 9.9
+    now[0] += 9.9
     assert await is_allowed()
     assert len(api.asked) == 2
-    clock.now += 0.2
+    now[0] += 0.2
     assert not await is_allowed()
     assert len(api.asked) == 4
     assert not await is_allowed()  # a refusal is kept, too
@@ -144,21 +137,15 @@ async def test_requests_with_one_token_at_once_are_one_review() -> None:
 
 
 @pytest.mark.parametrize("status", [0, 403, 500])
-def test_nothing_is_allowed_without_an_answer(status: int) -> None:
-    @on_a_loop
-    async def run() -> None:
-        api = Reviewer()
-        asked = reviews(api)
-        asker = await asked.asker("good")
-        api.status = status
+@on_a_loop
+async def test_nothing_is_allowed_without_an_answer(status: int) -> None:
+    api = Reviewer()
+    asked = reviews(api)
+    asker = await asked.asker("good")
+    api.status = status
+    for review in (asker.may_list_pods("team"), asked.asker("other"), reviews(None).asker("good")):
         with pytest.raises(NotReviewedError):
-            await asker.may_list_pods("team")
-        with pytest.raises(NotReviewedError):
-            await asked.asker("other")
-        with pytest.raises(NotReviewedError):
-            await reviews(None).asker("good")
-
-    run()
+            await review
 
 
 def jwt(audience: object) -> str:
@@ -178,14 +165,82 @@ def jwt(audience: object) -> str:
         ("no-jwt", None),
     ],
 )
-def test_audience_is_asked_for_if_the_token_claims_it(
+@on_a_loop
+async def test_audience_is_asked_for_if_the_token_claims_it(
     token: str, audiences: list[str] | None
 ) -> None:
-    @on_a_loop
-    async def run() -> None:
-        api = Reviewer()
-        with pytest.raises(UnknownAskerError):
-            await reviews(api).asker(token)
-        assert api.asked[0]["spec"].get("audiences") == audiences
+    api = Reviewer()
+    with pytest.raises(UnknownAskerError):
+        await reviews(api).asker(token)
+    assert api.asked[0]["spec"].get("audiences") == audiences
 
-    run()
+
+# The namespaces that an answer may speak of -----------------------------------------------------
+
+
+class Asker:
+    """May list the pods of some namespaces; the empty name is all."""
+
+    name = "ann"
+
+    def __init__(self, *namespaces: str) -> None:
+        self.namespaces = namespaces
+        self.reviewed: list[str] = []
+
+    async def may_get(self, path: str) -> bool:
+        return False
+
+    async def may_list_pods(self, namespace: str) -> bool:
+        self.reviewed.append(namespace)
+        return namespace in self.namespaces
+
+
+@on_a_loop
+async def test_scope_is_what_the_asker_may_read_and_has_asked_for() -> None:
+    assert await scope_of(Asker(""), None) == Scope()
+    assert await scope_of(Asker(""), "team") == Scope(asked="team")
+    own = await scope_of(Asker("team"), "team")
+    assert own is not None
+    assert own.has("team/a")
+    assert not own.has("other/a")
+    assert await scope_of(Asker("team"), None) is None
+    for wrong in ("other", ""):
+        with pytest.raises(NotReadableError, match="ann may not list the pods"):
+            await scope_of(Asker("team"), wrong)
+
+
+@on_a_loop
+async def test_namespaces_with_rows_are_reviewed_up_to_a_bound() -> None:
+    asker = Asker("b", "c")
+    scope = await among(asker, ["a", "b", "c"])
+    assert [name for name in ("a/x", "b/x", "c/x") if scope.has(name)] == ["b/x", "c/x"]
+    with pytest.raises(NotReadableError, match="name a namespace"):
+        await among(asker, ["a"])
+    asker.reviewed.clear()
+    with pytest.raises(NotReadableError, match="namespace=NAME"):
+        await among(asker, [f"n-{n}" for n in range(MOST_REVIEWED + 1)])
+    assert asker.reviewed == []
+
+
+OTHER = "(of another namespace)"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("reserved for pod group other/large", f"reserved for pod group {OTHER}"),
+        ("pod other/a-0 and team/b-0.", f"pod {OTHER} and team/b-0."),
+        ("waiting for other/a, other/b", f"waiting for {OTHER}, {OTHER}"),
+        *(
+            (text, text)
+            for text in ("topology.kubernetes.io/zone and absent/name", "https://x/other/a")
+        ),
+    ],
+)
+def test_names_of_other_namespaces_are_left_out_of_sentences(text: str, shown: str) -> None:
+    def exists(key: str) -> bool:
+        return key.partition("/")[0] in ("team", "other")
+
+    own = Scope(frozenset({"team"}))
+    assert own.without_others([{"reason": text, "n": 1}], exists) == [{"reason": shown, "n": 1}]
+    assert Scope().without_others(text, exists) == text

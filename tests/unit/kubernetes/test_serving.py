@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -16,14 +17,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gangsched.errors import InvalidValueError
-from gangsched.kubernetes import Serving
+from gangsched.kubernetes import LeaderElection, Serving, Settings
 from gangsched.kubernetes._self_signed import self_signed
 from gangsched.kubernetes._server import Page, Server
 from gangsched.kubernetes._serving import Pages, is_loopback
+from support.cluster_objects import PODS, pod_json
 from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi
-from support.running import on_a_loop, running
-from support.scraping import fetch
+from support.memory_cluster import cluster
+from support.root import ROOT
+from support.running import ALONE, on_a_loop, running, until
+from support.scraping import fetch, sample
 from support.strangers import Stranger
 
 
@@ -38,15 +42,6 @@ async def statuses(port: int) -> dict[str, int]:
     }
 
 
-@on_a_loop
-async def test_address_of_others_is_https_and_needs_a_token() -> None:
-    found = pages()
-    port = await found.start(Serving("0.0.0.0", 0), "pages")
-    assert await statuses(port) == {"/metrics": 401, "/readyz": 200}
-    assert await asyncio.to_thread(fetch_plain, port) == ""
-    await found.stop()
-
-
 def fetch_plain(port: int) -> str:
     try:
         return fetch(port, "/metrics")
@@ -55,26 +50,32 @@ def fetch_plain(port: int) -> str:
 
 
 @on_a_loop
-async def test_loopback_is_plain_http_without_a_token(caplog: pytest.LogCaptureFixture) -> None:
+async def test_address_of_others_is_https_with_a_certificate_and_needs_a_token(
+    tmp_path: Path,
+) -> None:
     found = pages()
-    with caplog.at_level(logging.WARNING, "gangsched.kubernetes"):
-        port = await found.start(Serving("127.0.0.1", 0), "pages")
-    assert await asyncio.to_thread(fetch, port, "/metrics") == "secret"
+    port = await found.start(Serving("0.0.0.0", 0), "pages")
+    assert await statuses(port) == {"/metrics": 401, "/readyz": 200}
+    assert await asyncio.to_thread(fetch_plain, port) == ""
+    shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+    (tmp_path / "own.crt").write_text(shown)
+    stranger = Stranger(port, authority=tmp_path / "own.crt")
+    assert await asyncio.to_thread(stranger.status, "/readyz") == 200
     await found.stop()
-    assert caplog.messages == []
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 @on_a_loop
-async def test_plain_http_for_all_is_served_if_it_is_named_and_the_log_warns(
-    caplog: pytest.LogCaptureFixture,
+async def test_plain_http_is_served_on_loopback_and_elsewhere_by_name_with_a_warning(
+    host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = pages()
     with caplog.at_level(logging.WARNING, "gangsched.kubernetes"):
-        port = await found.start(Serving("0.0.0.0", 0, insecure=True), "pages")
+        port = await found.start(Serving(host, 0, insecure=host == "0.0.0.0"), "pages")
     assert await asyncio.to_thread(fetch, port, "/metrics") == "secret"
     await found.stop()
-    (warning,) = caplog.messages
-    assert "without encryption and without a token" in warning
+    warnings = ["without encryption and without a token" in text for text in caplog.messages]
+    assert warnings == [True] * (host == "0.0.0.0")
 
 
 @on_a_loop
@@ -111,6 +112,33 @@ async def test_health_has_an_address_with_nothing_else() -> None:
     await found.stop()
 
 
+@pytest.mark.parametrize(
+    ("settings", "leads"),
+    [(ALONE, None), (Settings(leader_election=LeaderElection(resource_namespace="ns")), 1.0)],
+    ids=["alone", "elected"],
+)
+@pytest.mark.once("makes schedulers that decide about whole gangs")
+@on_a_loop
+async def test_pages_of_a_scheduler_have_the_metric_of_a_leader_if_it_was_elected(
+    settings: Settings, leads: float | None
+) -> None:
+    pytest.importorskip("prometheus_client", reason="the extra metrics is not installed")
+    api, (port,) = cluster(), free_ports(1)
+    api.put(PODS, pod_json("p"))
+    async with running(api, settings, serve=("127.0.0.1", port)):
+        await until(lambda: api.pods()["default/p"])
+        found = await asyncio.to_thread(fetch, port, "/metrics")
+    assert sample(found, "gangsched_ready") == 1
+    name = "leader_election_master_status"
+    assert (sample(found, name) if name in found else None) == leads
+
+
+def test_documented_alerts_that_need_a_series_name_one_that_is_always_there() -> None:
+    page = ROOT / "docs" / "how-to" / "alert-on-kubernetes.md"
+    named = set(re.findall(r"absent\((\w+)", page.read_text(encoding="utf-8")))
+    assert named == {"gangsched_ready"}
+
+
 @on_a_loop
 async def test_scheduler_that_is_served_to_others_asks_for_tokens() -> None:
     (port,) = free_ports(1)
@@ -127,7 +155,6 @@ async def test_oldest_connection_makes_place_for_those_that_ask() -> None:
     port = await server.start("127.0.0.1", 0)
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
     assert await asyncio.to_thread(fetch, port, "/readyz") == "ok"
-    assert len(server._connections) <= 64
     for _reader, writer in silent:
         writer.close()
     await server.stop()
@@ -157,22 +184,9 @@ async def test_no_socket_is_left_to_an_asker_that_does_not_close_its_own() -> No
     assert open_sockets() == before
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("127.0.0.1", True),
-        ("127.3.2.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("", False),
-        ("10.0.0.1", False),
-        ("example.com", False),
-    ],
-)
-def test_loopback_is_what_this_machine_alone_reaches(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected
+def test_loopback_is_what_this_machine_alone_reaches() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.3.2.1", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "", "10.0.0.1", "example.com")))
 
 
 def test_files_that_contradict_each_other_are_refused() -> None:
@@ -195,17 +209,3 @@ def test_own_certificate_is_signed_by_its_key_and_has_its_names() -> None:
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     addresses = names.get_values_for_type(x509.IPAddress)
     assert [str(each) for each in addresses] == ["127.0.0.1", "::1"]
-
-
-def test_own_certificate_is_accepted_by_those_that_trust_it(tmp_path: Path) -> None:
-    @on_a_loop
-    async def run() -> None:
-        found = pages()
-        port = await found.start(Serving("0.0.0.0", 0), "pages")
-        shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
-        (tmp_path / "own.crt").write_text(shown)
-        stranger = Stranger(port, authority=tmp_path / "own.crt")
-        assert await asyncio.to_thread(stranger.status, "/readyz") == 200
-        await found.stop()
-
-    run()

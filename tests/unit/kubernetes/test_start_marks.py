@@ -10,8 +10,9 @@ pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, differ_by_marks
 from gangsched.model import Pod
-from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.cluster_objects import GROUPS, PODS, pod_json
 from support.memory_api import MemoryApi
+from support.memory_cluster import all_bound, change, cluster, condition, put_gang
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -25,103 +26,73 @@ def add_member(api: MemoryApi, number: int, minimum: int = 3) -> None:
     api.put(PODS, pod)
 
 
-def cluster(size: int = 3, *, nodes: int = 2) -> MemoryApi:
+def gang_of_labels() -> MemoryApi:
     """Return a cluster with a gang of labels alone, of which a node takes two members."""
-    api = MemoryApi()
-    for number in range(nodes):
-        api.put(NODES, node_json(f"n-{number}", gpu=2))
-    for number in range(size):
-        add_member(api, number, size)
+    api = cluster(2, gpu=2)
+    for number in range(3):
+        add_member(api, number)
     return api
 
 
 def marked(api: MemoryApi, mark: str) -> dict[str, str]:
     """Return the node of each pod with an annotation, by name."""
-    pods = api.objects.get(PODS, {}).values()
     return {
         pod["metadata"]["name"]: pod["spec"]["nodeName"]
-        for pod in pods
+        for pod in api.objects[PODS].values()
         if mark in pod["metadata"].get("annotations", {})
     }
 
 
 @on_a_loop
 async def test_two_members_of_a_whole_gang_say_so_on_two_nodes() -> None:
-    api = cluster()
+    api = gang_of_labels()
     async with running(api):
         await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
         await asyncio.sleep(0.6)  # no third member says so
-    assert {*marked(api, WAS_WHOLE).values()} == {"n-0", "n-1"}
-    assert len(marked(api, BOUND_IN_START)) == 3
-
-
-@on_a_loop
-async def test_another_member_says_so_when_one_that_did_leaves() -> None:
-    api = cluster()
-    async with running(api):
-        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+        assert {*marked(api, WAS_WHOLE).values()} == {"n0", "n1"}
+        assert len(marked(api, BOUND_IN_START)) == 3
         leaves = next(iter(marked(api, WAS_WHOLE)))
         api.remove(PODS, f"default/{leaves}")
         await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
-    assert leaves not in marked(api, WAS_WHOLE)
-
-
-@on_a_loop
-async def test_member_that_is_bound_to_a_whole_gang_says_so_with_its_bind() -> None:
-    api = cluster()
-    async with running(api):
-        await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
-        api.remove(PODS, "default/g-0")
+        assert leaves not in marked(api, WAS_WHOLE)
         add_member(api, 7)
-        await until(lambda: "g-7" in marked(api, WAS_WHOLE))
+        await until(lambda: "g-7" in marked(api, WAS_WHOLE))  # it says so with its bind
     assert "g-7" not in marked(api, BOUND_IN_START)
 
 
 @on_a_loop
 async def test_new_leader_writes_what_its_predecessor_could_not() -> None:
-    api = cluster()
+    api = gang_of_labels()
     for number in range(3):
-        pod = api.get(PODS, f"default/g-{number}")
-        assert pod is not None
-        pod["spec"]["nodeName"] = f"n-{number % 2}"
-        pod["metadata"]["annotations"] = {BOUND_IN_START: "true"}
-        api.put(PODS, pod)
+        notes = {"annotations": {BOUND_IN_START: "true"}}
+        node = {"nodeName": f"n{number % 2}"}
+        change(api, PODS, f"default/g-{number}", spec=node, metadata=notes)
     async with running(api):
         await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
 
 
 @on_a_loop
 async def test_pods_of_a_group_with_a_status_and_lone_pods_have_no_annotations() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("n"))
-    api.put(GROUPS, group_json("g", 2))
-    for number in range(2):
-        api.put(PODS, pod_json(f"g-{number}", group="g"))
+    api = cluster()
+    put_gang(api, size=2)
     api.put(PODS, pod_json("lone"))
     add_member(api, 9, 1)
     async with running(api):
-        await until(lambda: all(api.pods().values()))
+        await until(lambda: all_bound(api))
         await asyncio.sleep(0.6)
     assert marked(api, BOUND_IN_START) == marked(api, WAS_WHOLE) == {}
 
 
 @on_a_loop
 async def test_condition_of_a_native_group_follows_what_an_earlier_leader_has_bound() -> None:
-    api = MemoryApi()
-    api.put(NODES, node_json("n"))
-    api.put(GROUPS, group_json("g", 2))
-    for number in range(2):
-        pod = pod_json(f"g-{number}", group="g")
-        pod["spec"]["nodeName"] = "n"
-        api.put(PODS, pod)
-
-    def condition() -> list[str]:
-        group = api.get(GROUPS, "default/g") or {}
-        found = group.get("status", {}).get("conditions", ())
-        return [each["status"] for each in found if each["type"] == "PodGroupInitiallyScheduled"]
-
+    api = cluster()
+    put_gang(api, size=2, nodeName="n0")
     async with running(api):
-        await until(lambda: condition() == ["True"])
+        await until(
+            lambda: (
+                condition(api, GROUPS, "g", "PodGroupInitiallyScheduled").get("status") == "True"
+            )
+        )
 
 
 def test_versions_that_differ_by_these_annotations_alone_are_told_apart_from_others() -> None:

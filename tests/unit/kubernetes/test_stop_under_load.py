@@ -10,9 +10,10 @@ import pytest
 
 from gangsched.kubernetes import LeaderElection, Settings
 from gangsched.kubernetes._api import Response
-from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.cluster_objects import NODES, node_json
 from support.extender_client import Asking, extending
 from support.memory_api import Fault, MemoryApi, lost_after, lost_before, refused
+from support.memory_cluster import all_bound, cluster, events, put_gang
 from support.running import on_a_loop, running, until
 
 LEASES = "/apis/coordination.k8s.io/v1/leases"
@@ -64,17 +65,12 @@ class Api(MemoryApi):
         return found
 
 
-def flood(gangs: int, nodes: int = 40) -> Api:
+def flood(gangs: int) -> Api:
     """Return a cluster with gangs of distinct shape that all fit."""
     api = Api()
-    for n in range(nodes):
-        api.put(NODES, node_json(f"n{n}", gpu=100))
+    cluster(40, api=api, gpu=100)
     for g in range(gangs):
-        api.put(GROUPS, group_json(f"g{g}", SIZE))
-        for n in range(SIZE):
-            pod = pod_json(f"g{g}-{n}", group=f"g{g}", gpu=1)
-            pod["metadata"].setdefault("labels", {})["shape"] = f"s{g}"
-            api.put(PODS, pod)
+        put_gang(api, f"g{g}", SIZE, tolerations=[{"key": f"s{g}", "operator": "Exists"}])
     return api
 
 
@@ -99,7 +95,7 @@ def bound_by_gang(api: MemoryApi) -> dict[str, int]:
 
 @on_a_loop
 async def test_gangs_that_wait_are_left_to_the_next_leader_and_none_is_partly_bound() -> None:
-    api = flood(300)
+    api = flood(200)
     async with running(api, settings()) as stop:
         api.seen = lambda method, path: stop.set() if is_binding(method, path) else None
         await stop.wait()
@@ -125,7 +121,7 @@ async def test_stop_is_seen_while_events_keep_coming() -> None:
 
     churning = asyncio.create_task(churn())
     async with running(api, settings()) as stop:
-        await until(lambda: all(api.pods().values()))
+        await until(lambda: all_bound(api))
         stop.set()
     ends.set()
     await churning
@@ -151,9 +147,9 @@ async def test_lease_is_given_up_after_the_last_bind_and_before_events_are_writt
         api.go_on = asyncio.Event()
         await until(lambda: api.holder() == "")
         api.go_on.set()
-    assert all(api.pods().values())
-    events = api.objects["/apis/events.k8s.io/v1/events"].values()
-    assert {each["regarding"]["name"] for each in events} == {"g0", "g0-0", "g0-1", "g0-2"}
+    assert all_bound(api)
+    names = {each["regarding"]["name"] for each in events(api)}
+    assert names == {"g0", "g0-0", "g0-1", "g0-2"}
 
 
 @on_a_loop
@@ -161,7 +157,7 @@ async def test_lease_that_was_given_up_is_not_renewed_while_events_are_written()
     api = flood(1)
     api.holds = is_event
     async with running(api, Settings(leader_election=QUICK)) as stop:
-        await until(lambda: all(api.pods().values()))
+        await until(lambda: all_bound(api))
         stop.set()
         await until(lambda: api.holder() == "")
         await asyncio.sleep(10 * QUICK.retry_period)
@@ -172,54 +168,48 @@ async def test_lease_that_was_given_up_is_not_renewed_while_events_are_written()
 
 @on_a_loop
 async def test_another_replica_leads_at_once_when_the_leader_stops_under_load() -> None:
-    api = flood(100)
+    api = flood(30)
     async with running(api, settings()) as first:
         await until(api.holder)
         leader = api.holder()
         async with running(api, settings()):
             api.seen = lambda method, path: first.set() if is_binding(method, path) else None
             await until(lambda: api.holder() not in ("", leader))
-            await until(lambda: all(api.pods().values()))
+            await until(lambda: all_bound(api))
             assert api.objects[LEASES][LEASE]["spec"]["leaseTransitions"] == 1
 
 
 @pytest.mark.parametrize(
     ("fault", "is_given_up"),
     [
+        (None, False),
         (lost_before, False),
         (lost_after, False),
         (lambda: refused(500), False),
         (lambda: refused(429, retry_after="60"), True),
         (lambda: refused(403, retry_after="60"), True),
     ],
-    ids=["answer lost", "answer lost after it was done", "500", "429", "403"],
+    ids=["no answer", "answer lost", "answer lost after it was done", "500", "429", "403"],
 )
 @on_a_loop
 async def test_lease_is_kept_if_a_bind_may_still_be_carried_out(
-    fault: Callable[[], Fault], is_given_up: bool
+    fault: Callable[[], Fault] | None, is_given_up: bool
 ) -> None:
     """After such an answer the bind is repeated, and it is under way when the drain ends."""
-    api = flood(1)
+    api, sent = flood(1), asyncio.Event()
+
     # what follows a lost answer is a look at the pod, which is not answered either
-    api.fault = lambda method, path: (
-        fault() if is_binding(method, path) or (method == "GET" and "/pods/g0-" in path) else None
-    )
+    def strikes(method: str, path: str) -> Fault | None:
+        binds = is_binding(method, path)
+        return fault() if fault and (binds or (method == "GET" and "/pods/g0-" in path)) else None
+
+    api.fault = strikes
+    api.holds = lambda method, path: fault is None and is_binding(method, path)
+    api.seen = lambda method, path: sent.set() if is_binding(method, path) else None
     async with running(api, settings(drain=1.0)) as stop:
-        await until(lambda: any(is_binding(*each) for each in api.requests))
+        await sent.wait()
         stop.set()
     assert (api.holder() == "") == is_given_up
-
-
-@on_a_loop
-async def test_lease_is_kept_if_a_bind_was_sent_and_not_answered() -> None:
-    api = flood(1)
-    api.holds = is_binding
-    begun: list[str] = []
-    api.seen = lambda method, path: begun.append(path) if is_binding(method, path) else None
-    async with running(api, settings(drain=0.05)) as stop:
-        await until(lambda: begun)
-        stop.set()
-    assert api.holder()
 
 
 @on_a_loop
@@ -246,7 +236,7 @@ async def test_lease_is_given_up_although_a_renewal_was_cancelled_on_its_way() -
     renewing: list[str] = []
 
     def holds(method: str, path: str) -> bool:
-        if method == "PUT" and "/leases/" in path and all(api.pods().values()):
+        if method == "PUT" and "/leases/" in path and all_bound(api):
             renewing.append(path)
             return len(renewing) == 1
         return False

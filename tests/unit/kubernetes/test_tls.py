@@ -71,18 +71,9 @@ def test_certificate_of_a_known_authority_is_accepted(name: str, authority: Auth
             async with client_of(name, access) as client:
                 for _ in range(3):
                     assert (await client.request("GET", "/version")).status == 200
-            assert server.connections == 1
-
-    run(story())
-
-
-@each_transport
-def test_watch_is_read_over_tls(name: str, authority: Authority) -> None:
-    async def story() -> None:
-        async with serving(authority.server("127.0.0.1")) as server:
-            access = evolve(server.access, authority=authority.pem)
-            server.answers(stream(*[bookmark(str(n)) for n in range(300)], b"x" * 500_000 + b"\n"))
-            async with client_of(name, access) as client:
+                assert server.connections == 1
+                marks = [bookmark(str(n)) for n in range(300)]
+                server.answers(stream(*marks, b"x" * 500_000 + b"\n"))
                 count = 0
                 async for lines in client.watch("/w", timeout=5.0):
                     count += len(lines)
@@ -111,26 +102,20 @@ def test_server_that_cannot_be_verified_gets_no_request(
 
 
 @each_transport
-def test_name_of_the_kubeconfig_is_the_one_that_is_verified(
-    name: str, authority: Authority
+@pytest.mark.parametrize(
+    ("served", "options"),
+    [("kubernetes", {"server_name": "kubernetes"}), ("elsewhere", {"verify": False})],
+    ids=["name of the kubeconfig", "not verified if that is asked for"],
+)
+def test_server_is_verified_as_the_kubeconfig_says(
+    name: str, served: str, options: dict[str, Any], authority: Authority
 ) -> None:
     async def story() -> None:
-        async with serving(authority.server("kubernetes")) as server:
-            access = evolve(server.access, authority=authority.pem, server_name="kubernetes")
+        async with serving(authority.server(served)) as server:
+            known = evolve(server.access, authority=authority.pem)
+            access = evolve(server.access if "verify" in options else known, **options)
             async with client_of(name, access) as client:
                 assert (await client.request("GET", "/version")).status == 200
-
-    run(story())
-
-
-@each_transport
-def test_server_is_not_verified_if_that_is_asked_for(name: str, authority: Authority) -> None:
-    async def story() -> None:
-        async with (
-            serving(authority.server("elsewhere")) as server,
-            client_of(name, evolve(server.access, verify=False)) as client,
-        ):
-            assert (await client.request("GET", "/version")).status == 200
 
     run(story())
 
@@ -213,7 +198,4 @@ def test_authorities_are_verified_as_go_verifies_them(authority: Authority) -> N
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
-
-
-def test_plain_http_needs_no_context() -> None:
     assert tls_context(Access("http://x")) is None

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gangsched.cli import _kubectl
-from gangsched.kubernetes import _client
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
 from support.documents import ROOT
 from support.memory_api import MemoryApi
+from support.memory_cluster import change, put_gang
 
 pytest.importorskip("yaml")
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -25,65 +25,39 @@ quotas:
 """
 
 
-class Server(MemoryApi):
-    namespace = "default"
-
-
 def cluster(
     *nodes: dict[str, Any], pods: int = 2, minimum: int = 2, has_group: bool = True, **pod: Any
-) -> Server:
+) -> MemoryApi:
     """Return a cluster with a gang ``g``; each pod requests a GPU."""
-    api = Server()
+    api = MemoryApi()
     for node in nodes:
         api.put(NODES, node)
+    put_gang(api, size=pods, grouped=False, **pod)
     if has_group:
         api.put(GROUPS, group_json("g", minimum))
-    for n in range(pods):
-        api.put(PODS, pod_json(f"g-{n}", group="g", **pod))
     return api
 
 
-def changed(api: Server, collection: str, key: str, **fields: Any) -> Server:
-    """Return the cluster with other fields of an object: ``spec`` or ``metadata``."""
-    found = api.get(collection, key)
-    assert found is not None
-    for name, value in fields.items():
-        found[name].update(value)
-    api.put(collection, found)
+def changed(api: MemoryApi, collection: str, key: str, **fields: Any) -> MemoryApi:
+    change(api, collection, key, **fields)
     return api
 
 
-def held() -> Server:
-    """Return a cluster with a gang whose constraint is not modelled."""
-    return cluster(node_json("n"), resourceClaims=[{"name": "x", "resourceClaimName": "x"}])
-
-
-def unreadable() -> Server:
-    """Return a cluster with a gang whose PodGroup has a value that is not understood."""
-    return changed(
-        cluster(node_json("n")), GROUPS, "default/g", spec={"disruptionMode": {"gradual": {}}}
-    )
-
-
-def restarted() -> Server:
+def restarted() -> MemoryApi:
     notes = {"gangsched.io/restart-policy": "BelowMinimum", "gangsched.io/restarts": "1"}
     later = {"gangsched.io/restarting-until": "99999999999"}
     api = cluster(node_json("n"))
     return changed(api, GROUPS, "default/g", metadata={"annotations": {**notes, **later}})
 
 
-def partly_running() -> Server:
-    return changed(cluster(node_json("n", gpu=1)), PODS, "default/g-0", spec={"nodeName": "n"})
-
-
-def with_a_further_member() -> Server:
+def with_a_further_member() -> MemoryApi:
     api = cluster(node_json("n", gpu=2), pods=3)
     for key in ("default/g-0", "default/g-1"):
         changed(api, PODS, key, spec={"nodeName": "n"})
     return api
 
 
-def malformed() -> Server:
+def malformed() -> MemoryApi:
     prefix = "pod-group.scheduling.sigs.k8s.io"
     api = cluster(node_json("n"), has_group=False)
     labels = {f"{prefix}/name": "g", f"{prefix}/min-available": "0"}
@@ -94,7 +68,7 @@ def malformed() -> Server:
     return api
 
 
-SYMPTOMS: dict[str, Callable[[], Server]] = {
+SYMPTOMS: dict[str, Callable[[], MemoryApi]] = {
     "fits now, and waits for its scheduler": lambda: cluster(node_json("n")),
     "its pods name the scheduler typo-sched, which is not gangsched": lambda: cluster(
         node_json("n"), scheduler="typo-sched"
@@ -111,8 +85,12 @@ SYMPTOMS: dict[str, Callable[[], Server]] = {
     "nodes are available": lambda: cluster(node_json("n", unschedulable=True)),
     "members are gated: wait": lambda: cluster(node_json("n"), schedulingGates=[{"name": "wait"}]),
     "more gated": lambda: cluster(node_json("n"), minimum=3, schedulingGates=[{"name": "wait"}]),
-    "its pods are held: not modelled": held,
-    "its PodGroup cannot be read": unreadable,
+    "its pods are held: not modelled": lambda: cluster(
+        node_json("n"), resourceClaims=[{"name": "x", "resourceClaimName": "x"}]
+    ),
+    "its PodGroup cannot be read": lambda: changed(
+        cluster(node_json("n")), GROUPS, "default/g", spec={"disruptionMode": {"gradual": {}}}
+    ),
     "exceeded quota": lambda: cluster(node_json("n"), gpu=4),
     "is being restarted": restarted,
     "runs: 2 of 3 members hold nodes": with_a_further_member,
@@ -122,16 +100,13 @@ SYMPTOMS: dict[str, Callable[[], Server]] = {
 @pytest.fixture
 def why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[[Server], str]:
+) -> Callable[[MemoryApi], str]:
     """Return what ``kubectl gang why g`` prints of a cluster."""
     config = tmp_path / "config.yaml"
     config.write_text(QUOTA, encoding="utf-8")
 
-    def ask(api: Server) -> str:
-        async def connect_client(**_named: Any) -> Server:
-            return api
-
-        monkeypatch.setattr(_client, "connect_client", connect_client)
+    def ask(api: MemoryApi) -> str:
+        api.be_connected_to(monkeypatch)
         words = ["why", "g", "--request-timeout", "5s", "--config", str(config)]
         assert _kubectl.main(words) == 0
         return capsys.readouterr().out
@@ -153,11 +128,14 @@ def test_each_symptom_of_the_page_is_tested() -> None:
 
 
 @pytest.mark.parametrize("said", SYMPTOMS)
-def test_why_says_what_the_page_says(said: str, why: Callable[[Server], str]) -> None:
+def test_why_says_what_the_page_says(said: str, why: Callable[[MemoryApi], str]) -> None:
     assert said in why(SYMPTOMS[said]())
 
 
-def test_why_says_what_keeps_the_replacement_of_a_lost_member(why: Callable[[Server], str]) -> None:
-    assert "pod default/g-1 does not fit: 0/1 nodes are available" in why(partly_running())
+def test_why_says_what_keeps_the_replacement_of_a_lost_member(
+    why: Callable[[MemoryApi], str],
+) -> None:
+    partly = changed(cluster(node_json("n", gpu=1)), PODS, "default/g-0", spec={"nodeName": "n"})
+    assert "pod default/g-1 does not fit: 0/1 nodes are available" in why(partly)
     lost = cluster(node_json("n"), pods=1, nodeName="n")
     assert "waiting for 1 more member: 1 of 2 exist" in why(lost)
