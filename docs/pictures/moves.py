@@ -52,9 +52,14 @@ MEMBERS: Final[dict[tuple[str, str], str]] = {
     ("unscheduled", UNKNOWN): _GONE,
     ("waiting", "binding"): "there is a quorum: it is released",
     ("waiting", "unscheduled"): "the attempt is rejected",
+    ("waiting", "refused"): _CONTRADICTS,
+    ("waiting", "assigned"): _TAKEN,
     ("waiting", "terminating"): "its deletion is requested, or it is deleted",
+    ("waiting", "ended"): _FINISHED,
+    ("waiting", "failed"): _FINISHED,
     ("binding", "assigned"): "`Bound` arrives",
     ("binding", "unscheduled"): "`BindFailed` arrives",
+    ("binding", "refused"): "has finished, and contradicts its group by then",
     ("binding", "terminating"): "its deletion is requested, or it is deleted",
     ("binding", "ended"): _FINISHED,
     ("binding", "failed"): _FINISHED,
@@ -63,48 +68,48 @@ MEMBERS: Final[dict[tuple[str, str], str]] = {
     ("assigned", "failed"): _FINISHED,
     ("assigned", UNKNOWN): _GONE,
     ("terminating", "unscheduled"): "its eviction was due, and `BindFailed` arrives",
-    ("terminating", "refused"): _CONTRADICTS,
     ("terminating", "ended"): _FINISHED,
     ("terminating", "failed"): _FINISHED,
     ("terminating", UNKNOWN): "is gone",
     ("succeeded", UNKNOWN): _GONE,
-    ("ended", "refused"): _CONTRADICTS,
     ("ended", UNKNOWN): _GONE,
-    ("failed", "refused"): _CONTRADICTS,
     ("failed", UNKNOWN): _GONE,
 }
 """From state to state; ``unknown`` is before a pod is known, and after it is gone."""
 
-_INCOMPLETE = "too few of its members are left, or it is not admitted yet"
+_DENIED = "PreEnqueue refuses it: too few of its members are left, or a quota is exceeded"
 _NO_PENDING = "it has no pending pod any more"
+_ADMITTED = "PreEnqueue refuses it no longer: it is complete, within its quota"
 
 QUEUE: Final[dict[tuple[str, str], str]] = {
-    (NOWHERE, "active"): "it gets a pending pod, and is complete",
-    (NOWHERE, "gated"): "it gets a pending pod, and is incomplete or not admitted",
-    (NOWHERE, "backoff"): "it gets a pending pod while it is in backoff",
-    (NOWHERE, "line"): "the bind of its last pod failed",
-    ("gated", "active"): "it is complete and admitted",
-    ("gated", "backoff"): "it is complete and admitted, and still in backoff",
-    ("gated", NOWHERE): _NO_PENDING,
+    (NOWHERE, "active"): "it gets a pending pod, and is admitted",
+    (NOWHERE, "not admitted"): "it gets a pending pod, and PreEnqueue refuses it",
+    (NOWHERE, "backoff"): "it gets a pending pod while it is in backoff, as after a failed bind",
+    ("not admitted", "active"): _ADMITTED,
+    ("not admitted", "backoff"): "it is admitted, and still in backoff",
+    ("not admitted", NOWHERE): _NO_PENDING,
+    ("active", "parked"): "it does not fit, or one that asks for the same does not",
     (
         "active",
-        "line",
-    ): "its attempt failed, or a more urgent one of its equivalence class is active",
-    ("active", "gated"): _INCOMPLETE,
+        "backoff",
+    ): "its attempt fails for a reason that no node can help, or at its deadline",
+    ("active", "nominated"): "pods are evicted for it, and terminate",
+    ("active", "not admitted"): _DENIED,
     ("active", NOWHERE): "its members are placed, or are gone",
     ("backoff", "active"): "its backoff is over",
-    (
-        "backoff",
-        "line",
-    ): "its backoff is over, and another of its equivalence class is active, or none may be",
-    ("backoff", "gated"): _INCOMPLETE,
+    ("backoff", "parked"): "its backoff is over, and one that asks for the same does not fit",
+    ("backoff", "not admitted"): _DENIED,
     ("backoff", NOWHERE): _NO_PENDING,
-    ("line", "active"): "an event may help its equivalence class, or the one before it was tried",
-    ("line", "backoff"): "an event may help its equivalence class, and it is in backoff",
-    ("line", "gated"): _INCOMPLETE,
-    ("line", NOWHERE): _NO_PENDING,
+    ("parked", "active"): "a node may take more of it, or of the first one that asks for the same",
+    ("parked", "backoff"): "its other members lose their nodes, as by a failed bind",
+    ("parked", "not admitted"): _DENIED,
+    ("parked", NOWHERE): _NO_PENDING,
+    ("nominated", "active"): "its victims are gone, or its nomination lapses",
+    ("nominated", "parked"): "its nomination lapses, and one that asks for the same does not fit",
+    ("nominated", "not admitted"): _DENIED,
+    ("nominated", NOWHERE): _NO_PENDING,
 }
-"""From place to place; ``gated`` and ``line`` are the two kinds of ``unschedulable``.
+"""From place to place of the queue, while gangs are not being tried.
 
-``line`` is the queue of one equivalence class, of which only the first is tried.
+Of the parked gangs that ask for the same, only the first is tried.
 """

@@ -113,25 +113,27 @@ def member_states() -> str:
 
 def queue_places() -> str:
     """Return the places of the queue, and the moves between them."""
-    picture = Picture(800, 330, "The places of the queue")
+    picture = Picture(800, 340, "The places of the queue")
     boxes = {
-        "nowhere": Box(74, 160, 104, "#ffffff", "no pending pod"),
-        "gated": Box(300, 60, 128, FREE, "unschedulable"),
+        "nowhere": Box(74, 170, 104, "#ffffff", "no pending pod"),
+        "not admitted": Box(300, 50, 128, FREE, "unschedulable"),
         "active": Box(400, 190, 100, HELD, "is tried next"),
-        "line": Box(700, 130, 120, FREE, "unschedulable"),
-        "backoff": Box(620, 275, 100, OVER, "waits"),
+        "parked": Box(710, 50, 120, FREE, "unschedulable"),
+        "nominated": Box(710, 212, 120, FREE, "unschedulable"),
+        "backoff": Box(560, 302, 100, OVER, "waits"),
     }
     arrows = (
-        Arrow("nowhere", "gated", 12, "is added,/incomplete", -34, -14),
+        Arrow("nowhere", "not admitted", 12, "is added,/incomplete", -40, -10),
         Arrow("nowhere", "active", 10, "is added, complete", 6, -8),
-        Arrow("active", "nowhere", 16, "is placed, or deleted", 0, 16),
-        Arrow("gated", "active", 10, "complete", 36, 0),
-        Arrow("active", "gated", 10, "incomplete", -36, 6),
-        Arrow("active", "line", 14, "attempt failed", -10, -10),
-        Arrow("line", "active", 12, "an event may help,/and it is first", -14, 14),
-        Arrow("line", "backoff", 14, "an event may help,/in backoff", 50, 14),
-        Arrow("backoff", "line", 14, "backoff/is over", -26, 14),
-        Arrow("backoff", "active", 10, "backoff is over", -34, 18),
+        Arrow("active", "nowhere", 16, "is placed, or deleted", 0, 18),
+        Arrow("not admitted", "active", 10, "complete", 36, -4),
+        Arrow("active", "not admitted", 10, "incomplete", -36, 6),
+        Arrow("active", "parked", 14, "does not fit", -30, -8),
+        Arrow("parked", "active", 12, "a node may take more,/and it is first", 84, 2),
+        Arrow("active", "nominated", 8, "pods are evicted for it", 28, -6),
+        Arrow("nominated", "active", 8, "its victims are gone", 40, 18),
+        Arrow("active", "backoff", 12, "a bind or/a plugin fails", 54, 22),
+        Arrow("backoff", "active", 12, "backoff is over", -48, 12),
     )
     _draw(picture, boxes, arrows, QUEUE)
     return str(picture)
