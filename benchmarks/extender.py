@@ -15,7 +15,7 @@ CPU       processor time of all processes of the way for each pod, without the A
 
 The extender is asked over TLS, and both sides verify certificates, unless `--plain-http` is given.
 A round is left out if it would end after `--minutes`; the table says how many there were.
-`--write` puts the table into `docs/how-to/run-as-an-extender.md`.
+`--write` puts the table into `docs/explanation/extender.md`.
 
 Needs what `kubernetes.py` needs. Everything runs on this machine: compare within one table.
 """
@@ -56,7 +56,7 @@ _WORDS: Final = {
     CONTESTANTS[1]: "`gangsched run`",
     EXTENDER: "kube-scheduler with `gangsched extender`",
 }
-_PAGE: Final = ROOT / "docs" / "how-to" / "run-as-an-extender.md"
+_PAGE: Final = ROOT / "docs" / "explanation" / "extender.md"
 _TABLE: Final = re.compile(r"(<!-- figures: begin -->\n).*?(<!-- figures: end -->)", re.DOTALL)
 
 

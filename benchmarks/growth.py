@@ -3,7 +3,7 @@
 One row per quantity that a cluster can have many of. Each row is a whole run of n items: all events
 are handled and all decisions are made. The sizes double, and the last column is the exponent of the
 fitted power of n: 1.0 means that an item costs the same however many there are. We would act above
-1.15, or say why in ``docs/explanation/known-limits.md``.
+1.15.
 
 Rules:
   R1  times are CPU times of one process, the least of the rounds;

@@ -1,4 +1,4 @@
-"""What do ``PriorityHeap`` and ``SchedulingQueue`` cost over ``heapq`` with ready tuples?
+"""What does ``PriorityHeap`` cost over ``heapq`` with ready tuples?
 
 Push and pop of n items in shuffled order, each contestant as a ratio to ``heapq`` in one round;
 ours can also remove and re-key by handle. We would act where a cell is above its threshold
@@ -34,10 +34,6 @@ _SLOW: Final = 100_000  # the largest size for contestants that are slow
 THRESHOLDS: Final = {
     "PriorityHeap, python": (1.25, 1.25, 1.25),
     "PriorityHeap, cython": (0.60, 0.45, 0.25),
-    "queue, single pods, python": (1.60, 1.50, 1.40),
-    "queue, groups of 8, python": (0.75, 0.70, 0.45),
-    "queue, groups of 8, cython": (0.45, 0.40, 0.25),
-    "queue, whole groups of 64, cython": (0.20, 0.18, 0.12),
 }
 """At 10,000, 100,000 and 1,000,000."""
 _LIMITED: Final = (10_000, 100_000, 1_000_000)
@@ -52,7 +48,7 @@ def measure(size: int, rounds: int, only: list[Contestant]) -> dict[str, list[fl
         for one in random.Random(turn).sample(only, len(only)):
             if one.prepare not in prepared:  # builds share what is made for them
                 prepared[one.prepare] = one.prepare(given)
-            ready = one.renew(prepared[one.prepare])
+            ready = prepared[one.prepare]
             gc.collect()
             gc.disable()
             begun = thread_time_ns()
@@ -69,7 +65,7 @@ def bytes_per_item(one: Contestant, size: int = 20_000) -> float:
     prepared = one.prepare(keys(size))
     gc.collect()
     tracemalloc.start()
-    kept = one.fill(one.renew(prepared))
+    kept = one.fill(prepared)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert kept is not None

@@ -93,9 +93,12 @@ def table(document: Document) -> str:
     for section, title in (("even", "Equal nodes"), ("uneven", "Nodes that differ by some KiB")):
         if measured.get(section):
             parts += [f"**{title}**", _shapes(measured[section])]
+    parts += [_legend(measured[each]) for each in ("even", "uneven") if measured.get(each)][:1]
     if moments := _moments(measured):
         head = "| | kube-scheduler | gangsched |\n|---|---|---|"
         parts += ["**Moments**", "\n".join([head, *moments])]
+    if "flood" in measured:
+        parts.append(_flood(measured["flood"]))
     parts += document["notes"].values()
     if document["load_before"]:
         load = ", ".join(f"{name} {load}" for name, load in document["load_before"].items())
@@ -136,14 +139,16 @@ def _shapes(measured: dict[str, Any]) -> str:
             f"{sum(each['partial'] for each in theirs)} → {sum(each['partial'] for each in ours)}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _legend(measured: dict[str, Any]) -> str:
     first = next(iter(measured.values()))[_OURS][0]
     end = "includes the events" if "events" in first else "ends with the last bind"
-    lines.append("")
-    lines.append(
+    return (
         "Minimum/median/maximum of the rounds; a ratio is that of the two runs of a round. `a → b`"
         f" are medians of kube-scheduler and of gangsched. Processor time {end}."
     )
-    return "\n".join(lines)
 
 
 def _bare(theirs: Sequence[Any], bare: Sequence[Any]) -> tuple[str, str]:
@@ -197,25 +202,34 @@ def _moments(measured: dict[str, Any]) -> list[str]:
             ("churn: gangs, partial, never whole", "", _counts(found)),
             _memory(found),
         ]
-    for kind, found in measured.get("flood", {}).items():
-        rows += _flood(kind, found)
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _flood(kind: str, found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the rows of a flood; a ratio is that to the 99 % of the gangs without a flood."""
-    alone = found["phases"]["alone"]["p99_s"]
-    rows = [
-        (
-            f"flood of unlike {kind}: a gang that fits waits, {phase}, median/99 %/max, s",
-            "",
-            f"{each['median_s']:.3f}/{each['p99_s']:.3f}/{each['longest_s']:.3f}"
-            + ("" if phase == "alone" else f", {each['p99_s'] / alone:.1f} times"),
-        )
-        for phase, each in found["phases"].items()
+def _flood(measured: dict[str, Any]) -> str:
+    """Return the table of the floods; a ratio is that to the 99 % of the gangs without a flood."""
+    lines = [
+        "| unlike | alone, s | gangs | up to, s | beside, s | KB a pod | CPU ms a pod | MB |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    used = f"{found['kb_a_pod']:.0f}, {found['cpu_ms_a_pod']:.1f}, {found['memory_mb']:.0f}"
-    return [*rows, ("flood: KB and CPU ms a pod, MB in all", "", used)]
+    for kind, found in measured.items():
+        phases = found["phases"]
+        alone = phases["alone"]["p99_s"]
+        used = (f"{found['kb_a_pod']:.0f}", f"{found['cpu_ms_a_pod']:.1f}")
+        sizes = [name.removeprefix("up to ") for name in phases if name.startswith("up to ")]
+        for size in sizes:
+            cells = [
+                *((kind, _waits(phases["alone"])) if size == sizes[0] else ("", "")),
+                size,
+                *(_waits(phases[f"{when} {size}"], alone) for when in ("up to", "beside")),
+                *((*used, f"{found['memory_mb']:.0f}") if size == sizes[-1] else ("", "", "")),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _waits(found: dict[str, Any], alone: float | None = None) -> str:
+    waits = f"{found['median_s']:.3f}/{found['p99_s']:.3f}/{found['longest_s']:.3f}"
+    return waits if alone is None else f"{waits} ({found['p99_s'] / alone:.1f})"
 
 
 def _counts(found: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from gangsched.simulation import RUN_SECONDS
 from gangsched.testing import make_pod
 from life_of_gangs import World, nodes_of, plain, world_of
 from placement import GPU, gangs
-from rivals import Core, Round, Row
+from versions import Round, Row
 
 __all__ = ["rows"]
 
@@ -32,7 +32,7 @@ PAIRS: Final = 20
 
 
 @cache
-def _full(core: Core, number: int, demands: int, *, backfill: bool) -> World:
+def _full(number: int, demands: int, *, backfill: bool) -> World:
     nodes = nodes_of(5_000)
     running = [
         evolve(
@@ -63,9 +63,9 @@ def _decide(world: World) -> float:
     return process_time() - begun
 
 
-def freed(number: int, demands: int, backfill: bool, core: Core) -> Round:
+def freed(number: int, demands: int, backfill: bool) -> Round:
     """Return what frees nodes, and lets another pod take each of them."""
-    world = _full(core, number, demands, backfill=backfill)
+    world = _full(number, demands, backfill=backfill)
     held = [pod for pod in world.cluster.pods() if pod.name.startswith("held-")]
     held = [pod for pod in held if pod.requests.amount(GPU) == 8000]
 
@@ -82,9 +82,9 @@ def freed(number: int, demands: int, backfill: bool, core: Core) -> Round:
     return run
 
 
-def fitting(number: int, demands: int, backfill: bool, core: Core) -> Round:
+def fitting(number: int, demands: int, backfill: bool) -> Round:
     """Return what lets gangs that fit live one after the other."""
-    world = _full(core, number, demands, backfill=backfill)
+    world = _full(number, demands, backfill=backfill)
 
     def run(turn: int) -> dict[str, float]:
         pods = (plain("fits", 3, "same class", turn * PAIRS + n)[0] for n in range(PAIRS))

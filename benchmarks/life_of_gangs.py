@@ -43,7 +43,7 @@ from gangsched import (
 )
 from gangsched.testing import make_pod
 from placement import SERVER, SHAPES, TRAINER, ZONE, gangs, half_full
-from rivals import Core, Round, Row
+from versions import Round, Row
 
 __all__ = ["World", "nodes_of", "rows", "world_of"]
 
@@ -136,22 +136,20 @@ def half_of(nodes: Iterable[Node]) -> list[Pod]:
 
 
 @cache
-def _busy(core: Core, number: int, *, unlike: bool) -> World:
+def _busy(number: int, *, unlike: bool) -> World:
     nodes = nodes_of(number, unlike=unlike)
     return world_of(nodes, half_of(nodes))
 
 
 @cache
-def _zoned(core: Core) -> World:
+def _zoned() -> World:
     world = half_full(5_000)
     return world_of(world.nodes, world.running)
 
 
-def lives(
-    world: Callable[[Core], World], made: Gangs, per: int, core: Core, *, parts: bool = False
-) -> Round:
+def lives(world: Callable[[], World], made: Gangs, per: int, *, parts: bool = False) -> Round:
     """Return what lets some gangs live one after the other; *parts* shows the decisions apart."""
-    there = world(core)
+    there = world()
 
     def run(number: int) -> dict[str, float]:
         spent = deciding = 0.0

@@ -1,6 +1,6 @@
 """How long is the walk of one call: how many calls and files, and how often back to a file?
 
-What a reader has to follow who wants to know what one call does. Two calls are walked in each core:
+What a reader has to follow who wants to know what one call does. Two calls are walked:
 the event by which a waiting member of a gang is gone, and the decision of a gang of 4.
 
 Rules:
@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -35,9 +35,8 @@ from gangsched import (
     presets,
 )
 from gangsched.testing import make_node, make_pod
-from rivals import Core, presets_on
 
-__all__ = ["lines"]
+__all__ = ["lines", "walks"]
 
 _PACKAGE: Final = str(Path(gangsched.__file__).parent)
 
@@ -133,19 +132,25 @@ def decision_of_four() -> Walk:
     return walk
 
 
-def lines() -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| walk: calls / files / back to a file | framework | core | gate | |"
+WALKS: Final = {
+    "one deleted waiting member": (deleted_waiting_member, Walk(150, 15, 60)),
+    "one whole-gang decision of 4 members": (decision_of_four, Walk(180, 15, 60)),
+}
+"""The walks, each with what it should not exceed."""
+
+
+def walks() -> dict[str, tuple[int, int, int]]:
+    """Return the walks by name, as calls, files, and returns to a file."""
+    found = {name: walk() for name, (walk, _gate) in WALKS.items()}
+    return {name: (walk.calls, walk.files, walk.back) for name, walk in found.items()}
+
+
+def lines(this: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yield the lines of a table of the walks in this version, and in another one if given."""
+    yield "| walk: calls / files / back to a file | this | other | gate | |"
     yield "|---|---:|---:|---:|---|"
-    for name, walk, gate in (
-        ("one deleted waiting member", deleted_waiting_member, Walk(150, 15, 60)),
-        ("one whole-gang decision of 4 members", decision_of_four, Walk(180, 15, 60)),
-    ):
-        found: dict[Core, Walk] = {}
-        for core in Core:
-            with presets_on(core):
-                found[core] = walk()
-        new = found[Core.NEW]
-        missed = new.calls > gate.calls or new.files > gate.files or new.back > gate.back
-        shown = [f"{each.calls} / {each.files} / {each.back}" for each in (*found.values(), gate)]
+    for name, (_walk, gate) in WALKS.items():
+        new, most = this[name], (gate.calls, gate.files, gate.back)
+        missed = any(one > limit for one, limit in zip(new, most, strict=True))
+        shown = [" / ".join(map(str, each)) for each in (new, other.get(name, ()), most)]
         yield f"| {name} | {' | '.join(shown)} | {'missed' * missed} |"

@@ -68,12 +68,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- .Values.terminationGracePeriodSeconds | default (add $seconds 20) | int -}}
 {{- end -}}
 
-{{- /* Where "Operate it on Kubernetes" says what to do about an alert. */ -}}
+{{- /* Where "Alert on Kubernetes" says what to do about an alert. */ -}}
 {{- define "gangsched.runbook" -}}
 {{- $page := index . 0 -}}
 {{- if $page -}}
 runbook_url: {{ printf "%s#%s" (trimSuffix "#" $page) (lower (index . 1)) | quote }}
 {{- else -}}
-runbook: {{ printf "docs/how-to/operate-on-kubernetes.md#%s" (lower (index . 1)) | quote }}
+runbook: {{ printf "docs/how-to/alert-on-kubernetes.md#%s" (lower (index . 1)) | quote }}
 {{- end -}}
 {{- end -}}
