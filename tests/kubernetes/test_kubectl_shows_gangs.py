@@ -151,7 +151,8 @@ async def test_describe_pod_says_in_the_words_of_kube_scheduler_why_it_waits(
 ) -> None:
     await apply(cluster, pod_json("alone", gpu=8))
     async with scheduling(plane):
-        text = await shown(cluster, all_of("FailedScheduling"), "describe", "pod", "alone")
+        seen = all_of("FailedScheduling", "PodScheduled")
+        text = await shown(cluster, seen, "describe", "pod", "alone")
         path = (
             "jsonpath={.status.conditions[?(@.type=='PodScheduled')]['status','reason','message']}"
         )
