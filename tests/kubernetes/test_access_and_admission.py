@@ -55,11 +55,11 @@ async def scheduling(plane: ControlPlane, name: str, kubeconfig: Path) -> AsyncI
             plane.admin.delete(f"/api/v1/nodes/{name}-{number}")
 
 
-def add_pod(admin: Client, namespace: str, name: str, group: str) -> None:
+def add_pod(admin: Client, namespace: str, name: str, group: str, **query: str) -> None:
     pod = pod_json(name, scheduler=namespace, namespace=namespace, group=group)
     pod["spec"]["nodeSelector"] = {"test": namespace}
     del pod["status"]
-    admin.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+    admin.create(f"/api/v1/namespaces/{namespace}/pods", pod, **query)
 
 
 def add_group(admin: Client, namespace: str, name: str, size: int) -> None:
@@ -122,9 +122,9 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
 ) -> None:
     admin = control_plane.admin
 
-    def is_admitted(name: str) -> bool:
+    def is_admitted(name: str, **query: str) -> bool:
         try:
-            add_pod(admin, namespace, name, "g")
+            add_pod(admin, namespace, name, "g", **query)
         except ApiError as error:
             if error.status != 403:
                 raise
@@ -134,12 +134,18 @@ async def test_gang_waits_while_a_quota_refuses_its_last_member(
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
     hard = {"hard": {"pods": "2"}}
     admin.create(quotas, {"metadata": {"name": "q"}, "spec": hard})
-    # no controller runs that would do it
-    admin.patch(f"{quotas}/q/status", {"status": {**hard, "used": {"pods": "0"}}})
+
+    def write_used(count: str) -> None:  # no controller runs that would do it
+        admin.patch(f"{quotas}/q/status", {"status": {**hard, "used": {"pods": count}}})
+
+    # until the API server has seen the status it admits pods that it does not count
+    write_used("2")
+    await eventually(lambda: not is_admitted("g-0", dryRun="All"))
+    write_used("0")
     kubeconfig = control_plane.kubeconfig(namespace, account(control_plane, namespace))
     async with scheduling(control_plane, namespace, kubeconfig):
         add_group(admin, namespace, "g", 3)
-        # the API server refuses pods until it has seen the status of the quota
+        # the API server refuses pods until it has seen that none is there
         for name in ("g-0", "g-1"):
             await eventually(partial(is_admitted, name))
         with pytest.raises(ApiError, match="exceeded quota"):

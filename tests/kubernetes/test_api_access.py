@@ -220,7 +220,8 @@ def test_reflector_follows_creation_binding_and_deletion(
         async with client(control_plane, transport) as api:
             for name in ("a", "b", "c"):
                 await create(api, namespace, name)
-            one = Watched(api, namespace, streaming=streaming, page=2)
+            # a stream that is given up on a slow machine would be another listing
+            one = Watched(api, namespace, streaming=streaming, page=2, first_event=HANG)
             async with one.running():
                 assert one.names() == ["a", "b", "c"]
                 assert one.kinds == ["added", "added", "added", "synced"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
-import urllib.request
 
 import pytest
 from attrs import evolve
@@ -13,9 +11,10 @@ from attrs import evolve
 from gangsched.kubernetes._client import connect
 from support.control_plane import Account
 from support.control_plane.processes import free_ports
-from support.patience import HANG
+from support.patience import until
 from support.running import on_a_loop, running
 from support.scheduled_cluster import Cluster, cluster, documented_rights, eventually
+from support.scraping import fetch
 
 __all__ = ["cluster"]
 
@@ -26,14 +25,8 @@ SAMPLE = re.compile(r'^gangsched_pending_demand\{.*like="(?P<like>[^"]+)".*\} (?
 
 def demand(port: int) -> dict[str, int]:
     """Return how many more nodes are asked for, by the node that they are like."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG) as page:
-        text = page.read().decode()
+    text = until(lambda: fetch(port, "/metrics"))  # a busy scheduler may give none in time
     return {found["like"]: int(float(found["n"])) for found in SAMPLE.finditer(text)}
-
-
-def is_served(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @on_a_loop
@@ -48,11 +41,10 @@ async def test_nodes_of_the_demand_start_every_gang(cluster: Cluster) -> None:
     api = await connect(kubeconfig=str(cluster.plane.kubeconfig("demand", account.token)))
     rounds = 0
     async with running(api, settings, serve=("127.0.0.1", port)):
-        await eventually(lambda: is_served(port))
         while not cluster.all_bound(14):
             rounds += 1
             assert rounds <= 4
-            await eventually(lambda: demand(port))
+            await eventually(lambda: cluster.all_bound(14) or demand(port))
             # not on the loop, which serves the page
             for like, count in (await asyncio.to_thread(demand, port)).items():
                 assert like in cluster.nodes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +22,10 @@ from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.control_plane.processes import free_ports
 from support.control_plane.training_operator import kwok_stages
-from support.patience import HANG
+from support.patience import until
 from support.running import ALONE, on_a_loop, running
 from support.scheduled_cluster import GROUPS, documented_rights, eventually
+from support.scraping import fetch
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -103,18 +103,9 @@ def scaled(tmp_path: Path) -> Iterator[Scaled]:
 
 def demand(port: int) -> dict[str, int]:
     """Return how many more nodes are asked for, by what the name of the node begins with."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG) as page:
-        text = page.read().decode()
+    text = until(lambda: fetch(port, "/metrics"))  # a busy scheduler may give none in time
     found = {each["like"]: int(float(each["n"])) for each in SAMPLE.finditer(text)}
     return {like.rpartition("-")[0]: count for like, count in found.items()}
-
-
-def is_served(port: int) -> bool:
-    try:
-        demand(port)
-    except OSError:
-        return False
-    return True
 
 
 @on_a_loop
@@ -125,7 +116,6 @@ async def test_nodes_of_two_shapes_are_added_until_all_members_run(scaled: Scale
     api = await connect(kubeconfig=str(scaled.plane.kubeconfig("scheduler", account.token)))
     await asyncio.to_thread(scaled.submit)
     async with running(api, evolve(ALONE, demand_interval=0.2), serve=("127.0.0.1", port)):
-        await eventually(lambda: is_served(port))
         await eventually(scaled.is_reported)
         assert scaled.phases() == {"Pending": size}
         assert scaled.nodes == dict.fromkeys(SHAPES, 1)

@@ -164,9 +164,12 @@ def start_scheduler(plane: ControlPlane, url: str, tls: TlsFiles | None) -> Any:
 
 
 def test_gangs_are_bound_by_the_chart_s_extender_and_its_second_replica_takes_over(
-    plane: ControlPlane, installed: Installed, tls: TlsFiles, tmp_path: Path
+    plane: ControlPlane, helm: Helm, installed: Installed, tls: TlsFiles, tmp_path: Path
 ) -> None:
     """Both replicas are ready, so a Deployment is rolled out; the Service selects one of them."""
+    # a busy leader does not lose the Lease, and the next one gets it only because it is given up
+    election = {"leaseDuration": "3600s", "renewDeadline": "60s"}
+    helm.install(values={**VALUES, "configuration": {"leaderElection": election}})
     first = start(installed, "replica-0", tmp_path)
     until(lambda: leads(plane, first))
     second = start(installed, "replica-1", tmp_path)

@@ -174,10 +174,10 @@ def test_cluster_stays_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path
             shell.run("kubectl delete job ignoring")
         prints("kubectl get nodes", " Ready ", 4)
         shell.process.send_signal(signal.SIGINT)  # Ctrl-C
-        assert shell.process.wait(60) == 128 + signal.SIGINT
+        assert shell.process.wait(HANG) == 128 + signal.SIGINT
     finally:
         shell.process.terminate()
-        shell.process.wait(60)
+        shell.process.wait(HANG)
     until(lambda: not shell.processes(), shell.processes)
     assert list(shell.scratch.iterdir()) == []
     assert "Traceback" not in shell.said

@@ -127,7 +127,7 @@ def test_entry_point_schedules(image: Path, control_plane: ControlPlane, tmp_pat
     )
     with Client(f"http://127.0.0.1:{port}") as pages:
         process.wait_until(lambda: pages.raw("GET", "/readyz")[0] == 200)
-        assert b"gangsched_groups" in pages.raw("GET", "/metrics")[1]
+        process.wait_until(lambda: b"gangsched_groups" in pages.raw("GET", "/metrics")[1])
     assert process.stop(timeout=HANG) == 0, process.log_tail()
     assert files_of(image) == before, "the root file system may be read-only"
     assert list(temporary.iterdir()) == []

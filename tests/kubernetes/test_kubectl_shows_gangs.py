@@ -17,7 +17,7 @@ from support.cluster_objects import group_json, node_json, pod_json
 from support.control_plane import Account, ControlPlane
 from support.control_plane.fixtures import need_control_plane
 from support.kubectl_program import Kubectl, plugin_folder
-from support.patience import HANG, eventually, saw
+from support.patience import HANG, eventually, saw, until
 from support.running import ALONE, on_a_loop, running
 from support.scheduled_cluster import documented_rights
 
@@ -46,6 +46,8 @@ def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ku
     kubectl = Kubectl(plane.kubeconfig("person"), plugins)
     kubectl("apply", "--server-side", "-f", str(CRDS))
     kubectl("wait", "--for=condition=Established", f"crd/{OLDER}", f"--timeout={HANG:g}s")
+    # kubectl knows the kind from another document of the API server, which is written later
+    until(lambda: kubectl.run("get", OLDER).code == 0)
     return kubectl
 
 
@@ -170,8 +172,10 @@ async def test_describe_pod_and_group_of_a_gang_that_starts(
 ) -> None:
     await apply(cluster, *gang("fits", 2))
     async with scheduling(plane):
-        pod = await shown(cluster, all_of("Successfully assigned"), "describe", "pod", "fits-0")
-        seen = all_of("members are assigned", "PodGroupInitiallyScheduled")
+        # kubectl reads the pod before its events, and may have read it before it was bound
+        seen = all_of("Successfully assigned", "PodScheduled")
+        pod = await shown(cluster, seen, "describe", "pod", "fits-0")
+        seen = all_of("members are assigned", "PodGroupInitiallyScheduled", "are being bound")
         group = await shown(cluster, seen, "describe", NATIVE, "fits")
     (event,) = events_of(pod)
     assert re.fullmatch(

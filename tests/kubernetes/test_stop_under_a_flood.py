@@ -67,8 +67,9 @@ class Replicas:
 
     def records(self) -> list[Object]:
         """Return the log of the leader."""
-        lines = self.leader.log.read_text("utf-8").splitlines()
-        return [json.loads(each) for each in lines if each.startswith("{")]
+        # the last line may be half written
+        whole, _, _half = self.leader.log.read_text("utf-8").rpartition("\n")
+        return [json.loads(each) for each in whole.splitlines() if each.startswith("{")]
 
     def stops(self) -> bool:
         """Whether the leader has logged that it stops."""

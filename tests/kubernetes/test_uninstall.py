@@ -29,6 +29,7 @@ pytestmark = pytest.mark.once("decides about no pod")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gangsched"
 OWN = "podgroups.scheduling.x-k8s.io"
+GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1"
 GROUP = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
 RENEWED = 2.5
 """Seconds within which a leader renews its Lease."""
@@ -42,6 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         # the API server makes the Service of itself some seconds after its start
         until(lambda: started.admin.items("/api/v1/services"))
         until(lambda: started.admin.items("/api/v1/endpoints"))
+        until(lambda: started.admin.items("/apis/discovery.k8s.io/v1/endpointslices"))
         yield started
 
 
@@ -61,7 +63,9 @@ def installed(plane: ControlPlane, helm: Helm) -> Iterator[Installed]:
     for path in (LEASE, f"{CRDS}/{OWN}"):
         with suppress(ApiError):
             plane.admin.delete(path)
-    until(lambda: plane.admin.raw("GET", "/apis/scheduling.x-k8s.io/v1alpha1")[0] == 404)
+    until(lambda: plane.admin.raw("GET", GROUPS)[0] == 404)
+    # listed a little longer than it is served
+    until(lambda: b'"scheduling.x-k8s.io"' not in plane.admin.raw("GET", "/apis")[1])
 
 
 def lease(plane: ControlPlane) -> dict[str, Any]:
@@ -188,8 +192,9 @@ def test_definition_shows_the_restarts_of_a_group_in_a_wide_table(
 ) -> None:
     (definitions,) = (CHART / "crds").glob("*.yaml")
     plane.admin.create(CRDS, yaml.safe_load(definitions.read_text("utf-8")))
-    path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
+    path = f"{GROUPS}/namespaces/{NAMESPACE}/podgroups"
     until(lambda: plane.admin.raw("GET", path)[0] == 200)
+    until(lambda: plane.admin.raw("GET", GROUPS)[0] == 200)  # by which kubectl knows the kind
     for name, notes in (("never", {}), ("restarted", {"gangsched.io/restarts": "3"})):
         metadata = {"name": name, "annotations": notes}
         plane.admin.create(path, {"metadata": metadata, "spec": {"minMember": 1}, **GROUP})

@@ -24,6 +24,7 @@ from support.control_plane.client import ApiError, Client
 from support.control_plane.cluster import ControlPlane
 from support.control_plane.processes import Process, free_ports
 from support.control_plane.programs import programs
+from support.patience import until
 from support.root import ROOT
 
 __all__ = [
@@ -203,14 +204,44 @@ class Installed:
         return document
 
     def token(self) -> str:
-        """Return a token of the ServiceAccount that the Deployment's pods have."""
+        """Return a token of the ServiceAccount that the Deployment's pods have.
+
+        The API server reads roles from watches, so it is asked until it grants their rules.
+        """
         deployment = self.get("apis/apps/v1/@/deployments")
         assert deployment is not None
         account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        until(lambda: self._are_granted(account), step=0.01)
         path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
         answer = self.plane.admin.create(path, {"spec": {"expirationSeconds": 3600}})
         token: str = answer["status"]["token"]
         return token
+
+    def _are_granted(self, account: str) -> bool:
+        """Return whether the API server grants an account what the roles in the cluster say."""
+        rbac = "apis/rbac.authorization.k8s.io/v1"
+        roles = (
+            self.get(f"{rbac}/clusterroles"),
+            self.get(f"{rbac}/@/roles"),
+            self.get(f"{rbac}/@/roles", f"{self.name}-extender"),
+        )
+        return all(
+            self._is_granted(account, right, *rule.get("resourceNames", ())[:1])
+            for role in roles
+            if role is not None
+            for rule in role["rules"]
+            for right in rights([rule])
+        )
+
+    def _is_granted(self, account: str, right: Right, name: str = "") -> bool:
+        # the administrator asks, whose requests are not in the audit log
+        resource, _, subresource = right.resource.partition("/")
+        asked = {"namespace": NAMESPACE, "verb": right.verb, "group": right.group, "name": name}
+        attributes = {**asked, "resource": resource, "subresource": subresource}
+        user = f"system:serviceaccount:{NAMESPACE}:{account}"
+        review = {"spec": {"user": user, "resourceAttributes": attributes}}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        return bool(self.plane.admin.create(path, review)["status"]["allowed"])
 
     def start(self, python: str, folder: Path) -> tuple[Process, Client]:
         """Start what a pod of the Deployment runs; return it, and a client of its pages.

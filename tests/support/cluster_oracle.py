@@ -167,8 +167,9 @@ class ClusterOracle:
             assert synced.wait(HANG), "the oracle cannot list the cluster"
 
     def stop(self) -> None:
-        """Watch no longer."""
-        self._ends.set()
+        """Watch no longer: afterwards no violation is added."""
+        with self._lock:
+            self._ends.set()
 
     def check(self) -> None:
         """Raise an AssertionError if a rule was broken."""
@@ -286,6 +287,8 @@ class ClusterOracle:
         return version
 
     def _see(self, path: str, kind: str, given: Object) -> None:
+        if self._ends.is_set():
+            return
         uid, account = given["metadata"]["uid"], self._account
         if path == _GROUPS:
             metadata = given["metadata"]
@@ -353,6 +356,8 @@ class ClusterOracle:
     def _tick(self) -> None:
         while not self._ends.wait(0.05):
             with self._lock:
+                if self._ends.is_set():
+                    return
                 for node in list(self._over) if self._races else ():
                     self._check_node(node, f"for {self._races:g} s", time.monotonic())
                 for name in list(self._account.gangs):

@@ -12,14 +12,17 @@ __all__ = ["fetch", "readiness", "sample"]
 
 
 def fetch(port: int, target: str) -> str:
-    """Return the body of a page, whatever its status; empty if nothing listens yet."""
+    """Return the body of a page, whatever its status; empty if there is no answer.
+
+    Nothing listens yet, or a busy program has closed the connection.
+    """
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{target}", timeout=HANG) as page:
             body: bytes = page.read()
     except urllib.error.HTTPError as error:
         with error:
             body = error.read()
-    except urllib.error.URLError:
+    except OSError:
         return ""
     return body.decode()
 

@@ -20,6 +20,7 @@ PAGES = ("/metrics", "/gangs", "/queue", "/why?group=a/b", "/configuration")
 _LATE = (b"does not answer", b"no time within", b"no connection to the API server")
 """What a scheduler says that could answer later."""
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @frozen
@@ -89,7 +90,7 @@ class Stranger:
 
 
 def allow_metrics(admin: Any, name: str, *, namespace: str = "kube-system") -> None:
-    """Let a service account get the metrics."""
+    """Let a service account get the metrics; return once the API server knows of it."""
     role = {
         "metadata": {"name": f"{name}-metrics"},
         "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
@@ -105,3 +106,8 @@ def allow_metrics(admin: Any, name: str, *, namespace: str = "kube-system") -> N
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }
     admin.create(f"{_RBAC}/clusterrolebindings", binding)
+    asked = {
+        "user": f"system:serviceaccount:{namespace}:{name}",
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+    until(lambda: admin.create(_REVIEWS, {"spec": asked})["status"]["allowed"])
