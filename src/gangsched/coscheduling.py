@@ -223,8 +223,8 @@ class Coscheduling:
     ) -> RejectGroup | EvictGroup | None:
         """Decide whether the group is rejected after *pod* gave its node back. O(1)."""
         group = state.group
-        if group is None or group.min_available is None:
-            return None
+        if cause == "rejected" or group is None or group.min_available is None:
+            return None  # a group that is being rejected needs no verdict
         # the counts no longer include the member, so _held adds it
         if cause == "bind_failed":
             if self._retries(state):

@@ -79,11 +79,11 @@ def test_unnamed_resource_is_zero_and_a_zero_is_left_out() -> None:
     assert Resources({"cpu": "0"}) == NOTHING
 
 
-def test_frozen_map_equals_only_a_frozen_map_with_equal_items() -> None:
+def test_frozen_map_equals_a_mapping_with_equal_items() -> None:
     assert FrozenMap({"a": "1", "b": "2"}) == FrozenMap([("b", "2"), ("a", "1")])
     assert FrozenMap({"a": "1"}) != FrozenMap({"a": "2"})
     assert FrozenMap({"a": "1"}) != FrozenMap({"a": "1", "b": "2"})
-    assert FrozenMap({"a": "1"}) != {"a": "1"}
+    assert FrozenMap({"a": "1"}) == {"a": "1"} != FrozenMap()
     assert FrozenMap() == EMPTY
 
 
@@ -103,9 +103,28 @@ def test_frozen_map_copies_its_argument() -> None:
     made = FrozenMap(items)
     items["a"] = "2"
     assert made["a"] == "1"
-    writable: Any = made
-    with pytest.raises(TypeError):
-        writable["a"] = "3"
+
+
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "__setitem__": ("a", "2"),
+    "__delitem__": ("a",),
+    "__ior__": ({"a": "2"},),
+    "update": ({"a": "2"},),
+    "setdefault": ("b", "2"),
+    "pop": ("a",),
+    "popitem": (),
+    "clear": (),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", [FrozenMap, Resources])
+def test_frozen_map_cannot_be_changed(kind: type[FrozenMap[Any]], change: str) -> None:
+    made = kind({"a": "1"})
+    before = dict(made)
+    with pytest.raises(TypeError, match="is immutable"):
+        getattr(made, change)(*CHANGES[change])
+    assert made == before
 
 
 def test_repr_of_a_mapping_names_its_type() -> None:

@@ -13,7 +13,6 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 from collections.abc import Iterator, ValuesView
-from itertools import islice
 from typing import Final, TypeAlias, final
 
 from gangsched.errors import InternalError
@@ -77,10 +76,15 @@ class Claims:
         Args:
             without: A member that is taken as gone.
         """
-        first = islice(self._minima.items(), 2)
-        minimum = next((least for uid, least in first if uid != without), None)
-        both = islice(self._all.items(), 2)
-        return minimum, next((claim[1] for uid, claim in both if uid != without), None)
+        minimum: int | None = None
+        for uid, least in self._minima.items():
+            if uid != without:
+                minimum = least
+                break
+        for uid, (_minimum, priority) in self._all.items():
+            if uid != without:
+                return minimum, priority
+        return minimum, None
 
     def values(self) -> ValuesView[Claim]:
         """Return a view of the claims, in order."""

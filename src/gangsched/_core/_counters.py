@@ -22,7 +22,7 @@ from attrs import frozen
 from gangsched.errors import InternalError, InvalidValueError
 from gangsched.model import PodUID
 
-__all__ = ["MemberState", "PodGroupCounters", "RoleCounts"]
+__all__ = ["MemberCounts", "MemberState", "PodGroupCounters", "RoleCounts"]
 
 
 class MemberState(enum.IntEnum):
@@ -72,7 +72,60 @@ class RoleCounts:
     succeeded: int = 0
 
 
-class PodGroupCounters:
+class MemberCounts:
+    """How many members of a group are in which state, as ``PodGroupCounters`` counts them. O(1)."""
+
+    __slots__ = ("_collected", "_counts")
+
+    _counts: list[int]
+    _collected: dict[str | None, int]
+
+    @property
+    def all(self) -> int:
+        """The number of unscheduled and scheduled members."""
+        counts = self._counts
+        return counts[_UNSCHEDULED] + counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
+
+    @property
+    def unscheduled(self) -> int:
+        """The number of members without a node."""
+        return self._counts[_UNSCHEDULED]
+
+    @property
+    def waiting(self) -> int:
+        """The number of members that wait on permit."""
+        return self._counts[_WAITING]
+
+    @property
+    def assumed(self) -> int:
+        """The number of assumed members: waiting on permit, or binding."""
+        return self._counts[_WAITING] + self._counts[_BINDING]
+
+    @property
+    def assigned(self) -> int:
+        """The number of bound members."""
+        return self._counts[_ASSIGNED]
+
+    @property
+    def scheduled(self) -> int:
+        """The number of members with a node: assumed or bound."""
+        counts = self._counts
+        return counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
+
+    @property
+    def succeeded(self) -> int:
+        """The number of members that have succeeded on their nodes, deleted ones included."""
+        count = self._counts[_SUCCEEDED]
+        return count + sum(self._collected.values()) if self._collected else count
+
+    @property
+    def started(self) -> int:
+        """The number of members that are bound, or have finished."""
+        counts = self._counts
+        return counts[_ASSIGNED] + counts[_SUCCEEDED] + counts[_FAILED]
+
+
+class PodGroupCounters(MemberCounts):
     """The members of a group, counted by state, in total and for each role.
 
     Runtime complexity: every method and property is O(1), except iteration, which is O(members).
@@ -80,14 +133,18 @@ class PodGroupCounters:
     Not thread-safe.
     """
 
-    __slots__ = ("_by_role", "_collected", "_counts", "_roles", "_states")
+    __slots__ = ("_by_role", "_roles", "_states")
 
     def __init__(self) -> None:
         self._states: dict[PodUID, MemberState] = {}
         self._counts = [0] * len(MemberState)
         self._roles: dict[PodUID, str] = {}
         self._by_role: dict[str, list[int]] = {}
-        self._collected: dict[str | None, int] = {}
+        self._collected = {}
+
+    def share_with(self, other: MemberCounts) -> None:
+        """Let *other* show these counts, also those to come."""
+        other._counts, other._collected = self._counts, self._collected
 
     def set(self, uid: PodUID, state: MemberState) -> MemberState | None:
         """Set the state of a member; return the previous state, None for a new member.
@@ -204,50 +261,6 @@ class PodGroupCounters:
     def __iter__(self) -> Iterator[PodUID]:
         """Iterate over the members in order of arrival."""
         return iter(self._states)
-
-    @property
-    def all(self) -> int:
-        """The number of unscheduled and scheduled members."""
-        counts = self._counts
-        return counts[_UNSCHEDULED] + counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
-
-    @property
-    def unscheduled(self) -> int:
-        """The number of members without a node."""
-        return self._counts[_UNSCHEDULED]
-
-    @property
-    def waiting(self) -> int:
-        """The number of members that wait on permit."""
-        return self._counts[_WAITING]
-
-    @property
-    def assumed(self) -> int:
-        """The number of assumed members: waiting on permit, or binding."""
-        return self._counts[_WAITING] + self._counts[_BINDING]
-
-    @property
-    def assigned(self) -> int:
-        """The number of bound members."""
-        return self._counts[_ASSIGNED]
-
-    @property
-    def scheduled(self) -> int:
-        """The number of members with a node: assumed or bound."""
-        counts = self._counts
-        return counts[_WAITING] + counts[_BINDING] + counts[_ASSIGNED]
-
-    @property
-    def succeeded(self) -> int:
-        """The number of members that have succeeded on their nodes, deleted ones included."""
-        count = self._counts[_SUCCEEDED]
-        return count + self.collected if self._collected else count
-
-    @property
-    def started(self) -> int:
-        """The number of members that are bound, or have finished."""
-        counts = self._counts
-        return counts[_ASSIGNED] + counts[_SUCCEEDED] + counts[_FAILED]
 
     def _uncount(self, role: str, state: MemberState) -> None:
         counts = self._by_role[role]

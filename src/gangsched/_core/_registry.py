@@ -29,7 +29,7 @@ from typing import Final, final
 from attrs import define, field
 
 from gangsched._core._claims import Claims
-from gangsched._core._counters import MemberState, PodGroupCounters, RoleCounts
+from gangsched._core._counters import MemberCounts, MemberState, PodGroupCounters, RoleCounts
 from gangsched._fields import check_now
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError, UnknownPodError
 from gangsched.membership import Membership
@@ -45,7 +45,7 @@ _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
 @final
 @define(eq=False, kw_only=True)
-class PodGroupInfo:
+class PodGroupInfo(MemberCounts):
     """The scheduler's record of one pod group.
 
     Attributes:
@@ -90,6 +90,9 @@ class PodGroupInfo:
     is_binding: bool = False
     untried: int = 0
     untried_by_role: dict[str, int] = field(factory=dict[str, int])
+
+    def __attrs_post_init__(self) -> None:
+        self.members.share_with(self)
 
     @property
     def namespace(self) -> str:
@@ -175,41 +178,6 @@ class PodGroupInfo:
         if self.spec is not None:
             return self.spec.created_at
         return 0.0 if self.first_seen_at is None else self.first_seen_at
-
-    @property
-    def all(self) -> int:
-        """See ``PodGroupCounters.all``."""
-        return self.members.all
-
-    @property
-    def unscheduled(self) -> int:
-        """See ``PodGroupCounters.unscheduled``."""
-        return self.members.unscheduled
-
-    @property
-    def waiting(self) -> int:
-        """See ``PodGroupCounters.waiting``."""
-        return self.members.waiting
-
-    @property
-    def assumed(self) -> int:
-        """See ``PodGroupCounters.assumed``."""
-        return self.members.assumed
-
-    @property
-    def assigned(self) -> int:
-        """See ``PodGroupCounters.assigned``."""
-        return self.members.assigned
-
-    @property
-    def scheduled(self) -> int:
-        """See ``PodGroupCounters.scheduled``."""
-        return self.members.scheduled
-
-    @property
-    def succeeded(self) -> int:
-        """See ``PodGroupCounters.succeeded``."""
-        return self.members.succeeded
 
 
 def _check_claim(pod: Pod, claim: Membership) -> None:

@@ -76,7 +76,7 @@ def begin(state: State, gang: Gang) -> None:
     for info in gang.infos.values():
         if info.attempt_started_at is None:
             info.attempts += 1
-            info.attempt_started_at = state.now
+            info.attempt_started_at = state.records.now
 
 
 def assume(
@@ -99,7 +99,7 @@ def wait(state: State, record: PodRecord, waits: Waits, timeout: float) -> None:
         record.uid,
         node=node,
         timeout=timeout,
-        now=state.now,
+        now=state.records.now,
         group=None if info is None else info.key,
         attempt=record.attempt if info is None else info.attempts,
         plugins=plugins,
@@ -124,7 +124,7 @@ def give_back(
     slot, round_ = record.slot, record.round
     # plugins are told the node, so the record keeps it until they are
     records.move(record, to, slot)
-    verdict = state.points.unreserve(record, cause, state.now)
+    verdict = state.points.unreserve(record, cause, state.records.now)
     records.move(record, to, -1, since=state.gains.since(record.gang.began))
     record.cycle = None
     if to is _UNSCHEDULED:
@@ -154,9 +154,9 @@ def prepare(
     binds: list[Bind] = []
     asks = bool(state.settings.profile.pre_bind)
     for record in members:
-        denied = state.points.pre_bind(record, state.now) if asks else None
+        denied = state.points.pre_bind(record, state.records.now) if asks else None
         if denied is None:
-            binds.append(state.points.bind(record, state.now))
+            binds.append(state.points.bind(record, state.records.now))
         else:
             refused[record.seq] = denied.reason
     without = [*kept, *(record for record in members if record.seq in refused)]
@@ -206,7 +206,7 @@ def release(
         if record.seq in refused:
             give_back(state, record, _UNSCHEDULED, "refused")
             notices.tell(state, record, refused[record.seq])
-    if gang.backoff_until <= state.now:  # otherwise the bind of a member has failed since
+    if gang.backoff_until <= state.records.now:  # otherwise the bind of a member has failed since
         gang.failures, gang.backoff_until, gang.reason = 0, -math.inf, ""
     gang.refused, gang.giving_way = None, ""
     if not gang.waiting:
@@ -231,7 +231,7 @@ def recheck(state: State, gang: Gang) -> bool:
             first = info_members[0]
             pending = {n for r in info_members for n in _pending(state, r)}
             asked = tuple(p for p in wide if p is profile.quorum or name_of(p) in pending)
-            answer = points.permit(first, state.now, asked)
+            answer = points.permit(first, state.records.now, asked)
             if isinstance(answer, Unschedulable):
                 refused[first.seq] = answer.reason
                 blocked = True
@@ -242,7 +242,7 @@ def recheck(state: State, gang: Gang) -> bool:
                 names = [name for name in _pending(state, record) if name not in done]
                 own = tuple(p for p in each if name_of(p) in names)
                 if own:
-                    found = points.permit(record, state.now, own)
+                    found = points.permit(record, state.records.now, own)
                     if isinstance(found, Unschedulable):
                         refused[record.seq] = found.reason
                     else:
@@ -305,8 +305,10 @@ def succeed(state: State, info: PodGroupInfo) -> None:
         info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
     info.failures, info.backoff_until, info.failure = 0, -math.inf, ""
-    since = state.now if info.complete_at is None else info.complete_at
-    state.out.append(GroupScheduled(info.key, info.attempts, info.scheduled, state.now - since))
+    since = state.records.now if info.complete_at is None else info.complete_at
+    state.out.append(
+        GroupScheduled(info.key, info.attempts, info.scheduled, state.records.now - since)
+    )
 
 
 def _holds_its_minimum(info: PodGroupInfo) -> bool:
@@ -320,12 +322,12 @@ def _holds_its_minimum(info: PodGroupInfo) -> bool:
 def fail(state: State, gang: Gang, reason: str, *, backs_off: bool) -> None:
     """Count a failure of a gang, and let it back off if waiting for a node would not help."""
     gang.failures += 1
-    gang.queued_at = state.now
+    gang.queued_at = state.records.now
     gang.reason = reason
     if backs_off:
-        until = state.now + state.settings.backoff.delay(gang.failures)
+        until = state.records.now + state.settings.backoff.delay(gang.failures)
         # if the clock is too coarse for the delay, the next instant ends the backoff
-        gang.backoff_until = max(until, math.nextafter(state.now, math.inf))
+        gang.backoff_until = max(until, math.nextafter(state.records.now, math.inf))
     for info in gang.infos.values():
         info.failures, info.failure = gang.failures, reason
         info.backoff_until = gang.backoff_until
@@ -374,8 +376,8 @@ def reject(
         if info.attempt_started_at is None and not evicts:
             info.attempts += 1  # a plugin rejects a group that is not being tried
         info.attempt_started_at = None
-        info.last_failure_at = state.now
-        until = max(gang.backoff_until, state.now)
+        info.last_failure_at = state.records.now
+        until = max(gang.backoff_until, state.records.now)
         state.out.append(GroupRejected(info.key, info.attempts, reason, until))
     gang.began, gang.giving_way = 0, ""
     if evicts:
@@ -416,7 +418,7 @@ def note_progress(state: State, gang: Gang) -> None:
     """Note when groups became complete, have started, and are bound. O(members) at a start."""
     for info in gang.infos.values():
         if info.complete_at is None and info.is_complete:
-            info.complete_at = state.now
+            info.complete_at = state.records.now
         if not info.scheduled:
             info.was_scheduled = info.is_binding = False
         elif not info.was_scheduled and _has_started(gang, info):

@@ -177,7 +177,7 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         elif unit_is_whole(state, gang):
             try_whole(state, gang, demand, together, alone=False)
             left = [record for record in alone if record.state is _UNSCHEDULED]
-            if left and gang.backoff_until <= state.now:
+            if left and gang.backoff_until <= state.records.now:
                 try_whole(state, gang, demand, left, alone=True)
         else:
             try_one(state, gang, demand)
@@ -206,5 +206,5 @@ def _note_failed(state: State, gang: Gang) -> None:
     demand: Demand | None = gang.demand
     if demand is not None and demand.blocked_at == state.records.step:
         state.reserving.note_failed(gang, demand, state.records.step)
-    elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.now:
+    elif gang.place is QueuePlace.NOWHERE and gang.backoff_until > state.records.now:
         state.reserving.note_failed(gang, None, state.records.step)

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core.gang_tree import REGULAR, SubGroup
-from gangsched.core.node_table import Needs, NodeTable
+from gangsched.core.node_table import Needs
 from gangsched.core.pod_class import PodClass
 from gangsched.cycle_state import CycleState
 from gangsched.explain import UnschedulableMember
@@ -58,6 +58,7 @@ class PodRecord:
         leaf: The key of its leaf in the tree of the gang.
         state: Where it is.
         slot: The node that it holds; -1 for none. A terminating pod holds its node.
+        node: The name of that node; None for none.
         pod_class: What capacity and plugins say about it; None while nobody needs to know.
         needs: What it takes of its node.
         attempt: The number of its last assumption; the report of a bind names it.
@@ -80,9 +81,10 @@ class PodRecord:
             "is_evicted",
             "leaf",
             "needs",
+            "node",
         ),
         *("pod", "pod_class", "reason", "role", "round", "seq", "slot", "started_at", "state"),
-        *("table", "told", "uid"),
+        *("told", "uid"),
     )
 
     def __init__(
@@ -98,6 +100,7 @@ class PodRecord:
         self.leaf: str = gang.leaf_of(info, role)
         self.state = MemberState.GATED
         self.slot = -1
+        self.node: NodeName | None = None
         self.pod_class: PodClass | None = None
         self.needs: Needs = ()
         self.attempt = 0
@@ -107,17 +110,11 @@ class PodRecord:
         self.started_at: float | None = None
         self.reason = self.told = ""
         self.is_evicted = False
-        self.table: NodeTable = gang.table
 
     @property
     def is_assumed(self) -> bool:
         """Whether it holds a node that the cluster does not show yet."""
         return self.state is _WAITING or self.state is _BINDING or self.cycle is not None
-
-    @property
-    def node(self) -> NodeName | None:
-        """The name of the node that it holds."""
-        return None if self.slot < 0 else self.table.names[self.slot]
 
     def __repr__(self) -> str:
         return f"<{self.uid} {self.state.name.lower()} on {self.node}>"
@@ -171,14 +168,13 @@ class Gang:
         ),
         *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("pending", "place"),
-        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "table", "told_all"),
+        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "told_all"),
         *("tree", "waiting"),
     )
 
-    def __init__(self, key: str, seq: int, queued_at: float, table: NodeTable) -> None:
+    def __init__(self, key: str, seq: int, queued_at: float) -> None:
         self.key = key
         self.seq = seq
-        self.table = table
         self.infos: dict[GroupKey, PodGroupInfo] = {}
         self.members: dict[PodUID, PodRecord] = {}
         self.pending: dict[PodUID, PodRecord] = {}

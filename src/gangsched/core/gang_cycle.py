@@ -171,7 +171,7 @@ def _reserve_and_permit(
     state: State, members: Sequence[PodRecord], *, alone: bool
 ) -> tuple[tuple[PodRecord, str] | None, dict[int, Waits]]:
     """Return a member that is refused with the reason, or which plugins let members wait."""
-    profile, points, now = state.settings.profile, state.points, state.now
+    profile, points, now = state.settings.profile, state.points, state.records.now
     waits: dict[int, Waits] = {}
     for some in by_group(members):
         for point in ("reserve", "permit"):
@@ -207,7 +207,7 @@ def undo(state: State, members: Sequence[PodRecord], before: tuple[dict[int, int
         before: Which nodes took more before, and whether members had tried nodes.
     """
     for record in reversed(members):
-        state.points.unreserve(record, "refused", state.now)
+        state.points.unreserve(record, "refused", state.records.now)
         state.records.move(record, _UNSCHEDULED)
         record.cycle = None
         record.attempt -= 1
@@ -255,7 +255,7 @@ def fail_whole(
     cycle = record.cycle or state.cycle(record)
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
-    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
+    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.records.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis, proof)
     notices.tell(state, record, reason)
@@ -300,7 +300,7 @@ def fail_rest(
         left, found = [*refused], as_diagnosis(next(iter(refused.values())))
         refused = dict[PodRecord, Diagnosis | str]()
     answer: Outcome | Verdict | None = None
-    if left and found is not None and gang.backoff_until <= state.now:
+    if left and found is not None and gang.backoff_until <= state.records.now:
         answer = _post_filter_alone(state, left[0], str(found), state.cycle(left[0]))
     first_refused = None
     if refused and not left:
@@ -312,7 +312,7 @@ def fail_rest(
         first = left[0]
         reason = str(found)
         gang.refused = UnschedulableMember(first.uid, first.pod.key, reason, found)
-        gang.queued_at = state.now
+        gang.queued_at = state.records.now
         gang.failures += 1
         gang.reason = reason
         for record in [each for each in left if each.told != reason] or [first]:
@@ -338,7 +338,7 @@ def _refuse_alone(state: State, record: PodRecord, reason: str, cycle: CycleStat
     notices.tell(state, record, reason)
     if isinstance(answer, RejectGroup | HoldGroup | EvictGroup):
         attempt.apply_verdict(state, answer)
-    if record.gang.backoff_until > state.now:  # the verdict was about its own group
+    if record.gang.backoff_until > state.records.now:  # the verdict was about its own group
         record.gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, None)
     else:
         attempt.refuse(state, record, reason)
@@ -350,4 +350,4 @@ def _post_filter_alone(
     """Return what follows from a member that goes alone and finds no node, or is refused."""
     if record.info is not None and record.info.is_binding:
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
-    return state.points.post_filter(cycle, record.pod, reason, state.now)
+    return state.points.post_filter(cycle, record.pod, reason, state.records.now)

@@ -20,7 +20,6 @@ from gangsched.core.placement import late
 from gangsched.core.placement.task import Task
 from gangsched.core.placing import missing
 from gangsched.core.state import State
-from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis, UnschedulableMember
@@ -38,7 +37,7 @@ def try_one(state: State, gang: Gang, demand: Demand) -> None:
         fail_in_total(state, gang, demand, record, lacks)
         return
     cycle = state.cycle(record)
-    denied = state.points.pre_filter(cycle, record.pod, state.now)
+    denied = state.points.pre_filter(cycle, record.pod, state.records.now)
     if denied is not None:
         _fail_one(state, gang, demand, record, cycle, str(denied), as_diagnosis(denied))
         return
@@ -50,7 +49,7 @@ def try_one(state: State, gang: Gang, demand: Demand) -> None:
     try:
         task.put(leaf, 1, EVERYWHERE)
         if not task.nodes:
-            found = late.diagnosis(record, cycle, NodeViews(state.records))
+            found = late.diagnosis(record, cycle, state.views)
     except BaseException:
         state.table.rewind()
         raise
@@ -62,7 +61,7 @@ def try_one(state: State, gang: Gang, demand: Demand) -> None:
         return
     for info in gang.infos.values():
         if not gang.waiting:
-            info.attempt_started_at = state.now  # the time of the permit runs from here
+            info.attempt_started_at = state.records.now  # the time of the permit runs from here
     before = dict(state.table.gains), state.pods_tried
     attempt.assume(state, record, task.nodes[0][1], cycle, is_taken=True)
     try:
@@ -82,10 +81,10 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
         Why it is refused; None if it is not.
     """
     points, gang = state.points, record.gang
-    denied = points.reserve(record, state.now)
+    denied = points.reserve(record, state.records.now)
     if denied is not None:
         return denied.reason
-    waits = points.permit(record, state.now)
+    waits = points.permit(record, state.records.now)
     if isinstance(waits, Unschedulable):
         return waits.reason
     if waits:
@@ -99,7 +98,7 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
         entry = state.records.waiting.get(sibling.uid)
         names = () if entry is None else entry.pending_plugins
         own = tuple(plugin for plugin in each if name_of(plugin) in names)
-        answer = points.permit(sibling, state.now, own) if own else ()
+        answer = points.permit(sibling, state.records.now, own) if own else ()
         if isinstance(answer, Unschedulable):
             state.refused[sibling.uid] = answer.reason
         if answer:
@@ -109,9 +108,9 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
         last = (
             max(e.deadline for e in state.records.waiting.of(record.info.key))
             if record.info
-            else state.now
+            else state.records.now
         )
-        attempt.wait(state, record, (), last - state.now)
+        attempt.wait(state, record, (), last - state.records.now)
         return None
     prepared = attempt.prepare(state, together, kept)
     if isinstance(prepared, str):
@@ -135,7 +134,7 @@ def _fail_one(
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
     gang.count_untried({record})
-    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.now)
+    answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.records.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)
     notices.tell(state, record, reason)

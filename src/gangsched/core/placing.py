@@ -22,7 +22,6 @@ from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
 from gangsched.core.pod_class import PodClass
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
-from gangsched.core.views import NodeViews
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis
@@ -50,7 +49,7 @@ def pre_filter(
     state: State, pods: Sequence[PodRecord], cycle_of: Callable[[PodRecord], CycleState]
 ) -> tuple[list[PodRecord], dict[PodRecord, Diagnosis | str]]:
     """Return the members that pass PreFilter, and why others do not; see ``Points.pre_filter``."""
-    profile, points, now = state.settings.profile, state.points, state.now
+    profile, points, now = state.settings.profile, state.points, state.records.now
     if not profile.pre_filter:
         return list(pods), {}
     refused: dict[PodRecord, Diagnosis | str] = {}
@@ -122,10 +121,9 @@ def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
     """Return how many more pods like one a plugin accepts; None if it does not say."""
     if not callable(getattr(plugin, "cluster_headroom", None)):
         return None
-    records = state.records
-    cycle = CycleState(None, NodeViews(records), state.settings.cluster, records.counts)
+    cycle = CycleState(None, state.views, state.settings.cluster, state.records.counts)
     if callable(getattr(plugin, "pre_filter", None)):
-        denied = state.points.pre_filter(cycle, pod, state.now, (plugin,))
+        denied = state.points.pre_filter(cycle, pod, state.records.now, (plugin,))
         if denied is not None:
             return None  # the attempt is told why
     answer: int | None = calls.call(plugin, "cluster_headroom", pod, (int, type(None)), cycle, pod)

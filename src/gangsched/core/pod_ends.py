@@ -28,7 +28,7 @@ def tell(state: State) -> None:
     for pod in ended:
         record = state.records.pods.get(pod.uid)
         if record is None or record.state in OVER:
-            wakes |= state.points.pod_ended(pod, state.now)
+            wakes |= state.points.pod_ended(pod, state.records.now)
     if wakes:
         accept_more(state)
 

@@ -187,6 +187,7 @@ class Records:
             if record.slot >= 0:
                 self._leave(record, since)
             record.slot = slot
+            record.node = self.table.names[slot] if slot >= 0 else None
             if slot >= 0:
                 if not is_taken:
                     self.table.take(slot, record.needs)

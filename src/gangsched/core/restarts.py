@@ -81,7 +81,7 @@ def _observe(state: State, gang: Gang, info: PodGroupInfo) -> Fall | None:
         is_whole=_is_whole(gang, info),
         is_short=partial(_is_short, info),
         is_left=info.scheduled > 0,
-        now=state.now,
+        now=state.records.now,
     )
 
 
@@ -108,13 +108,13 @@ def _restarted_with(gang: Gang, info: PodGroupInfo) -> Iterator[GroupKey]:
 
 def due(state: State) -> None:
     """Note the gangs that are to be looked at by now."""
-    for key in state.restarts.due(now=state.now):
+    for key in state.restarts.due(now=state.records.now):
         gang, info = state.records.gang_of.get(key), state.records.registry.get(key)
         if gang is not None:
             state.touch(gang)
         elif info is not None:
             state.restarts.stop(key)
-            state.restarts.try_start(key, gone_at=lambda _until: -math.inf, now=state.now)
+            state.restarts.try_start(key, gone_at=lambda _until: -math.inf, now=state.records.now)
             if not is_under_way(state, info):
                 state.records.quotas.release(key)  # nothing of it has been created again
 
@@ -142,9 +142,12 @@ def returns(state: State, info: PodGroupInfo) -> bool:
 
 def denial(state: State, info: PodGroupInfo) -> str:
     """Return why a group that is being restarted, or may be, must not queue; or ``""``. O(1)."""
-    if state.restarts.is_held(info.key):
+    life = state.restarts.get(info.key)
+    if life is None:
+        return ""
+    if life.is_held:
         return f"pod group {info.key} is being restarted"
-    if state.restarts.is_short(info.key):
+    if life.short_since is not None:
         return f"pod group {info.key} has lost members, and is restarted if they are not replaced"
     return ""
 
@@ -163,7 +166,7 @@ def awaited(state: State, gang: Gang, info: PodGroupInfo) -> str:
 def _try_start(state: State, gang: Gang, info: PodGroupInfo) -> None:
     """End the restart of a group once nothing stands in its way."""
     gone_at = partial(_gone_at, gang, info)
-    state.restarts.try_start(info.key, gone_at=gone_at, now=state.now)
+    state.restarts.try_start(info.key, gone_at=gone_at, now=state.records.now)
 
 
 def _gone_at(gang: Gang, info: PodGroupInfo, until: float) -> float:

@@ -119,12 +119,12 @@ class SchedulerView:
 
     @property
     def _now(self) -> float:
-        return self._state.now
+        return self._state.records.now
 
     def __repr__(self) -> str:
         state, queue = self._state, self.queue
         return (
-            f"<Scheduler unit={state.settings.unit.value} now={state.now!r}"
+            f"<Scheduler unit={state.settings.unit.value} now={state.records.now!r}"
             f" nodes={state.table.count} pods={len(state.records.pods)}"
             f" waiting={len(state.records.waiting)} active={len(queue.active)}"
             f" backoff={len(queue.backoff)} unschedulable={len(queue.unschedulable)}>"

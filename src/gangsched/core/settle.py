@@ -96,7 +96,7 @@ def settle_all(state: State) -> None:
 
 def settle(state: State, gang: Gang) -> None:
     """Put a gang where it belongs; see the table of the module."""
-    queue, now = state.queue, state.now
+    queue, now = state.queue, state.records.now
     if state.records.gangs.get(gang.key) is not gang:
         return
     gang.count_untried()
@@ -201,7 +201,7 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
     # any member speaks for its group, so none has to be looked for where there is only one
     one = next(reversed((gang.waiting or gang.pending).values()))
     if not gang.infos:
-        refusal = state.points.pre_enqueue(one.pod, None, state.now)
+        refusal = state.points.pre_enqueue(one.pod, None, state.records.now)
         return None if refusal is None else (None, refusal)
     by_group: dict[GroupKey, PodRecord] = dict.fromkeys(gang.infos, one)
     if len(by_group) > 1:
@@ -214,7 +214,7 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
     denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
     for key, record in sorted(by_group.items()):  # a restored scheduler met them in another order
         info = gang.infos[key]
-        refusal = state.points.pre_enqueue(record.pod, info, state.now)
+        refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
         held = restarts.denial(state, info)
         if refusal is None and held:
             refusal = Unschedulable(held, resolvable=False)
@@ -223,9 +223,10 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
         if gang.is_bundle:
             refusal = Unschedulable(waits_for(info.key, refusal.reason), resolvable=False)
         denied = info, refusal
+        if len(gang.infos) < 2:
+            return denied
         # a bundle lacks an incomplete group, but the groups that have started do not
-        is_left_out = rests(state, info) or not (info.was_scheduled or info.is_complete)
-        if not (len(gang.infos) > 1 and is_left_out):
+        if not rests(state, info) and (info.was_scheduled or info.is_complete):
             return denied
     if gang.waiting or split(state, gang) != ([], []):
         return None

@@ -66,6 +66,7 @@ class State:
     """Everything that a call reads and writes.
 
     Attributes:
+        views: All nodes, as plugins see them.
         out: The effects of the current call.
         touched: The gangs that are to be settled before the call ends, by key.
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
@@ -102,6 +103,7 @@ class State:
             *(self.evaluator.sign, QuotaLedger(settings.quotas)),
             self.points.account,
         )
+        self.views: NodeViews = NodeViews(self.records)
         self.records.notes_ended = bool(settings.profile.having("pod_ended"))
         shares = self.points.has_shares
         self.records.notes_used = shares
@@ -134,14 +136,9 @@ class State:
         return self.points.share(gang.account, self.records.used_by(gang.account))
 
     @property
-    def now(self) -> float:
-        """The current instant."""
-        return self.records.now
-
-    @property
     def mark(self) -> Mark:
         """The current instant, and how many events there were."""
-        return self.now, self.events
+        return self.records.now, self.events
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
@@ -160,6 +157,4 @@ class State:
 
     def cycle(self, record: PodRecord) -> CycleState:
         """Return a fresh cycle state of a pod."""
-        return CycleState(
-            record.info, NodeViews(self.records), self.settings.cluster, self.records.counts
-        )
+        return CycleState(record.info, self.views, self.settings.cluster, self.records.counts)

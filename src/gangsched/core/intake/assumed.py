@@ -70,10 +70,10 @@ def confirm(state: State, record: PodRecord) -> None:
     record.cycle = None
     record.pod_class = None
     record.bind_failures = 0
-    record.started_at = state.now
+    record.started_at = state.records.now
     reason, record.reason, record.told = record.reason, "", ""
     state.out.append(PodScheduled(record.uid, node))
-    state.points.post_bind(record, state.now)
+    state.points.post_bind(record, state.records.now)
     evict_if_due(state, record, reason)
 
 

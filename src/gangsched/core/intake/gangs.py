@@ -27,7 +27,7 @@ def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
         key = _gang_key(state, info)
         gang = records.gangs.get(key)
         if gang is None:
-            gang = Gang(key, records.number(), pod.created_at, state.table)
+            gang = Gang(key, records.number(), pod.created_at)
             gang.failures, gang.backoff_until = info.failures, info.backoff_until
             gang.reason = info.failure
             records.gangs[key] = gang

@@ -34,12 +34,12 @@ def read_group(state: State, key: GroupKey) -> None:
     if spec is None:
         if before is None:
             return
-        registry.delete_spec(key, now=state.now)
+        registry.delete_spec(key, now=state.records.now)
         state.restarts.forget(key)
         state.removed[key] = None
     elif spec != before:
         registry.set_spec(spec)
-        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.now)
+        state.restarts.resume(key, spec.restarts, spec.restarting_until, now=state.records.now)
     else:
         return
     named = {

@@ -91,12 +91,14 @@ def _admit(
 ) -> None:
     """Take in a pod that was not known."""
     pod, claim, records = seen.pod, seen.claim, state.records
-    info: PodGroupInfo | None = None
+    info, minimum = None, None
     if claim is not None:
+        known = records.registry.get(claim.group)
+        minimum = None if known is None else known.claimed_min
         info = records.registry.join(pod, claim, wanted)
         gang = gang_of_group(state, info, pod)
     else:
-        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at)
         before = records.gangs.get(gang.key)
         if before is not None:
             state.queue.put(before, QueuePlace.NOWHERE)  # it is read as another pod now
@@ -105,7 +107,7 @@ def _admit(
     record.attempt = records.attempt_floor
     records.add(record)
     state.note_event(gang)
-    if info is not None:
+    if info is not None and info.claimed_min != minimum:
         grow_tree(state, gang, info)
     _set_state(state, record, seen, wanted, problem)
 
@@ -188,14 +190,14 @@ def _set_state(
     if before is MemberState.SUCCEEDED and wanted is MemberState.ENDED and record.info is not None:
         record.info.members.collect(record.role)
     if wanted is MemberState.FAILED and pod.deleted_at is None and record.info is not None:
-        state.restarts.note_failed(record.info.key, now=state.now)
+        state.restarts.note_failed(record.info.key, now=state.records.now)
     is_new = before is not wanted or record.slot != slot
     records.move(record, wanted, slot)
     record.pod_class = seen.pod_class if wanted is _UNSCHEDULED else None
     if slot < 0:
         record.started_at = None
     elif record.started_at is None:
-        record.started_at = state.now
+        record.started_at = state.records.now
     state.touch(record.gang)
     if wanted is _REFUSED:
         is_new = is_new or record.reason != str(problem)
@@ -234,7 +236,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         return
     if has_succeeded:
         info.members.collect(record.role)
-    records.registry.leave(info.key, record.uid, now=state.now)
+    records.registry.leave(info.key, record.uid, now=state.records.now)
     if not info.members:
         state.removed[info.key] = None
     elif said != (info.claimed_min, info.claimed_priority):

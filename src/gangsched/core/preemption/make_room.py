@@ -190,7 +190,7 @@ def _nominate(
         pods,
         preemptor.required,
         tuple([(key, info.spec) for key, info in gang.infos.items()]),
-        state.now + policy.grace,
+        state.records.now + policy.grace,
         state.mark,
     )
     state.nominations.add(nomination)

@@ -73,7 +73,7 @@ def review(state: State, *, passing: bool = False) -> None:
         state: The state.
         passing: Whether the host lets this instant pass, so that deadlines at it are over.
     """
-    overdue, now = state.nominations.overdue, state.now
+    overdue, now = state.nominations.overdue, state.records.now
     if overdue:
         overdue.intersection_update(state.records.pods)
     for nomination in state.nominations:
@@ -115,14 +115,16 @@ def _activate(state: State, nomination: Nomination) -> None:
 def _end_grace(state: State, nomination: Nomination) -> None:
     """End a nomination at its deadline, or give it another one if its pods may still terminate."""
     left = [record for record in nomination.awaited if record.slot >= 0]
-    overdue = [r.uid for r in left if not (r.pod.deleted_at or state.now) > state.now]
+    overdue = [
+        r.uid for r in left if not (r.pod.deleted_at or state.records.now) > state.records.now
+    ]
     state.nominations.overdue.update(overdue)
     if overdue:
         lapse(state, nomination, f"{_pods(nomination)} did not terminate in time")
         return
     policy = state.settings.preemption
     grace = 0.0 if policy is None else policy.grace  # None: a snapshot of another scheduler
-    nomination.deadline = state.now + max(grace, _LEAST_WAIT)
+    nomination.deadline = state.records.now + max(grace, _LEAST_WAIT)
     nomination.is_tried = True
     state.touch(nomination.gang)
 
@@ -172,7 +174,7 @@ def note_evicted(state: State, record: PodRecord) -> None:
     for nomination in state.nominations if policy is not None else ():
         if record in nomination.awaited:
             assert policy is not None
-            nomination.deadline = max(nomination.deadline, state.now + policy.grace)
+            nomination.deadline = max(nomination.deadline, state.records.now + policy.grace)
 
 
 def awaits(state: State, gang: Gang) -> str:

@@ -23,7 +23,6 @@ from gangsched.core.placing import Places, places
 from gangsched.core.preemption.steps import Steps
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
-from gangsched.core.views import NodeViews
 from gangsched.outcomes import Unschedulable
 
 __all__ = ["Preemptor"]
@@ -165,9 +164,9 @@ class Preemptor:
         if not self.depends_on_pods:
             return True
         cycle = self.state.cycle(record)
-        if self.state.points.pre_filter(cycle, record.pod, self.state.now) is not None:
+        if self.state.points.pre_filter(cycle, record.pod, self.state.records.now) is not None:
             return False
-        views = NodeViews(self.state.records)
+        views = self.state.views
         asked = late.asked_about(pod_class, cycle, record, views)
         return late.accepted(asked, record, cycle, views, slot) is None
 
@@ -207,9 +206,9 @@ class Preemptor:
         state, pod_class = self.state, record.pod_class
         assert pod_class is not None
         cycle = state.cycle(record)
-        if state.points.pre_filter(cycle, record.pod, state.now) is not None:
+        if state.points.pre_filter(cycle, record.pod, state.records.now) is not None:
             return frozenset()
-        views = NodeViews(state.records)
+        views = state.views
         asked = late.asked_about(pod_class, cycle, record, views)
         found: set[int] = set()
         for slot in range(len(state.table.nodes)) if among is None else sorted(among):

@@ -66,7 +66,7 @@ def running(state: State) -> Listing[RunningRow]:
         if record.state is MemberState.ASSIGNED:
             key = record.uid if record.info is None else f"group {record.info.key}"
             bound.setdefault(key, []).append(record)
-    return Listing(_running_row(records, state.now) for records in bound.values())
+    return Listing(_running_row(records, state.records.now) for records in bound.values())
 
 
 def groups(state: State) -> Listing[GroupRow]:
@@ -122,7 +122,7 @@ def _pending_row(state: State, record: PodRecord, queued: _Order) -> PendingRow:
             needed=1,
             position=position,
             attempts=gang.failures,
-            age=state.now - pod.created_at,
+            age=state.records.now - pod.created_at,
             why=reasons.why_pod(state, record, queued.place),
         )
     return PendingRow(
@@ -134,7 +134,7 @@ def _pending_row(state: State, record: PodRecord, queued: _Order) -> PendingRow:
         needed=_needed(state, info),
         position=position,
         attempts=gang.failures,
-        age=state.now - info.created_at,
+        age=state.records.now - info.created_at,
         why=reasons.why_group(state, info, queued.place),
     )
 
@@ -174,6 +174,6 @@ def _group_row(state: State, info: PodGroupInfo, queued: _Order) -> GroupRow:
         bound=info.assigned,
         attempts=info.attempts,
         was_scheduled=info.was_scheduled,
-        age=state.now - info.created_at,
+        age=state.records.now - info.created_at,
         why=reasons.why_group(state, info, queued.place),
     )

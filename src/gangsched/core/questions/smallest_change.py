@@ -166,7 +166,7 @@ def _refusal(state: State, key: GroupKey, shape: Node) -> str:
         cycle = state.cycle(record)
         # pre_filter runs for each member, also where it is group-wide: filter may read what it
         # wrote into this cycle
-        if state.points.pre_filter(cycle, record.pod, state.now) is not None:
+        if state.points.pre_filter(cycle, record.pod, state.records.now) is not None:
             return ""
         refused = refusals(state.evaluator, record.pod, cycle, shape)
         if not refused:

@@ -279,7 +279,7 @@ def _why_gang(
     failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]
     if failed_at:  # the pods, and with them the gang, may be newer than the attempt of their group
         tried_at = max(failed_at)
-    is_old = tried_at is not None and tried_at < state.now
+    is_old = tried_at is not None and tried_at < state.records.now
     failures, reason, member = gang.failures, gang.reason, gang.refused
     if not reason:  # its pods, and with them the gang, may be newer
         reason = next((info.failure for info in gang.infos.values() if info.failure), "")

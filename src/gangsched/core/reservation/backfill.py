@@ -74,7 +74,7 @@ def expire(state: State) -> bool:
     mine = state.reserving
     current = mine.current
     is_due = current is not None and (
-        state.now >= current.deadline
+        state.records.now >= current.deadline
         or (mine.is_stale and not candidates.may_ask(state, current.gang))
     )
     if is_due:
@@ -136,7 +136,7 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
     for effect in state.out[before:]:
         if isinstance(effect, Bind):
             record = state.records.pods[effect.uid]
-            end = run_times.end_of(state, record.pod, state.now)
+            end = run_times.end_of(state, record.pod, state.records.now)
             if end < math.inf:
                 current.ends[effect.uid] = end
             entry = current.reserved.get(record.slot)
@@ -231,7 +231,7 @@ def _review(state: State) -> None:
         mine.failed.clear()
     if above is not None:
         _keep(state, *above)
-    elif not mine.has_no_candidate or state.now >= mine.no_candidate_until:
+    elif not mine.has_no_candidate or state.records.now >= mine.no_candidate_until:
         mine.has_no_candidate, mine.no_candidate_until = True, math.inf
         candidate = candidates.first(state)
         if candidate is not None:
@@ -240,7 +240,7 @@ def _review(state: State) -> None:
 
 def _stays(state: State, current: ActiveReservation) -> bool:
     """Return whether the reservation stays with its gang; move it if it has to."""
-    mine, records, now = state.reserving, state.records, state.now
+    mine, records, now = state.reserving, state.records, state.records.now
     is_overdue = now >= current.deadline
     if is_overdue and current.starts_at == math.inf:
         mine.drain_timeouts[current.gang] = mine.drain_timeouts.get(current.gang, 0) + 1
@@ -270,7 +270,7 @@ def _outranking(state: State, current: ActiveReservation) -> Candidate | None:
     A gang that cannot get it outranks none: otherwise every recreation of it would be a try.
     """
     mine = state.reserving
-    if not mine.is_contested and state.now < mine.no_candidate_until:
+    if not mine.is_contested and state.records.now < mine.no_candidate_until:
         return None
     mine.is_contested, mine.no_candidate_until = False, math.inf
     return candidates.first(state, above=current.gang.priority)
@@ -296,7 +296,7 @@ def _keep(
     before: ActiveReservation | None = None,
 ) -> None:
     """Make a reservation, or move the one *before* of the same gang."""
-    mine, policy, now = state.reserving, state.reserving.policy, state.now
+    mine, policy, now = state.reserving, state.reserving.policy, state.records.now
     assert policy is not None
     if estimate.starts_at < math.inf:
         # a gang that backs off cannot start before that ends

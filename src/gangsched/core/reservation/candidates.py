@@ -102,7 +102,7 @@ def _due(state: State, above: int | None) -> list[_Rank]:
             info.created_at if info.complete_at is None else info.complete_at
             for info in gang.infos.values()
         )
-        if state.now < since + policy.after_seconds:
+        if state.records.now < since + policy.after_seconds:
             mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
         elif max(gang.failures, 1) >= policy.after_attempts:
             timeouts = mine.drain_timeouts.get(gang, 0)

@@ -101,7 +101,7 @@ class _Look:
 
     def by_run_times(self, ends: Mapping[PodUID, float]) -> StartEstimate | None:
         """Return the earliest instant at which the gang fits, by the ends that are known."""
-        now = self._state.now
+        now = self._state.records.now
         leaving: dict[float, list[PodRecord]] = {now: []}
         for record in self._others:
             end = ends.get(record.uid)

@@ -32,7 +32,7 @@ from gangsched.core.placement import late
 from gangsched.core.pod_class import Late
 from gangsched.core.reserving import ActiveReservation
 from gangsched.core.state import State
-from gangsched.core.views import NodeView, NodeViews
+from gangsched.core.views import NodeView
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.model import Pod
@@ -185,7 +185,7 @@ class ReservedPlan:
         state, cycles = self._state, _Cycles()
         for record, _slot in self._planned:
             cycle = state.cycle(record)
-            if state.points.pre_filter(cycle, record.pod, state.now) is not None:
+            if state.points.pre_filter(cycle, record.pod, state.records.now) is not None:
                 return None
             cycles[record] = cycle
         for slot, pod in state.records.plans:
@@ -196,7 +196,7 @@ class ReservedPlan:
         """Show a member on its node if the plugins accept it."""
         pod_class, cycle = record.pod_class, cycles[record]
         assert pod_class is not None
-        views = NodeViews(self._state.records)
+        views = self._state.views
         asked = late.asked_about(pod_class, cycle, record, views)
         if late.accepted(asked, record, cycle, views, slot) is not None:
             return False
@@ -209,7 +209,7 @@ class ReservedPlan:
 
     def _tell(self, added: Pod, slot: int, cycles: _Cycles) -> None:
         """Tell the plugins of each member that a pod is on a node."""
-        view = NodeViews(self._state.records).at(slot)
+        view = self._state.views.at(slot)
         for record, cycle in cycles.items():
             for each in record.pod_class.late if record.pod_class is not None else ():
                 if callable(getattr(each.plugin, "add_pod", None)):

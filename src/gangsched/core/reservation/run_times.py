@@ -27,7 +27,7 @@ __all__ = ["end_of", "ends", "is_exempt"]
 
 def ends(state: State) -> dict[PodUID, float]:
     """Return the expected end of each pod that holds a node, if it is known. O(pods)."""
-    policy, now = state.reserving.policy, state.now
+    policy, now = state.reserving.policy, state.records.now
     assert policy is not None
     found: dict[PodUID, float] = {}
     if policy.run_times is None:
@@ -47,7 +47,7 @@ def end_of(state: State, pod: Pod, started_at: float | None) -> float:
     if policy is None or policy.run_times is None:
         return math.inf
     try:
-        end = policy.run_times.expected_end(pod, started_at=started_at, now=state.now)
+        end = policy.run_times.expected_end(pod, started_at=started_at, now=state.records.now)
     except Exception as error:
         return _refused(state, pod, f"raised {error!r}", error)
     if end is None:

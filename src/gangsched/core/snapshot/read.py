@@ -233,7 +233,7 @@ def _read_pods(state: State, rows: SnapshotRow) -> None:
 
 
 def _read_pod(state: State, row: PodRow, path: str) -> None:
-    at, now = row.started_at, state.now
+    at, now = row.started_at, state.records.now
     require(at is None or at <= now, f"{path}.started_at", at, f"an instant until now={now!r}")
     if row.pod is not None:
         require(row.pod.uid == row.uid, f"{path}.pod", row.pod.uid, f"the pod {row.uid}")
@@ -321,7 +321,7 @@ def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
         gang = gang_of_group(state, info, pod)
         info.members.set(pod.uid, MemberState.GATED)
     else:
-        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at, state.table)
+        gang = Gang(f"pod:{pod.uid}", records.number(), pod.created_at)
         records.gangs[gang.key] = gang
     record = PodRecord(pod, row.seq, gang, info, None if claim is None else claim.role)
     record.attempt, record.reason, record.told = row.attempt, row.reason, row.told
@@ -354,7 +354,7 @@ def _read_waiting(state: State, rows: SnapshotRow) -> None:
         record = get(records.pods, row.uid, f"{path}.uid")
         require(record.state is MemberState.WAITING, f"{path}.uid", row.uid, "a pod that waits")
         unique(records.waiting, row.uid, f"{path}.uid")
-        require(row.since <= state.now, f"{path}.since", row.since, "an instant until now")
+        require(row.since <= state.records.now, f"{path}.since", row.since, "an instant until now")
         expected = "an instant >= since"
         require(row.deadline >= row.since, f"{path}.deadline", row.deadline, expected)
         number = record.attempt if record.info is None else record.info.attempts

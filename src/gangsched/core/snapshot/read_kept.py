@@ -101,7 +101,12 @@ def read_backfill(state: State, row: BackfillRow | None) -> None:
 
 def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
     records, table, path = state.records, state.table, "backfill.reservation"
-    require(row.since <= state.now, f"{path}.since", row.since, f"until now={state.now!r}")
+    require(
+        row.since <= state.records.now,
+        f"{path}.since",
+        row.since,
+        f"until now={state.records.now!r}",
+    )
     reserved: dict[int, Reserved] = {}
     each_once((each.node for each in row.reserved), f"{path}.reserved: node")
     for n, each in enumerate(row.reserved):

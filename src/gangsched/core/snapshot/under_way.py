@@ -23,7 +23,6 @@ from gangsched.core.intake.seen import Seen, asks_the_same, gates, look
 from gangsched.core.placement import late
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
-from gangsched.core.views import NodeViews
 from gangsched.events import Bind, BindFailed, Evict
 
 __all__ = ["read_again"]
@@ -73,7 +72,7 @@ def _is_void(state: State, record: PodRecord) -> bool:
 
 def _takes(state: State, record: PodRecord, seen: Seen) -> bool:
     """Return whether the node that a pod is being bound to takes the pod as it is now."""
-    records, pod_class, views = state.records, seen.pod_class, NodeViews(state.records)
+    records, pod_class, views = state.records, seen.pod_class, state.views
     assert pod_class is not None
     assert record.cycle is not None
     before = record.pod, record.pod_class
@@ -93,7 +92,7 @@ def _effect(state: State, record: PodRecord) -> Bind | Evict | None:
     """Return what is to be done for a pod again; None if the cluster state shows it as done."""
     pod = record.pod
     if is_being_bound(record):
-        return state.points.bind(record, state.now)
+        return state.points.bind(record, state.records.now)
     is_done = pod.node_name is None or pod.deleted_at is not None or pod.is_finished
     if not record.is_evicted or is_done or pod.node_name is None:
         return None

@@ -50,7 +50,7 @@ def written(state: State, *, listed: bool) -> SnapshotRow:
         unit=state.settings.unit,
         plugins=tuple(name_of(plugin) for plugin in profile.plugins),
         plugin_states=plugin_states(profile),
-        now=state.now,
+        now=state.records.now,
         listed=listed,
         step=records.step,
         gains=_gains(state),
