@@ -7,7 +7,7 @@ scheduler jumps by up to an hour. Then the faults stop, and every gang that fits
 oracle checks all the while that no node is oversubscribed and no gang partial for longer than
 ``BOUND``.
 
-Profile ``fast`` plays 2 stories, ``ci`` 30, ``deep`` 1,000. ``STORY=17`` plays that one, and
+Profile ``fast`` plays 2 stories, ``ci`` 15, ``deep`` 1,000. ``STORY=17`` plays that one, and
 ``STORY=100:200`` a hundred.
 """
 
@@ -30,7 +30,7 @@ from support.patience import HANG, saw, until
 from support.scheduler_replicas import Replicas
 
 BOUND: Final = HANG
-_COUNTS: Final = {"fast": 2, "ci": 30, "deep": 1000}
+_COUNTS: Final = {"fast": 2, "ci": 15, "deep": 1000}
 _NAME: Final = "gangsched"
 _CPUS: Final = 4
 _HOUR: Final = 3600.0

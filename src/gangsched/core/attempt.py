@@ -20,7 +20,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._plugin_calls import name_of
 from gangsched.core import notices
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord, by_seq
 from gangsched.core.points import Waits
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
@@ -118,8 +118,7 @@ def give_back(
     The counts change before ``unreserve`` is called, so a plugin sees the group without the pod.
     """
     records = state.records
-    if record.uid in records.waiting:
-        records.waiting.remove(record.uid)
+    if records.waiting.remove(record.uid) is not None:
         state.given_back[record.uid] = None  # another scheduler may have bound it meanwhile
     slot, round_ = record.slot, record.round
     # plugins are told the node, so the record keeps it until they are
@@ -223,7 +222,7 @@ def recheck(state: State, gang: Gang) -> bool:
     A plugin that answers for the whole group is asked about one member.
     """
     profile, points = state.settings.profile, state.points
-    members = sorted(gang.waiting.values(), key=lambda record: record.seq)
+    members = sorted(gang.waiting.values(), key=by_seq)
     wide, each = profile.group_wide["permit"]
     try:
         blocked, left, refused = False, dict[int, list[str]](), dict[int, str]()
@@ -359,12 +358,12 @@ def reject(
         tells: Whether its pods are told the reason; otherwise the caller tells them another one.
     """
     if evicts:
-        for record in sorted(gang.members.values(), key=lambda each: each.seq):
+        for record in sorted(gang.members.values(), key=by_seq):
             evict(state, record, reason)
         for info in gang.infos.values():
             info.was_scheduled = info.is_binding = False
             state.restarts.stop(info.key)
-    for record in sorted(gang.waiting.values(), key=lambda each: each.seq):
+    for record in sorted(gang.waiting.values(), key=by_seq):
         node = record.node
         assert node is not None
         # a verdict is dropped: the gang is being rejected already

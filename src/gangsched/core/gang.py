@@ -21,7 +21,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["Gang", "PodRecord", "QueuePlace"]
+__all__ = ["Gang", "PodRecord", "QueuePlace", "by_seq"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
@@ -236,7 +236,7 @@ class Gang:
     def pod(self) -> Pod:
         """The first pending member, or any other."""
         records = self.pending or self.waiting or self.members
-        return min(records.values(), key=_seq).pod
+        return min(records.values(), key=by_seq).pod
 
     @property
     def priority(self) -> int:
@@ -252,7 +252,7 @@ class Gang:
 
     def in_order(self) -> list[PodRecord]:
         """Return the pending members in the order of arrival."""
-        return sorted(self.pending.values(), key=_seq)
+        return sorted(self.pending.values(), key=by_seq)
 
     def untried(self) -> list[PodRecord]:
         """Return the pending members that were not tried in this round, in order."""
@@ -292,4 +292,5 @@ class Gang:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
 
 
-_seq: Final = attrgetter("seq")
+by_seq: Final = attrgetter("seq")
+"""The key that sorts pods or gangs by arrival."""

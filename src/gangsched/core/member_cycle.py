@@ -13,7 +13,7 @@ from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.gang_cycle import as_diagnosis, fail_in_total, undo
 from gangsched.core.pending_members import demand_of, lacking
 from gangsched.core.placement import late
@@ -91,7 +91,7 @@ def _permit_one(state: State, record: PodRecord) -> str | None:
         attempt.wait(state, record, waits, min(seconds for _name, seconds in waits))
         return None
     siblings = [r for r in gang.waiting.values() if r.info is record.info and r is not record]
-    siblings.sort(key=lambda each: each.seq)
+    siblings.sort(key=by_seq)
     _wide, each = state.settings.profile.group_wide["permit"]
     kept: list[PodRecord] = []
     for sibling in siblings if each else ():

@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.events import Effect, GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
@@ -76,7 +76,7 @@ def not_admitted(
     gang.told_all = reason
     if not is_known or any(record.told != reason for record in others):
         state.out.append(notice or PodNotAdmitted(gang.pod.uid, denial))
-    for record in sorted(others, key=lambda each: each.seq):
+    for record in sorted(others, key=by_seq):
         record.reason = reason
         if record.told != reason:
             tell(state, record, reason)

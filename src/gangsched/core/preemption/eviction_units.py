@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord, by_seq
 from gangsched.core.nomination import Nomination
 from gangsched.core.state import State
 from gangsched.core.trial import Lifted
@@ -64,7 +64,7 @@ class EvictionUnit:
                 self._taken = list(self.nomination.holds)
             else:
                 assert self.gang is not None
-                records = sorted(self.gang.members.values(), key=lambda each: each.seq)
+                records = sorted(self.gang.members.values(), key=by_seq)
                 self._taken = [r for r in records if r.state in _ON_NODES]
         return self._taken
 
@@ -146,7 +146,7 @@ def elastic_members(
         gone: Members that it gives up already.
         slot: The node that they are on; None for any.
     """
-    records = sorted(gang.members.values(), key=lambda each: each.seq)
+    records = sorted(gang.members.values(), key=by_seq)
     bound = [r for r in records if r.info is info and r.state in _BOUND and r not in gone]
     left = len(bound) - (info.min_available or 0)
     of_role = {

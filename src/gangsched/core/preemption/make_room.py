@@ -31,7 +31,7 @@ from attrs import evolve
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt
 from gangsched.core.demand import Demand, Minimum, Reach
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.hold import Hold
 from gangsched.core.nomination import NominatedPod, Nomination
 from gangsched.core.pending_members import lacking, split
@@ -162,7 +162,7 @@ def _carry_out(
         for record in state.records.terminating.values()
         if record.is_evicted and record not in marked and record.uid not in victims
     ]
-    victims += [record.uid for record in sorted(later, key=lambda each: each.seq)]
+    victims += [record.uid for record in sorted(later, key=by_seq)]
     names = state.table.names
     places = tuple([(record.uid, names[slot]) for record, slot in plan.places])
     notice = Nominated(nomination.group, priority, places, tuple(victims), nomination.deadline)

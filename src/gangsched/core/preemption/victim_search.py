@@ -29,7 +29,7 @@ from typing import Final, final
 from attrs import evolve
 
 from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang import PodRecord
+from gangsched.core.gang import PodRecord, by_seq
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets, disruption_budgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
@@ -74,7 +74,7 @@ class _Finder:
             for record in state.records.terminating.values()
             if record.slot >= 0 and record.uid not in overdue
         ]
-        self._ending.sort(key=lambda record: record.seq)
+        self._ending.sort(key=by_seq)
         self._trial.lift(self._ending)
         preemptor.steps.count_pods(len(self._ending))
         places = preemptor.places(self._trial)

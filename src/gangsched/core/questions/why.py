@@ -17,7 +17,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched._core._waiting import WaitingPod
 from gangsched._plugin_calls import name_of
 from gangsched.core import notices, restarts
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.pending_members import waits_for
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
@@ -176,7 +176,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
 def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
     """Return the members of a group in the order of arrival. O(members of the gang)."""
     found = () if gang is None else gang.members.values()
-    return sorted((r for r in found if r.info is info), key=lambda record: record.seq)
+    return sorted((r for r in found if r.info is info), key=by_seq)
 
 
 def _partly_running(
