@@ -54,6 +54,8 @@ _SLOWEST: Final = frozenset(
         "tests/kit/test_gangsched_variants.py",
         "tests/kit/test_wrong_schedulers.py",
         "tests/unit/test_fingerprint.py",
+        "tests/kubernetes/test_demonstrations.py",
+        "tests/kubernetes/test_chart.py",
     }
 )
 """Files that begin first: one that begins last would keep one worker busy alone."""
