@@ -229,7 +229,7 @@ class Installed:
             self._is_granted(account, right, *rule.get("resourceNames", ())[:1])
             for role in roles
             if role is not None
-            for rule in role["rules"]
+            for rule in role["rules"] or ()  # none if its last right was taken away
             for right in rights([rule])
         )
 
