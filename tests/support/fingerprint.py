@@ -25,6 +25,7 @@ import attrs
 from sortedcontainers import SortedDict, SortedList
 
 from gangsched import PriorityHeap
+from gangsched.core.views import NodeViews
 from gangsched.resources import FrozenMap
 
 __all__ = [
@@ -182,7 +183,7 @@ class _Walk:
             yield from sorted(line for each in thing for line in _Walk().lines(path + "{}", each))
         elif isinstance(thing, SortedDict):
             yield from self._entries(path, [(key, thing[key]) for key in thing])
-        elif isinstance(thing, Mapping):
+        elif isinstance(thing, Mapping) and not isinstance(thing, NodeViews):  # it holds none
             yield from self._entries(path, list(thing.items()))
         elif isinstance(thing, _SEQUENCES):
             yield f"{path}: {len(thing)} in all"
