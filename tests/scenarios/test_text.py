@@ -18,7 +18,10 @@ REWRITES: Final = os.environ.get("GANGSCHED_REWRITE", "0") not in ("", "0")
 def test_text_scenario_is_answered_as_it_says(name: str) -> None:
     path = FOLDER / name
     text = path.read_text(encoding="utf-8")
-    answered = rewritten(text, f"tests/testdata/{name}")
+    try:
+        answered = rewritten(text, f"tests/testdata/{name}")
+    except ScenarioError as error:
+        pytest.fail(str(error), pytrace=False)
     if REWRITES:
         path.write_text(answered, encoding="utf-8")
     elif answered != text:
@@ -35,7 +38,11 @@ def test_text_scenario_is_answered_as_it_says(name: str) -> None:
         ("# x\ngang g 2 gpu=two\n----\n", "x:2: gang g 2 gpu=two: 'gpu=two': invalid literal"),
         ("# x\npreset gnag\n----\n", "x:2: preset gnag: 'gnag': expected gang or coscheduling"),
         ("# x\npreset gang order=any\n----\n", "x:2: preset gang order=any: 'order=any': "),
-        ("# x\ndecide\n----\n\npreset gang\n----\n", "x:5: preset gang: 'preset gang': no such"),
+        (
+            "# x\ndecide\n----\n\npreset gang\n----\n",
+            "x:5: preset gang: 'preset gang': expected pre",
+        ),
+        ("# x\ngang g\n----\n", "x:2: gang g: 'gang g': expected gang G SIZE"),
         ("# x\ndelete p\n----\n", "x:2: delete p: 'p': there is no such pod"),
         ("# x\nbound p\n----\n", "x:2: bound p: 'p': its bind is not under way"),
         ("# x\nadvance soon\n----\n", "x:2: advance soon: could not convert"),
@@ -43,7 +50,7 @@ def test_text_scenario_is_answered_as_it_says(name: str) -> None:
         ("# x\nwhy g\n----\n", "x:2: why g: "),
         ("# x\ngroup g min=0\n----\n", "x:2: group g min=0: default/g: min_available"),
         ('# x\nwhy "g\n----\n', 'x:2: why "g: No closing quotation'),
-        ("# x\ndecide\n", "x:1: '# x': no line ---- follows"),
+        ("# x\ndecide\n", "x:2: 'decide': no line ---- follows"),
     ],
 )
 def test_malformed_text_is_refused_with_file_line_and_word(text: str, error: str) -> None:

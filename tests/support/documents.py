@@ -8,7 +8,8 @@ Rules:
   R3  in a ``console`` block each ``$ gangsched`` line is run in this process, each ``$ python``
       line in one of its own, and must print what follows it, on standard output and standard error
       together; ``...`` stands for anything;
-  R4  a command that is not run is an error: what is shown is what happens;
+  R4  a command that is not run is an error, and so is Python in a block that is not marked
+      ``python``: what is shown is what happens;
   R5  after ``<!-- needs: PACKAGE -->`` a document's ``$ python`` lines are skipped, saying so,
       where the package is not installed;
   R6  a block that needs a package is skipped where that is absent by ``% skip: next if(not
@@ -181,6 +182,10 @@ def _console(example: Example) -> str | None:
     return None
 
 
+def _not_run(_example: Example) -> str:
+    return "not run: mark the block python"
+
+
 def _begin(namespace: dict[str, Any]) -> None:
     namespace["temporary"] = tempfile.TemporaryDirectory()
     namespace["folder"] = Path(namespace["temporary"].name)
@@ -195,6 +200,7 @@ pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=_FLAGS),
         CodeBlockParser("console", _console),
+        *(CodeBlockParser(name, _not_run) for name in ("py", "py3", "python3", "pycon", "doctest")),
         SkipParser(),
         _files,
     ],

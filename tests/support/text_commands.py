@@ -74,6 +74,23 @@ _FIELDS: Final = {
     "open": "scheduling_gates",
     "never": "preemption_policy",
 }
+_USAGE: Final = {
+    "preset": "preset in the first line that is no comment",
+    "node": "node N [gone] …",
+    "group": "group G [gone] …",
+    "pod": "pod P …",
+    "gang": "gang G SIZE …",
+    "delete": "delete P…",
+    "end": "end P succeeded|failed",
+    "hold": "hold binds|evictions",
+    "bound": "bound P|all",
+    "fail": 'fail bind P "why"',
+    "decide": "decide, and nothing more",
+    "advance": "advance SECONDS",
+    "why": "why P|G",
+    "new": "new cluster",
+}
+"""What is expected after the first word of each command."""
 _NOT_YET: Final = (GroupIncomplete, PodUnschedulable)
 """What a gang is answered whose last member has not arrived; ``gang`` adds all at once."""
 
@@ -177,7 +194,9 @@ class Run:
             case ("restore" | "rebuild") as way, []:
                 self._replace(Way.RESTORED if way == "restore" else Way.REBUILT)
             case _:
-                raise BadWordError(" ".join([name, *words]), "no such command, see tests/README.md")
+                usage = _USAGE.get(name)
+                expected = f"expected {usage}" if usage else "no such command, see tests/README.md"
+                raise BadWordError(" ".join([name, *words]), expected)
 
     def _node(self, name: str, given: dict[str, Any]) -> None:
         node = Node(

@@ -76,9 +76,10 @@ def rewritten(text: str, path: str) -> str:
         if line == END and not answers:
             blocks.append([])
             answers = True
-    for number, line in blocks.pop():
-        if line:
-            raise ScenarioError(f"{path}:{number}: {line!r}: no line {END} follows")
+    left = [(number, line) for number, line in blocks.pop() if line]
+    if left:
+        number, line = left[-1]
+        raise ScenarioError(f"{path}:{number}: {line!r}: no line {END} follows")
     if not text.startswith("# "):
         raise ScenarioError(f"{path}:1: the first line must be a comment that says what is shown")
     lines: list[str] = []

@@ -18,34 +18,31 @@ from gangsched import (
     Order,
     WhenBindFails,
     gang,
+    plugins,
     presets,
 )
+from gangsched.errors import InvalidValueError
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Outcome, RejectGroup, Unschedulable
-from gangsched.plugins import (
-    DefaultBinder,
-    NodeAffinity,
-    NodeResources,
-    NodeUnschedulable,
-    PrioritySort,
-    QOSSort,
-    Strategy,
-    TaintToleration,
-)
+from gangsched.plugins import NodeResources, Strategy
 from gangsched.protocols import CycleView, NodeView, StateKey
-from gangsched.testing import check_plugin, make_node, make_pod
+from gangsched.testing import check_plugin, make_node, make_pod, node_view
 from support.siblings import APP, ZONE, Beside, CountedPerZone, OnePerNode, OnePerZone, ruled
 
+_CLASSES = (getattr(plugins, name) for name in plugins.__all__)
 OURS = (
-    *(DefaultBinder(), NodeAffinity(), NodeUnschedulable(), PrioritySort(), QOSSort()),
-    *(TaintToleration(), *(NodeResources(strategy) for strategy in Strategy)),
+    *(each() for each in _CLASSES if isinstance(each, type) and hasattr(each, "name")),
+    NodeResources(Strategy.MOST_ALLOCATED),
     Coscheduling(order=Order.CREATION),
     *(Coscheduling(match_policy=match) for match in MatchPolicy),
     Coscheduling(when_bind_fails=WhenBindFails.RELEASE_GROUP),
 )
 
 
-@pytest.mark.parametrize("plugin", OURS, ids=repr)
+NAMES = [f"{number}-{type(each).__name__}" for number, each in enumerate(OURS)]
+
+
+@pytest.mark.parametrize("plugin", OURS, ids=NAMES)
 def test_our_plugins_keep_their_duties(plugin: object) -> None:
     check_plugin(plugin)
 
@@ -141,6 +138,10 @@ def release(kept: Any, returned: Any) -> Callable[..., Any]:
 NOT_UNDONE = "Base.unreserve: does not undo reserve"
 SIGNED_PODS = "Base.pod_signature: is equal, and filter differs: "
 WRONG: dict[str, tuple[Any, str]] = {
+    "misspelt option": (
+        based(filter=any_permit, read_pods=lambda _self, _pod: True),
+        "Base.read_pods is never called: is it ['reads_pods']",
+    ),
     "keeps it if rejected": (based(Leaks), NOT_UNDONE),
     "never gives back": (based(Devices, unreserve=lambda *_args, **_more: None), NOT_UNDONE),
     "counts": (based(Counts), "Base.unreserve: "),
@@ -230,6 +231,16 @@ def test_plugin_that_fails_in_a_duty_is_found(fault: str) -> None:
 
 def test_plugin_that_keeps_what_it_reserved_passes() -> None:
     check_plugin(based(Devices), pods=[make_pod("own")], nodes=[make_node("own", cpu=9)])
+
+
+def test_view_shows_the_pods_that_are_on_the_node() -> None:
+    pods = [make_pod("p", cpu=1), make_pod("q", cpu=2)]
+    view = node_view(make_node("a", cpu=4), pods=pods)
+    assert (view.pods, view.pod_count, view.free["cpu"]) == (tuple(pods), 2, 1000)
+    assert node_view(make_node("a", cpu=4), used={"cpu": 3}, pods=2).free["cpu"] == 1000
+    refused: Any = ["p"]
+    with pytest.raises(InvalidValueError, match="pods"):
+        node_view(make_node("a"), pods=refused)
 
 
 def test_own_pods_are_tried_too() -> None:

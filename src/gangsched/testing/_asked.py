@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, Final
 
 from attrs import frozen
 
+from gangsched import protocols
 from gangsched.model import Node, Pod
 from gangsched.outcomes import Skip, Success, Unschedulable
 from gangsched.testing._views import FakeEntity, FakeNode
@@ -18,6 +20,14 @@ NOW: Final = 100.0
 _POINTS: Final = (
     *("pre_enqueue", "queue_sort", "pre_filter", "filter", "post_filter", "pre_score", "score"),
     *("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind"),
+)
+
+_METHODS: Final = sorted(
+    method
+    for name in protocols.__all__
+    if name.endswith(("Plugin", "Extensions"))
+    for method in vars(getattr(protocols, name))
+    if method[0] != "_"
 )
 
 
@@ -49,6 +59,12 @@ class Asked:
         assert name == self.plugin.name, f"{name}.name is another each time"
         has_some = any(map(self.has, _POINTS))
         assert has_some, f"{name} has none of the points {', '.join(_POINTS)}"
+        for method in dir(type(self.plugin)):
+            if callable(getattr(self.plugin, method, None)) and method[0] != "_":
+                near = get_close_matches(method, _METHODS, n=1, cutoff=0.9)
+                is_known = not near or method in _METHODS
+                hint = f"{name}.{method} is never called"
+                assert is_known, f"{hint}: is it {near}, or begins a name of its own with _?"
         wide = getattr(self.plugin, "group_wide", ())
         allowed = {"pre_filter", "reserve", "permit"}
         assert set(wide) <= allowed, f"{name}.group_wide is {wide!r}, not of {sorted(allowed)}"

@@ -11,6 +11,7 @@ from gangsched._core._counters import RoleCounts
 from gangsched._core._pod_counts import PodCounts
 from gangsched.cluster_objects import ClusterObject
 from gangsched.cycle_state import CycleState
+from gangsched.errors import InvalidValueError
 from gangsched.events import ObjectChanged
 from gangsched.memory import InMemoryCluster
 from gangsched.model import FrozenMap, GroupKey, Node, NodeName, Pod, Resources
@@ -89,11 +90,27 @@ class FakeNode:
 
 
 def node_view(
-    node: Node, *, used: Mapping[str, str | int] | None = None, pods: int = 0
+    node: Node, *, used: Mapping[str, str | int] | None = None, pods: int | Collection[Pod] = 0
 ) -> FakeNode:
-    """Return a view of a node on which a number of pods use *used* in sum."""
-    free = (node.allocatable - Resources(used or {})).to_milli()
-    return FakeNode(node=node, free=free, pod_count=pods)
+    """Return a view of a node on which pods run.
+
+    Args:
+        node: The node.
+        used: What they use in sum; None for what *pods* request, nothing if they are a number.
+        pods: The pods, as plugins with ``reads_pods`` see them, or their number.
+
+    Raises:
+        InvalidValueError: An item of *pods* is no ``Pod``.
+    """
+    there = () if isinstance(pods, int) else tuple(pods)
+    for pod in there:
+        if not isinstance(pod, Pod):
+            raise InvalidValueError("pods", pod, "a Pod as each item, or a number")
+    taken = sum((pod.requests for pod in there), NOTHING) if used is None else Resources(used)
+    free = (node.allocatable - taken).to_milli()
+    return FakeNode(
+        node=node, free=free, pod_count=pods if isinstance(pods, int) else len(there), pods=there
+    )
 
 
 def cycle(
