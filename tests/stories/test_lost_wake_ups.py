@@ -91,6 +91,10 @@ CASES: dict[str, tuple[list[Any], list[Event]]] = {
         ],
         [PodDeleted(PodUID("default/small"))],
     ),
+    "a node has room for one more pod, and nothing else is asked for": (
+        [node("n", 1, pods=1), pod("x", on="n"), pod("p")],
+        [PodDeleted(PodUID("default/x"))],
+    ),
 }
 
 

@@ -38,7 +38,7 @@ from gangsched.outcomes import SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
-from support.backfill_host import BIG, EXACT, Host, running
+from support.backfill_host import BIG, EXACT, Host, crowded, running
 from support.constrained_worlds import HOST, ZONE
 
 # Backfill and the plan of the reserved gang: which pods wait for it, what is said, what wakes
@@ -328,6 +328,27 @@ def test_gang_without_its_last_member_preempts_nothing() -> None:
     host.pod("long")
     assert host.decide() == ["long"]
     assert host.scheduler.reservation is None
+
+
+def test_reservation_ends_with_the_event_that_deletes_its_gang() -> None:
+    host = crowded()
+    assert host.reservation.group == BIG
+    host.end("big-0", "big-1", "big-2", "big-3")
+    assert host.scheduler.reservation is None
+
+
+@pytest.mark.parametrize("group", [{}, {"group": "one", "min_available": 1}], ids=["pod", "gang"])
+def test_higher_priority_goes_before_the_gang_with_the_reservation(group: dict[str, Any]) -> None:
+    host = Host(a=2)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.pod("urgent", cpu=2, priority=9, **group)
+    assert host.decide() == []
+    host.end("old")
+    assert host.decide() == ["urgent"]
 
 
 # A reservation on a real cluster names its start as a date

@@ -276,6 +276,15 @@ def racked(name: str, zone: str, rack: str, *, is_cordoned: bool = False) -> Nod
             id="hosts that did not pass do not count",
         ),
         pytest.param(
+            # by zone 9 against 4 pods, by host 0 against 4. Of 2 zones and 11 hosts, the weights
+            # are log(4) and log(13): the sums are 12 and 16. If both counted alike, 9 and 8
+            [racked(f"a{n}", "a", "1") for n in range(9)],
+            ("zone", HOST),
+            {"y": 4, **{f"a{n}": 1 for n in range(9)}},
+            "x",
+            id="pods count more by a key of more domains",
+        ),
+        pytest.param(
             [Node(name="bare", labels={HOST: "bare"})],
             ("zone",),
             {"x": 4, "y": 4},

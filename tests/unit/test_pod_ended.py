@@ -148,6 +148,17 @@ def test_answer_of_a_wrong_type_is_named_and_the_event_is_taken_in(answer: Any) 
     assert story.bound["second-0"] == "large"
 
 
+@pytest.mark.parametrize("says_so_first", [True, False])
+def test_one_plugin_that_may_accept_more_is_enough(says_so_first: bool) -> None:
+    plugins = [Licences(1, "pre_filter"), Licences(9, "permit", wakes=False)]
+    plugins[1].name = "Unconcerned"
+    story = running(*(plugins if says_so_first else reversed(plugins)))
+    second(story)
+    story.delete("first")
+    story.decide()
+    assert story.bound == {"second-0": "large"}
+
+
 @AFTER_A_CYCLE
 @pytest.mark.parametrize("unit", list(SchedulingUnit))
 def test_gang_that_was_refused_is_tried_when_a_pod_ends(point: str, unit: SchedulingUnit) -> None:

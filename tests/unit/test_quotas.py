@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -26,13 +27,15 @@ from gangsched import (
     PodPhase,
     PodUnschedulable,
     Quota,
+    RejectGroup,
     RestartPolicy,
     Scheduler,
+    group_key,
     presets,
 )
 from gangsched.configuration import make_scheduler, read_settings
 from gangsched.explain import NoNodeFits, NotAdmitted
-from gangsched.outcomes import Outcome, Success, Unschedulable
+from gangsched.outcomes import SKIP, Outcome, Success, Unschedulable
 from gangsched.protocols import CycleView, GroupView, NodeView
 from gangsched.replay import DecisionLog, Recipe, replay
 from gangsched.testing import make_node, make_pod
@@ -98,6 +101,59 @@ def test_waiting_gangs_are_asked_in_order_of_priority() -> None:
     running(story)
     end(story, "a", 4)
     assert running(story) == {"high", "small"}
+
+
+@both
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("was_admitted", [False, True])
+def test_gang_that_lost_a_member_takes_no_quota_from_the_next_gang(
+    make: Any, size: int, was_admitted: bool
+) -> None:
+    story = limited(make)
+    gang(story, "a", 4)
+    running(story)
+    gang(story, "high", size, priority=5, min_resources={"cpu": 3})
+    gang(story, "low", 3)
+    if was_admitted:
+        end(story, "a", 4)
+    story.update("high-0", scheduling_gates=("held",))
+    if not was_admitted:
+        end(story, "a", 4)
+    assert running(story) == {"low"}
+
+
+@both
+def test_gang_that_finds_no_node_takes_no_quota_from_the_next_gang(make: Any) -> None:
+    story = limited(make)
+    gang(story, "a", 4)
+    running(story)
+    gang(story, "high", 3, priority=5, requests={"cpu": 1, GPU: 10})
+    gang(story, "low", 3)
+    end(story, "a", 4)
+    assert running(story) == {"low"}
+
+
+class RejectsHigh:
+    """Rejects a gang that is next because of a pod that finds no node."""
+
+    name = "RejectsHigh"
+
+    def post_filter(self, state: CycleView, pod: Pod, reason: str, *, now: float) -> Any:
+        return RejectGroup(group_key("default", "high"), "later") if pod.name == "x" else SKIP
+
+
+def test_gang_that_is_known_to_find_no_node_takes_no_quota_from_the_next_gang() -> None:
+    """``high`` is parked without a try: ``like``, which asks for the same, has just failed."""
+    story = limited(partial(presets.gang, plugins=[RejectsHigh()]))
+    gang(story, "a", 4)
+    running(story)
+    unfit = {"cpu": 1, GPU: 10}
+    gang(story, "high", 3, priority=5, requests=unfit)
+    gang(story, "low", 3)
+    end(story, "a", 4)
+    story.add(make_pod("x", cpu=99, priority=9))
+    gang(story, "like", 3, priority=7, requests=unfit, namespace="other")
+    assert running(story) == {"low"}
 
 
 def test_min_resources_are_charged_if_they_are_given() -> None:

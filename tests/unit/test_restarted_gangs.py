@@ -168,6 +168,22 @@ def test_succeeded_members_that_are_deleted_count_when_another_one_fails() -> No
     assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
 
 
+@pytest.mark.parametrize("roles", [{}, {"worker": 3}], ids=["no roles", "roles"])
+def test_succeeded_member_counts_beside_one_that_is_being_bound(roles: dict[str, int]) -> None:
+    story = running(size=0, roles=roles)
+    add(story, "a", role="worker")
+    story.decide()
+    story.holds_binds = True
+    add(story, "b", 1, role="worker")
+    story.decide()
+    story.update("a0", phase=SUCCEEDED)
+    story.delete("a1")
+    settle(story)
+    story.finish_binds()
+    assert story.of(GroupBelowMinimum) == []
+    assert set(story.bound) == {"a0", "a2", "b0"}
+
+
 def test_lost_role_restarts_the_gang_though_enough_members_are_left() -> None:
     story = running(size=0, roles={"ps": 1})
     add(story, "ps", 1, role="ps")

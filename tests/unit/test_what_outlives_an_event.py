@@ -5,6 +5,7 @@ Each of these four facts was once left out without a test near the code noticing
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 
 from gangsched import (
@@ -24,12 +25,14 @@ from gangsched import (
     PodWaiting,
     Preemption,
     Scheduler,
+    Success,
     Unschedulable,
     WhenBlocked,
     presets,
 )
 from gangsched.explain import BackingOff
 from gangsched.testing import make_node, make_pod
+from support.story import Story
 
 G = GroupKey("default/g")
 
@@ -40,12 +43,13 @@ def tell(scheduler: Scheduler, cluster: InMemoryCluster, *events: Event, now: fl
 
 
 class _Refuses:
-    """Refuses every pod on permit."""
+    """Refuses every pod on permit, unless told otherwise."""
 
     name = "Refuses"
+    refuses = True
 
     def permit(self, state: object, pod: Pod, node: NodeName, *, now: float) -> Outcome:
-        return Unschedulable("not today")
+        return Unschedulable("not today") if self.refuses else Success()
 
 
 def test_group_whose_members_are_recreated_within_its_grace_keeps_its_failures() -> None:
@@ -68,6 +72,32 @@ def test_group_whose_members_are_recreated_within_its_grace_keeps_its_failures()
     while scheduler.schedule_one(now=6.0) is not None:
         pass
     assert (info.failures, info.backoff_until) == (2, 8.0), "and the next is twice as long"
+
+
+@pytest.mark.parametrize("late_fails", [False, True])
+def test_group_that_has_started_begins_its_next_backoff_anew(late_fails: bool) -> None:
+    plugin = _Refuses()
+    story = Story(lambda cluster: presets.coscheduling(cluster, plugins=[plugin]))
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.gang("g", 2)
+    story.run(until=1.0)
+    assert story.scheduler.next_deadline() == 3.0, "it has failed twice"
+    plugin.refuses, story.holds_binds = False, late_fails
+    story.run(until=3.0)
+    if late_fails:
+        for name in ("g-0", "g-1"):
+            story.finish_bind(next(bind for bind in story.binds if bind.uid == story.uid(name)))
+        story.add(make_pod("g-2", group="g", min_available=2, cpu=1))
+        story.decide()
+        story.fail_bind("g-2")
+        story.run(until=4.0)
+        story.finish_binds()
+    assert len(story.bound) == 2 + late_fails
+    plugin.refuses = True
+    story.delete(*story.bound)
+    story.gang("g", 2)
+    story.decide()
+    assert story.scheduler.next_deadline() == story.now + 1.0
 
 
 def test_time_of_an_attempt_begins_when_its_first_member_holds_a_node() -> None:

@@ -207,6 +207,8 @@ def release(
             notices.tell(state, record, refused[record.seq])
     if gang.backoff_until <= state.records.now:  # otherwise the bind of a member has failed since
         gang.failures, gang.backoff_until, gang.reason = 0, -math.inf, ""
+        for info in gang.infos.values():  # a member that goes alone has begun no attempt
+            info.failures, info.backoff_until, info.failure = 0, -math.inf, ""
     gang.refused, gang.giving_way = None, ""
     if not gang.waiting:
         gang.began, gang.is_whole = 0, False
@@ -303,7 +305,6 @@ def succeed(state: State, info: PodGroupInfo) -> None:
     if info.members.collected and _holds_its_minimum(info):
         info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
-    info.failures, info.backoff_until, info.failure = 0, -math.inf, ""
     since = state.records.now if info.complete_at is None else info.complete_at
     state.out.append(
         GroupScheduled(info.key, info.attempts, info.scheduled, state.records.now - since)

@@ -17,7 +17,7 @@ when they were expected to change nothing.
 
 A blocked demand stays blocked while the others see too little capacity. An exempt gang in it would
 starve, so ``next_gang`` names one when no other is active: the gang itself after nodes gained
-capacity, or the first exempt one that fits.
+capacity, unless one of a higher priority fits, or the first exempt one that fits.
 
 Rules:
   R1  the expected start moves to a later instant only for an event: a wrong run time, a changed
@@ -176,9 +176,11 @@ def next_gang(state: State) -> Gang | None:
     for hold in lent:
         state.records.lend(hold)
     try:
-        if gained and _may_fit(state, current.gang):
+        first = _first_exempt(state, current)
+        is_outranked = first is not None and first.priority > current.gang.priority
+        if gained and not is_outranked and _may_fit(state, current.gang):
             return current.gang
-        return _first_exempt(state, current)
+        return first
     finally:
         for hold in lent:
             state.records.keep(hold)
