@@ -159,7 +159,7 @@ def task_of(case: Case) -> tuple[Task, SubGroup]:
         pod = Pod(name=f"{leaf}-running-{number}", node_name=NodeName(f"n{where}"))
         scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
     state = scheduler._state
-    gang = Gang("gang", 10_000, 0.0, state.table)
+    gang = Gang("gang", 10_000, 0.0)
     gang.set_tree(case.tree)
     records = list(state.records.pods.values())
     for record in records:
