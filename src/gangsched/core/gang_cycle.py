@@ -174,25 +174,22 @@ def _reserve_and_permit(
     profile, points, now = state.settings.profile, state.points, state.records.now
     waits: dict[int, Waits] = {}
     for some in by_group(members):
-        for point in ("reserve", "permit"):
-            wide, each = profile.group_wide[point]
-            asked: list[tuple[PodRecord, Sequence[Any]]] = []
-            if wide:
-                asked.append((some[0], wide))
-            asked += [(record, each) for record in some if each]
-            for record, plugins in asked:
-                if point == "reserve":
-                    which = "reserve wide" if plugins is wide else "reserve each"
-                    concerned = points.concerned(which, plugins, record.pod, record.pod_class)
-                    denied = points.reserve(record, now, concerned) if concerned else None
-                    if denied is not None:
-                        return (record, denied.reason), {}
-                    continue
-                answer = points.permit(record, now, plugins)
-                if isinstance(answer, Unschedulable):
-                    return (record, answer.reason), {}
-                for waiting in (some if plugins is wide else [record]) if answer else ():
-                    waits[waiting.seq] = (*waits.get(waiting.seq, ()), *answer)
+        wide, each = profile.group_wide["reserve"]
+        asked = points.each_concerned("reserve wide", wide, some[:1])
+        asked += points.each_concerned("reserve each", each, some)
+        for record, plugins in asked:
+            denied = points.reserve(record, now, plugins)
+            if denied is not None:
+                return (record, denied.reason), {}
+        wide, each = profile.group_wide["permit"]
+        asked = [(some[0], wide)] if wide else []
+        asked += [(record, each) for record in some if each]
+        for record, plugins in asked:
+            answer = points.permit(record, now, plugins)
+            if isinstance(answer, Unschedulable):
+                return (record, answer.reason), {}
+            for waiting in (some if plugins is wide else [record]) if answer else ():
+                waits[waiting.seq] = (*waits.get(waiting.seq, ()), *answer)
     if waits and len(by_group(members)) > 1:
         return (members[0], "the groups of a bundle do not wait on permit"), {}
     return None, waits

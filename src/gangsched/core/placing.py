@@ -55,15 +55,14 @@ def pre_filter(
     refused: dict[PodRecord, Diagnosis | str] = {}
     wide, each = profile.group_wide["pre_filter"]
     for members in by_group(pods):
-        first = members[0]
-        asked = points.concerned("pre_filter wide", wide, first.pod, first.pod_class)
-        denied = points.pre_filter(cycle_of(first), first.pod, now, asked) if asked else None
-        if denied is not None:
-            refused |= dict.fromkeys(members, denied)
+        for first, asked in points.each_concerned("pre_filter wide", wide, members[:1]):
+            denied = points.pre_filter(cycle_of(first), first.pod, now, asked)
+            if denied is not None:
+                refused |= dict.fromkeys(members, denied)
+        if members[0] in refused:
             continue
-        for record in members if each else ():
-            asked = points.concerned("pre_filter each", each, record.pod, record.pod_class)
-            denied = points.pre_filter(cycle_of(record), record.pod, now, asked) if asked else None
+        for record, asked in points.each_concerned("pre_filter each", each, members):
+            denied = points.pre_filter(cycle_of(record), record.pod, now, asked)
             if denied is not None:
                 refused[record] = denied
     return [record for record in pods if record not in refused], refused

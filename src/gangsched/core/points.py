@@ -291,6 +291,21 @@ class Points:
             pod_class.concerned[point] = tuple(found)
         return found
 
+    def each_concerned(
+        self, point: str, plugins: Sequence[Any], records: Iterable[PodRecord]
+    ) -> list[tuple[PodRecord, Sequence[Any]]]:
+        """Return pods, each with the plugins that are ``concerned``; none without one."""
+        found: list[tuple[PodRecord, Sequence[Any]]] = []
+        for record in records if plugins else ():
+            pod_class = record.pod_class
+            known = None if pod_class is None else pod_class.concerned.get(point)
+            asked: Sequence[Any] | None = known
+            if asked is None:
+                asked = self.concerned(point, plugins, record.pod, pod_class)
+            if asked:
+                found.append((record, asked))
+        return found
+
     def _to_be_told(self, point: str, plugins: Sequence[Any], record: PodRecord) -> Sequence[Any]:
         """Return the plugins that are concerned; if one fails to say so, the others are told."""
         pod = record.pod
