@@ -58,6 +58,7 @@ _FILE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
+_UNMARKED = re.compile(r"^```(?:py|py3|python3|pycon|doctest)$.*?^```$", re.MULTILINE | re.DOTALL)
 _INCLUDED = re.compile(r"^```{literalinclude} (?P<name>\S+)$", re.MULTILINE)
 _NEEDED = re.compile(r"^<!-- needs: (?P<name>\S+) -->$", re.MULTILINE)
 _SECONDS = 300.0
@@ -142,6 +143,13 @@ def _files(document: Document) -> Iterable[Region]:
         yield Region(found.start(), found.end(), parsed=found["name"], evaluator=_need)
 
 
+def _unmarked(document: Document) -> Iterable[Region]:
+    files = [found.span() for found in _FILE.finditer(document.text)]
+    for found in _UNMARKED.finditer(document.text):
+        if not any(begin < found.start() < end for begin, end in files):
+            yield Region(found.start(), found.end(), parsed=found[0], evaluator=_not_run)
+
+
 def _copy(example: Example) -> None:
     shutil.copy(Path(example.path).parent / example.parsed, example.namespace["folder"])
 
@@ -200,9 +208,9 @@ pytest_collect_file = Sybil(
     parsers=[
         PythonCodeBlockParser(doctest_optionflags=_FLAGS),
         CodeBlockParser("console", _console),
-        *(CodeBlockParser(name, _not_run) for name in ("py", "py3", "python3", "pycon", "doctest")),
         SkipParser(),
         _files,
+        _unmarked,
     ],
     path=str(ROOT),
     patterns=["README.md", "docs/*.md", "docs/*/*.md"],
