@@ -47,6 +47,10 @@ class _ReadOnlyDict(dict[str, V], Generic[V]):
 
     __slots__ = ()
 
+    def _fill(self, entries: Mapping[str, V]) -> None:
+        """Add the entries of one that is being made."""
+        super().update(entries)
+
     def _refuse(self, *_args: object, **_named: object) -> NoReturn:
         raise TypeError(f"{type(self).__name__} is immutable")
 
@@ -133,7 +137,7 @@ class Resources(FrozenMap[int]):
     ) -> None:
         given: dict[str, str | int] = _entries("quantities", quantities)
         amounts = {name: parse_quantity(quantity, field=name) for name, quantity in given.items()}
-        dict.__init__(self, _sorted(amounts))
+        self._fill(_sorted(amounts))
         self._hash = None
         self.defaulted: FrozenMap[int] = _NO_AMOUNTS
 
@@ -208,7 +212,7 @@ class Resources(FrozenMap[int]):
 def _made(amounts: Mapping[str, int], defaulted: FrozenMap[int] | None = None) -> Resources:
     """Return the resources for amounts in thousandths that are known to be valid."""
     made = Resources()
-    dict.update(made, _sorted(amounts))
+    made._fill(_sorted(amounts))
     if defaulted is not None:
         made.defaulted = defaulted
     return made
@@ -218,7 +222,7 @@ def with_zeros(found: Resources, names: Iterable[str]) -> Resources:
     """Return the same amounts, with zeros for further names: as a limit, zero is not nothing."""
     amounts = {**found, **{name: Thousandths(0) for name in names if name not in found}}
     made = _made({}, found.defaulted)
-    dict.update(made, sorted(amounts.items()))
+    made._fill(dict(sorted(amounts.items())))
     return made
 
 

@@ -22,13 +22,12 @@ _POINTS: Final = (
     *("reserve", "unreserve", "permit", "pre_bind", "bind", "post_bind"),
 )
 
-_METHODS: Final = sorted(
-    method
+_KINDS: Final[list[type[object]]] = [
+    getattr(protocols, name)
     for name in protocols.__all__
     if name.endswith(("Plugin", "Extensions"))
-    for method in vars(getattr(protocols, name))
-    if method[0] != "_"
-)
+]
+_METHODS: Final = sorted(method for kind in _KINDS for method in vars(kind) if method[0] != "_")
 
 
 @frozen
@@ -59,7 +58,7 @@ class Asked:
         assert name == self.plugin.name, f"{name}.name is another each time"
         has_some = any(map(self.has, _POINTS))
         assert has_some, f"{name} has none of the points {', '.join(_POINTS)}"
-        for method in dir(type(self.plugin)):
+        for method in dir(self.plugin):
             if callable(getattr(self.plugin, method, None)) and method[0] != "_":
                 near = get_close_matches(method, _METHODS, n=1, cutoff=0.9)
                 is_known = not near or method in _METHODS
