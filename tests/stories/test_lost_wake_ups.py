@@ -91,6 +91,14 @@ CASES: dict[str, tuple[list[Any], list[Event]]] = {
         ],
         [PodDeleted(PodUID("default/small"))],
     ),
+    "pods that kept it away came before their node, and are gone": (
+        [],
+        [
+            *(pod(name, cpu=1, on="n1", pod_anti_affinity=about("p")) for name in ("c", "d")),
+            *(node("n1", 4), pod("other", cpu=1, on="n1")),
+            *(PodDeleted(PodUID("default/c")), PodDeleted(PodUID("default/d")), NEEDY),
+        ],
+    ),
     "a node has room for one more pod, and nothing else is asked for": (
         [node("n", 1, pods=1), pod("x", on="n"), pod("p")],
         [PodDeleted(PodUID("default/x"))],

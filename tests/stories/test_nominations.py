@@ -5,23 +5,52 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gangsched import (
     NodeAdded,
+    NodeName,
     Nominated,
+    Outcome,
+    Pod,
     PodGroup,
     PodGroupAdded,
     PodPhase,
     Preemption,
     Resources,
     Topology,
+    Wait,
 )
+from gangsched.protocols import CycleView
 from gangsched.testing import make_node, make_pod
 from support.story import Story, Way, each_way
 from support.story_presets import GANG_PRESETS, Preset, each_of
 
 holding = pytest.mark.parametrize("holds_evictions", [False, True], ids=["at_once", "slowly"])
+
+
+@frozen
+class Slow:
+    """Lets every pod wait for a second answer."""
+
+    name: str = "Slow"
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        return Wait(3.0)
+
+
+@each_way
+@each_of(GANG_PRESETS)
+def test_gang_whose_minimum_waits_on_permit_makes_no_room_for_more(
+    preset: Preset, way: Way
+) -> None:
+    """It gave its nodes back to preempt as a whole, again and again at one instant."""
+    story = Story(partial(preset, preemption=Preemption(), plugins=[Slow()]), way)
+    story.tell(NodeAdded(make_node("a", cpu=2)), NodeAdded(make_node("v", cpu=1)))
+    story.add(evolve(make_pod("low", cpu=1, priority=-1), node_name="v"))
+    never, *others = (make_pod(f"g-{n}", group="g", min_available=1, cpu=1) for n in range(3))
+    story.add(evolve(never, node_selector={"zone": "x"}), *others)
+    story.decide()
 
 
 @each_way

@@ -120,6 +120,10 @@ class KnowsItsGroup:
         return SUCCESS
 
 
+def any_filter(*_args: Any) -> Outcome:
+    return SUCCESS
+
+
 def any_permit(*_args: Any, now: float) -> Outcome:
     return SUCCESS
 
@@ -140,7 +144,7 @@ SIGNED_PODS = "Base.pod_signature: is equal, and filter differs: "
 WRONG: dict[str, tuple[Any, str]] = {
     "misspelt option": (
         based(filter=any_permit, read_pods=lambda _self, _pod: True),
-        "Base.read_pods is never called: is it ['reads_pods']",
+        "Base.read_pods is never called: is it reads_pods?",
     ),
     "keeps it if rejected": (based(Leaks), NOT_UNDONE),
     "never gives back": (based(Devices, unreserve=lambda *_args, **_more: None), NOT_UNDONE),
@@ -227,6 +231,14 @@ def test_plugin_that_fails_in_a_duty_is_found(fault: str) -> None:
     with pytest.raises(AssertionError) as found:
         check_plugin(plugin)
     assert str(found.value).startswith(sentence)
+
+
+def test_own_names_of_a_plugin_are_its_own() -> None:
+    def fail(_self: object) -> None:
+        raise RuntimeError
+
+    members: dict[str, Any] = {"filter": any_filter, "score": lambda *_args: 0, "scores": print}
+    check_plugin(based(**members, client=property(fail), _filter=print))
 
 
 def test_plugin_that_keeps_what_it_reserved_passes() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -201,6 +204,18 @@ def test_specification_without_priority_uses_that_of_members() -> None:
     assert info.priority == 5
     with pytest.raises(InvalidPodGroupError):
         join(registry, "b", priority=6)
+
+
+def _pickled(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
+def test_copy_of_a_group_shows_the_counts_of_its_members(copied: Callable[[Any], Any]) -> None:
+    made = copied(join(PodGroupRegistry(), "a", "b", minimum=2))
+    assert (made.all, made.unscheduled) == (2, 2)
+    made.members.set(uid("a"), MemberState.ASSIGNED)
+    assert (made.assigned, made.unscheduled) == (1, 1)
 
 
 def test_query_creates_no_group() -> None:

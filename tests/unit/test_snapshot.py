@@ -19,10 +19,13 @@ from gangsched import (
     NodeAdded,
     NodeDeleted,
     NodeName,
+    Outcome,
     Pod,
     PodAdded,
     Preemption,
+    Resources,
     Scheduler,
+    Success,
     presets,
 )
 from gangsched.constraints import (
@@ -300,6 +303,27 @@ def test_value_that_contradicts_others_is_refused(name: str, change: Change, exp
         scheduler.restore(case.data)
     assert expected in caught.value.expected
     assert scheduler.snapshot() == before
+
+
+class Counts:
+    """A plugin whose state has amounts, which would be read back as a thousand times as much."""
+
+    name = "Counts"
+
+    def filter(self, state: object, pod: Pod, node: object) -> Outcome:
+        return Success()
+
+    def snapshot(self) -> dict[str, Resources]:
+        return {"used": Resources({"cpu": 1})}
+
+    def restore(self, state: object) -> None:
+        raise AssertionError(state)
+
+
+def test_amounts_in_the_state_of_a_plugin_are_refused() -> None:
+    scheduler = presets.gang(InMemoryCluster(), plugins=[Counts()])
+    with pytest.raises(InvalidValueError, match="value.used must be plain JSON data"):
+        scheduler.snapshot()
 
 
 # Snapshots leave out what the plugins of kube-scheduler's profile compute anew

@@ -22,9 +22,11 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodUID,
+    PodUpdated,
     PodWaiting,
     Preemption,
     Scheduler,
+    SchedulingUnit,
     Success,
     Unschedulable,
     WhenBlocked,
@@ -98,6 +100,22 @@ def test_group_that_has_started_begins_its_next_backoff_anew(late_fails: bool) -
     story.gang("g", 2)
     story.decide()
     assert story.scheduler.next_deadline() == story.now + 1.0
+
+
+def test_group_whose_only_member_states_no_minimum_any_more_is_restored_the_same() -> None:
+    def make() -> Scheduler:
+        return Scheduler(cluster, presets.default_profile(), unit=SchedulingUnit.GROUP)
+
+    cluster = InMemoryCluster()
+    scheduler, again = make(), make()
+    pod = make_pod("w", group="g", min_available=2, cpu=8)
+    tell(scheduler, cluster, NodeAdded(make_node("a", cpu=4)), PodAdded(pod), now=0.0)
+    scheduler.schedule_one(now=0.0)
+    labels = {name: value for name, value in pod.labels.items() if value != "2"}
+    tell(scheduler, cluster, PodUpdated(evolve(pod, priority=5, labels=labels)), now=1.0)
+    scheduler.schedule_one(now=9.0)
+    again.restore(scheduler.snapshot())
+    assert again.snapshot() == scheduler.snapshot()
 
 
 def test_time_of_an_attempt_begins_when_its_first_member_holds_a_node() -> None:

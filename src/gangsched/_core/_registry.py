@@ -44,7 +44,7 @@ _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
 
 @final
-@define(eq=False, kw_only=True)
+@define(eq=False, kw_only=True, getstate_setstate=False)  # attrs would copy its own fields alone
 class PodGroupInfo(MemberCounts):
     """The scheduler's record of one pod group.
 

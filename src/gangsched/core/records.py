@@ -209,10 +209,12 @@ class Records:
         slot = record.slot
         self.selections.add(pod)
         if (needs, account) != (record.needs, record.account) and slot >= 0:
+            self.table.keep(slot)  # its node may be gone
             self._leave(record, 0)
             record.pod, record.needs, record.account = pod, needs, account
             self.table.take(slot, needs)
             self._come(record)
+            self.table.let_go(slot)
         elif slot >= 0 and pod is not record.pod:
             self._uncount(record)
             self._rank(record.pod.priority, -1)
@@ -255,8 +257,11 @@ class Records:
         if before is None or node is None or _told_apart(before) != _told_apart(node):
             counts.nodes_changed()
         if before is None and node is not None:
+            was_active = counts.is_active
             for record in self.holders(table.slots[name]):
                 self._count(record)
+                if counts.is_active and not was_active:
+                    break  # this has counted all of them
         return True
 
     def _come(self, record: PodRecord) -> None:

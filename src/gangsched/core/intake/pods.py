@@ -107,7 +107,7 @@ def _admit(
     record.attempt = records.attempt_floor
     records.add(record)
     state.note_event(gang)
-    if info is not None and info.claimed_min != minimum:
+    if info is not None and (info.claimed_min != minimum or len(gang.members) < 2):
         grow_tree(state, gang, info)
     _set_state(state, record, seen, wanted, problem)
 

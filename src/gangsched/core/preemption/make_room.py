@@ -66,6 +66,8 @@ def conclude(state: State, gang: Gang) -> None:
         return
     if not gang.pending or gang.place is QueuePlace.BACKOFF or not may_preempt(state, reach):
         return
+    if gang.waiting and not split(state, gang)[1]:
+        return  # its minimum only waits on permit
     if gang.waiting:
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = gang.refused
