@@ -322,7 +322,7 @@ class Counts:
 
 def test_amounts_in_the_state_of_a_plugin_are_refused() -> None:
     scheduler = presets.gang(InMemoryCluster(), plugins=[Counts()])
-    with pytest.raises(InvalidValueError, match="value.used must be plain JSON data"):
+    with pytest.raises(InvalidValueError, match=r"value\.used must be plain JSON"):
         scheduler.snapshot()
 
 
