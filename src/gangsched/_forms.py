@@ -104,7 +104,8 @@ SECONDS: Final = Form(_write_seconds, _read_seconds)
 
 
 def _plain(value: Any, path: str) -> Any:
-    if issubclass(type(value), FrozenMap):  # amounts in thousandths would be read back as whole units
+    # amounts in thousandths would be read back as whole units
+    if issubclass(type(value), FrozenMap):
         raise InvalidValueError(path, value, "plain JSON data")
     if isinstance(value, dict):
         entries = cast("Mapping[Any, Any]", value)
