@@ -110,6 +110,8 @@ class Resources(FrozenMap[int]):
         >>> Resources.from_milli({name: 2 * amount for name, amount in asked.items()})
         Resources({'cpu': '1', 'nvidia.com/gpu': '4'})
 
+    As the dict that it is, it is written to JSON in thousandths: write ``quantity`` instead.
+
     A resource that is not named has amount zero. Subtraction can go below zero: an overcommitted
     node has a negative amount free.
 

@@ -116,7 +116,12 @@ class MemberCounts:
     def succeeded(self) -> int:
         """The number of members that have succeeded on their nodes, deleted ones included."""
         count = self._counts[_SUCCEEDED]
-        return count + sum(self._collected.values()) if self._collected else count
+        return count + self.collected if self._collected else count
+
+    @property
+    def collected(self) -> int:
+        """The number of members that have succeeded and were deleted. O(roles)."""
+        return sum(self._collected.values())
 
     @property
     def started(self) -> int:
@@ -192,11 +197,6 @@ class PodGroupCounters(MemberCounts):
     def forget_collected(self) -> None:
         """Forget the members that succeeded and were deleted: a new incarnation has begun."""
         self._collected.clear()
-
-    @property
-    def collected(self) -> int:
-        """The number of members that have succeeded and were deleted. O(roles)."""
-        return sum(self._collected.values())
 
     def discard(self, uid: PodUID) -> MemberState | None:
         """Remove a member; return its state, None if it was not a member."""

@@ -20,7 +20,7 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._plugin_calls import name_of
 from gangsched.core import notices
-from gangsched.core.gang import Gang, PodRecord, by_seq
+from gangsched.core.gang import Gang, PodRecord, by_group, by_seq
 from gangsched.core.points import Waits
 from gangsched.core.state import State
 from gangsched.cycle_state import CycleState
@@ -182,13 +182,10 @@ def release(
     state: State, members: Sequence[PodRecord], binds: list[Bind], refused: dict[int, str]
 ) -> None:
     """Release members to be bound. O(members)."""
-    by_group: dict[Any, list[PodRecord]] = {}
     gang = members[0].gang
-    for record in members:
-        by_group.setdefault(None if record.info is None else record.info.key, []).append(record)
     bind_of = {bind.uid: bind for bind in binds}
     released: list[PodRecord] = []
-    for some in by_group.values():
+    for some in by_group(members):
         info = some[0].info
         gone = [record for record in some if record.seq not in refused]
         for record in gone:
@@ -228,7 +225,7 @@ def recheck(state: State, gang: Gang) -> bool:
     wide, each = profile.group_wide["permit"]
     try:
         blocked, left, refused = False, dict[int, list[str]](), dict[int, str]()
-        for info_members in _by_info(members):
+        for info_members in by_group(members):
             first = info_members[0]
             pending = {n for r in info_members for n in _pending(state, r)}
             asked = tuple(p for p in wide if p is profile.quorum or name_of(p) in pending)
@@ -274,13 +271,6 @@ def recheck(state: State, gang: Gang) -> bool:
 def allow(state: State, record: PodRecord, plugin: str) -> None:
     """Note that a permit plugin allows a waiting pod."""
     _note_pending(state, record, [name for name in _pending(state, record) if name != plugin])
-
-
-def _by_info(members: Sequence[PodRecord]) -> list[list[PodRecord]]:
-    groups: dict[Any, list[PodRecord]] = {}
-    for record in members:
-        groups.setdefault(None if record.info is None else record.info.key, []).append(record)
-    return list(groups.values())
 
 
 def _pending(state: State, record: PodRecord) -> tuple[str, ...]:

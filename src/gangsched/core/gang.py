@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import Any, Final, final
 
@@ -21,7 +21,7 @@ from gangsched.cycle_state import CycleState
 from gangsched.explain import UnschedulableMember
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
 
-__all__ = ["Gang", "PodRecord", "QueuePlace", "by_seq"]
+__all__ = ["Gang", "PodRecord", "QueuePlace", "by_group", "by_seq"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED  # a look-up in an enum is slow
 _WAITING: Final = MemberState.WAITING
@@ -290,6 +290,14 @@ class Gang:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"
+
+
+def by_group(records: Iterable[PodRecord]) -> list[list[PodRecord]]:
+    """Return pods by their group, in the order of the first of each."""
+    groups: dict[GroupKey | None, list[PodRecord]] = {}
+    for record in records:
+        groups.setdefault(None if record.info is None else record.info.key, []).append(record)
+    return list(groups.values())
 
 
 by_seq: Final = attrgetter("seq")

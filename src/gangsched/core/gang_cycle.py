@@ -13,13 +13,13 @@ from typing import Any, Final
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_group
 from gangsched.core.pending_members import demand_of, lacking
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
 from gangsched.core.placement.proof import proof as find_proof
 from gangsched.core.placement.shortage import shortage
 from gangsched.core.placement.task import Task
-from gangsched.core.placing import by_group, enough, missing, place_alone, place_gang, pre_filter
+from gangsched.core.placing import enough, missing, place_alone, place_gang, pre_filter
 from gangsched.core.points import Waits
 from gangsched.core.preemption import nominations
 from gangsched.core.state import State

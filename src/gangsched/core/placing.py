@@ -15,7 +15,7 @@ from gangsched._core._counters import MemberState
 from gangsched.core import accounts
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
-from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.gang import Gang, PodRecord, by_group
 from gangsched.core.gang_tree import SubGroup, present
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
@@ -30,7 +30,6 @@ from gangsched.resources import NOTHING, Resources
 
 __all__ = [
     "Places",
-    "by_group",
     "enough",
     "is_within_bounds",
     "missing",
@@ -66,14 +65,6 @@ def pre_filter(
             if denied is not None:
                 refused[record] = denied
     return [record for record in pods if record not in refused], refused
-
-
-def by_group(records: Sequence[PodRecord]) -> list[list[PodRecord]]:
-    """Return pods by their group, in the order of the first of each."""
-    groups: dict[Any, list[PodRecord]] = {}
-    for record in records:
-        groups.setdefault(None if record.info is None else record.info.key, []).append(record)
-    return list(groups.values())
 
 
 def place_gang(state: State, gang: Gang, task: Task) -> bool:

@@ -299,11 +299,10 @@ class Points:
         for record in records if plugins else ():
             pod_class = record.pod_class
             known = None if pod_class is None else pod_class.concerned.get(point)
-            asked: Sequence[Any] | None = known
-            if asked is None:
-                asked = self.concerned(point, plugins, record.pod, pod_class)
-            if asked:
-                found.append((record, asked))
+            if known is None:  # otherwise a call for each member is spared
+                known = tuple(self.concerned(point, plugins, record.pod, pod_class))
+            if known:
+                found.append((record, known))
         return found
 
     def _to_be_told(self, point: str, plugins: Sequence[Any], record: PodRecord) -> Sequence[Any]:

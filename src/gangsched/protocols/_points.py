@@ -165,8 +165,8 @@ class ReservePlugin(Plugin, Protocol):
             pod: The pod.
             node: The node that the pod gives back.
             cause: ``timeout``; ``deleted``; ``changed``: the pod has finished, is terminating or
-                gated, or is now another pod or in another group; ``rejected``: its whole group
-                is being rejected; ``refused``: a later point returned ``Unschedulable``;
+                gated, or is now another pod or in another group; ``rejected``, with all
+                of its group; ``refused``: a later point returned ``Unschedulable``;
                 ``bind_failed``; or ``node_gone``.
             now: The current instant.
         """

@@ -66,9 +66,9 @@ def conclude(state: State, gang: Gang) -> None:
         return
     if not gang.pending or gang.place is QueuePlace.BACKOFF or not may_preempt(state, reach):
         return
-    if gang.waiting and not split(state, gang)[1]:
-        return  # its minimum only waits on permit
     if gang.waiting:
+        if not split(state, gang)[1]:
+            return  # its minimum only waits on permit
         # the gang preempts as a whole, so it counts on what its waiting members hold
         member = gang.refused
         reason = "preempts as a whole" if member is None else member.reason
