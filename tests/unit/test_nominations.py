@@ -101,6 +101,19 @@ def test_nomination_after_a_cycle_can_be_written(
     assert host.where == {"high-0": "n0", "high-1": "n0"}
 
 
+@EACH_UNIT
+def test_victim_that_is_read_as_another_pod_is_still_awaited(unit: SchedulingUnit) -> None:
+    host = blocked(unit=unit)
+    change(host, "low-0", priority=1)
+    host.end("low-1")
+    host.decide()
+    assert host.told(NominationLapsed) == []
+    assert host.kept == ["high-0", "high-1"]
+    host.end("low-0")
+    assert host.where == {"high-0": "n0", "high-1": "n0"}
+    assert host.evicted == ["low-0", "low-1"]
+
+
 # When it lapses -------------------------------------------------------------------------------
 
 

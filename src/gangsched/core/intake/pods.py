@@ -26,6 +26,7 @@ from gangsched.core.intake.seen import (
     look_ahead,
     wanted_state,
 )
+from gangsched.core.preemption import nominations
 from gangsched.core.state import State
 from gangsched.errors import InvalidPodGroupError
 from gangsched.events import (
@@ -57,15 +58,7 @@ def read_pod(state: State, uid: PodUID) -> None:
         note_change_while_bound(state, record, pod)
         return
     if record is not None and is_another(record, seen):
-        if record.is_assumed and pod.node_name == record.node:
-            confirm(state, record)
-        started_at = record.started_at
-        _forget(state, record, "changed")
-        record = None
-        read_pod(state, uid)
-        fresh = state.records.pods.get(uid)
-        if fresh is not None and pod.node_name is not None and started_at is not None:
-            fresh.started_at = started_at
+        _read_another(state, record, seen)
         return
     problem = seen.problem or conflict(state, seen, record)
     wanted = wanted_state(state, seen, problem)
@@ -73,6 +66,27 @@ def read_pod(state: State, uid: PodUID) -> None:
         _admit(state, seen, wanted, problem)
     else:
         _update(state, record, seen, wanted, problem)
+
+
+def _read_another(state: State, record: PodRecord, seen: Seen) -> None:
+    """Forget a pod, and read it as another one, which is evicted if the first one was to be."""
+    pod, started_at, reason = seen.pod, record.started_at, record.reason
+    is_evicted, was_being_bound = record.is_evicted, is_being_bound(record)
+    if record.is_assumed and pod.node_name == record.node:
+        confirm(state, record)
+    _forget(state, record, "changed")
+    read_pod(state, pod.uid)
+    fresh = state.records.pods.get(pod.uid)
+    if fresh is None or pod.node_name is None:
+        return
+    if started_at is not None:
+        fresh.started_at = started_at
+    nominations.note_replaced(state, record, fresh)
+    if is_evicted:
+        fresh.is_evicted, fresh.reason = True, reason
+        read_pod(state, pod.uid)
+        if was_being_bound:
+            evict_if_due(state, fresh, reason)
 
 
 def is_another(record: PodRecord, seen: Seen) -> bool:

@@ -177,6 +177,12 @@ def note_evicted(state: State, record: PodRecord) -> None:
             nomination.deadline = max(nomination.deadline, state.records.now + policy.grace)
 
 
+def note_replaced(state: State, record: PodRecord, fresh: PodRecord) -> None:
+    """Let the gangs that await a pod await it as the other pod that it is read as now."""
+    for nomination in state.nominations:
+        nomination.awaited = [fresh if r is record else r for r in nomination.awaited]
+
+
 def awaits(state: State, gang: Gang) -> str:
     """Return what a gang awaits outside the queue; empty if it is to be tried."""
     nomination = state.nominations.get(gang)

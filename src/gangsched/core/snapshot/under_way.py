@@ -51,7 +51,7 @@ def read_again(state: State) -> None:
         else:
             read_pod(state, uid)
     posted = {effect.uid for effect in state.out if isinstance(effect, Bind | Evict)}
-    due = [r for uid, r in under_way.items() if records.get(uid) is r and uid not in posted]
+    due = [records[uid] for uid in under_way if uid in records and uid not in posted]
     effects = [_effect(state, record) for record in due]
     state.out[:0] = [effect for effect in effects if effect is not None]
 
