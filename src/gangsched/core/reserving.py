@@ -131,7 +131,6 @@ class Reserving:
         offers: What nodes offer that have changed since ``reopen``; None for one that is gone.
         current: The reservation in force; None if there is none.
         failed: The demands that failed although a gang of them was exempt, with the step.
-        gained: Whether nodes gained capacity since the gang was last considered.
         is_contested: Whether a gang of a higher priority may want the reservation.
         is_stale: Whether an event may have changed the expected start.
         is_drain_paused: Whether draining reached its time limit, and no event has come since.
@@ -151,7 +150,6 @@ class Reserving:
     offers: dict[tuple[int, ...] | None, None] = field(factory=dict[tuple[int, ...] | None, None])
     current: ActiveReservation | None = None
     failed: dict[Demand, int] = field(factory=dict[Demand, int])
-    gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
     is_drain_paused: bool = False
@@ -238,7 +236,6 @@ class Reserving:
         """
         if self.policy is None:
             return
-        self.gained = True
         least = min(gains.values())
         if not least:
             self.failed.clear()

@@ -16,8 +16,8 @@ given up if the gang no longer needs it, or if draining has reached its time lim
 when they were expected to change nothing.
 
 A blocked demand stays blocked while the others see too little capacity. An exempt gang in it would
-starve, so ``next_gang`` names one when no other is active: the gang itself after nodes gained
-capacity, unless one of a higher priority fits, or the first exempt one that fits.
+starve, so ``next_gang`` names one when no other is active: the gang itself if it may fit, unless one
+of a higher priority fits, or the first exempt one that fits.
 
 Rules:
   R1  the expected start moves to a later instant only for an event: a wrong run time, a changed
@@ -169,7 +169,6 @@ def next_gang(state: State) -> Gang | None:
     current = mine.current
     if current is None:
         return None
-    gained, mine.gained = mine.gained, False
     lent = [hold for hold in current.holds if hold.needs and not hold.is_lent]
     if not lent and not (current.guard is not None and current.guard.has_refused):
         return None
@@ -178,7 +177,7 @@ def next_gang(state: State) -> Gang | None:
     try:
         first = _first_exempt(state, current)
         is_outranked = first is not None and first.priority > current.gang.priority
-        if gained and not is_outranked and _may_fit(state, current.gang):
+        if not is_outranked and _may_fit(state, current.gang):
             return current.gang
         return first
     finally:
@@ -328,4 +327,3 @@ def _keep(
     state.records.notes_departed = True
     mine.altered = state.records.altered
     mine.is_stale = False
-    mine.gained = True

@@ -230,7 +230,6 @@ _BACKFILL: Final = Record(
     infeasible=_STRS,
     failed=_COUNTS,
     reservation=optional(_RESERVATION.form),
-    gained=BOOL,
     is_contested=BOOL,
     is_stale=BOOL,
     is_drain_paused=BOOL,

@@ -91,7 +91,6 @@ class BackfillRow:
     infeasible: tuple[str, ...] = ()
     failed: tuple[tuple[str, int], ...] = ()
     reservation: ReservationRow | None = None
-    gained: bool = False
     is_contested: bool = False
     is_stale: bool = False
     is_drain_paused: bool = False

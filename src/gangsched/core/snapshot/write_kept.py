@@ -82,7 +82,6 @@ def written_backfill(state: State) -> BackfillRow | None:
         infeasible=tuple(g.key for g in mine.infeasible if is_known(g) and g not in reopened),
         failed=tuple(failed),
         reservation=None if mine.current is None else _reservation(state, mine.current),
-        gained=mine.gained,
         is_contested=mine.is_contested,
         is_stale=mine.is_stale,
         is_drain_paused=mine.is_drain_paused,
