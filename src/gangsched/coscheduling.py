@@ -80,7 +80,9 @@ class WhenBindFails(enum.Enum):
     RETRY_MEMBER = "retry_member"
     """The others stay. The member is tried again, alone if the match policy allows it."""
     RELEASE_GROUP = "release_group"
-    """The others are evicted at once, and the group starts anew when it is complete again."""
+    """The others are evicted at once, and the group starts anew when it is complete again. The
+    member stays if its bind takes effect though it was reported as failed, as if others had bound
+    it."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:

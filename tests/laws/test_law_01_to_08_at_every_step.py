@@ -203,6 +203,17 @@ def test_no_history_breaks_a_law_at_any_step(policy: h.Policy, steps: list[Histo
     ends_lawfully(world, policy, steps)
 
 
+def test_bind_that_lands_late_keeps_its_pod_though_its_gang_is_evicted() -> None:
+    """As if another scheduler had bound it: what replaces the other member joins it."""
+    world = h.Policy(when_bind_fails=WhenBindFails.RELEASE_GROUP).world()
+    world.live(PutNode(0, cpu=2), PutPods(0, 2, 2), Decide(fate=Fate.PENDING))
+    world.live(Report(0, Fate.LATE), Report(0, landing=True), Report(0))
+    assert world.driver.dying == ["u2"]
+    every_entity_is_in_place(world.live(PutPods(0, 1, 2), Pass(60), Decide()))
+    pods = world.driver.cluster.pods()
+    assert {pod.uid: pod.node_name for pod in pods} == {"u1": "n0", "u3": "n0"}
+
+
 @pytest.mark.parametrize("step", [Report(0, Fate.FAILED), ChangePod(0, "relabel", 2)])
 def test_evicted_binding_pod_is_counted_until_its_report(step: HistoryStep) -> None:
     """One of two could not be bound, so the end of the other was asked for."""

@@ -124,6 +124,8 @@ class Record:
     """Whether it is to be evicted when its bind, which is under way, has ended."""
     went_as: str | None = None
     """Its role at its last release."""
+    landed: bool = False
+    """Whether a bind that was reported as failed has bound it."""
 
     @property
     def bound(self) -> NodeName | None:
@@ -215,6 +217,8 @@ class Account:
             return record
         if record is None:
             record = self.pods[uid] = Record(pod)
+        if pod.node_name is not None and record.pod.node_name is None:
+            record.landed = record.attempt > 0 and record.hold is None
         record.pod = pod
         self._glance(pod.node_name)
         claim = self.claim_of(pod)

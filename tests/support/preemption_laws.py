@@ -1,7 +1,8 @@
 """The laws of preemption, checked from outside: victims, preemptors and reserved capacity.
 
   P1  a victim has a lower priority than each pod of its preemptor;
-  P2  a gang that loses a member to preemption is evicted as a whole, or keeps a quorum;
+  P2  a gang that loses a member is evicted as a whole, or keeps a quorum. A member stays if its
+      bind was reported as failed, and took effect after the decision;
   P3  at its nomination, a quorum of the preemptor fits: on capacity that is free, or used by its
       victims, and not reserved for others of the same or a higher priority;
   P4  until the nomination lapses or is used, no other pod of the same or a lower priority is
@@ -165,7 +166,7 @@ class PreemptionLaws:
 
     def _falls_or_goes_on(self, group: Group) -> None:
         left = [member for member in group.members.values() if member.counts]
-        if not left:
+        if all(member.landed for member in left):
             group.started = False
             group.settle()
             return

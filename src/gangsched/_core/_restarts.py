@@ -245,8 +245,8 @@ class Restarts:
             self._look_at(key, life, None)
         self._forget_if_empty(key, life)
 
-    def try_start(self, key: GroupKey, *, gone_at: Callable[[float], float], now: float) -> bool:
-        """Return whether a group may start; a restart ends here once nothing stands in its way.
+    def try_start(self, key: GroupKey, *, gone_at: Callable[[float], float], now: float) -> None:
+        """End the restart of a group once nothing stands in its way.
 
         Args:
             key: The group.
@@ -256,15 +256,14 @@ class Restarts:
         """
         life = self._lives.get(key)
         if life is None or not life.is_held:
-            return True
+            return
         starts_at = life.until
         if now >= starts_at:  # before, its pods need not be looked at
             starts_at = gone_at(life.until)
         if now < starts_at:
             self._look_at(key, life, starts_at if starts_at < math.inf else None)
-            return False
-        self._release(key, life)
-        return True
+        else:
+            self._release(key, life)
 
     def due(self, *, now: float) -> list[GroupKey]:
         """Return the groups that are to be looked at by now, each once, the earliest first."""

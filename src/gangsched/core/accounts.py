@@ -100,7 +100,7 @@ def ask_waiting(state: State) -> None:
         gang = records.gang_of.get(info.key)
         if gang is None or gang.key in state.touched:
             continue  # another group of its bundle was asked about for both
-        elif info.was_scheduled:
+        if info.was_scheduled:
             if not _exceeded_by_each(state, gang, info):
                 state.touch(gang)
         else:

@@ -16,8 +16,8 @@ given up if the gang no longer needs it, or if draining has reached its time lim
 when they were expected to change nothing.
 
 A blocked demand stays blocked while the others see too little capacity. An exempt gang in it would
-starve, so ``next_gang`` names one when no other is active: the gang itself if it may fit, unless one
-of a higher priority fits, or the first exempt one that fits.
+starve, so ``next_gang`` names one when no other is active: the gang itself if it may fit, unless
+one of a higher priority fits, or the first exempt one that fits.
 
 Rules:
   R1  the expected start moves to a later instant only for an event: a wrong run time, a changed
