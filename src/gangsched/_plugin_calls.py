@@ -132,7 +132,7 @@ def call_for_count(plugin: Any, point: str, about: About, *args: Any) -> int:
         PluginError: The plugin raised, or returned anything else. ``True`` is no count.
     """
     answer: Any = call(plugin, point, about, int, *args)
-    if answer is True or answer is False or answer < 0:
+    if type(answer) is bool or answer < 0:
         raise returned(plugin, point, about, answer)
     count: int = answer
     return count

@@ -23,6 +23,7 @@ from gangsched import (
     PodAdded,
     PodGroup,
     PodGroupAdded,
+    PodGroupUpdated,
     PodNotAdmitted,
     PodPhase,
     PodUnschedulable,
@@ -162,6 +163,37 @@ def test_min_resources_are_charged_if_they_are_given() -> None:
     gang(story, "b", 1)
     assert running(story) == {"a"}
     assert "used cpu=4" in str(story.scheduler.why("default/b"))
+
+
+def test_min_resources_below_what_members_request_do_not_reduce_the_charge() -> None:
+    story = limited()
+    gang(story, "a", 3, min_resources={"cpu": 1}, requests={"cpu": 2})
+    gang(story, "b", 1)
+    assert running(story) == {"b"}
+
+
+def test_admitted_gang_that_asks_for_too_much_by_now_is_not_charged() -> None:
+    story = limited()
+    gang(story, "a", 3)
+    story.add(make_pod("a-3", group="a", cpu=1), make_pod("a-4", group="a", cpu=1))
+    story.tell(PodGroupUpdated(PodGroup(name="a", min_available=5)))
+    gang(story, "b", 4)
+    assert running(story) == {"b"}
+
+
+@both
+def test_replaced_members_count_until_they_have_left_their_nodes(make: Any) -> None:
+    story = limited(make)
+    gang(story, "a", 3)
+    running(story)
+    for number in range(3):
+        story.update(f"a-{number}", deleted_at=story.now)
+        story.add(make_pod(f"a-{number}x", group="a", cpu=1))
+    story.decide()
+    assert len(story.bound) == 3
+    end(story, "a", 3)
+    story.run(until=60.0)
+    assert {*story.bound} == {"a-0x", "a-1x", "a-2x"}
 
 
 @pytest.mark.parametrize("used", [0, 3])

@@ -117,7 +117,7 @@ def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
         if denied is not None:
             return None  # the attempt is told why
     answer: int | None = calls.call(plugin, "cluster_headroom", pod, (int, type(None)), cycle, pod)
-    if answer is True or answer is False or (answer is not None and answer < 0):
+    if answer is not None and (type(answer) is bool or answer < 0):
         raise calls.returned(plugin, "cluster_headroom", pod, answer)
     return answer
 

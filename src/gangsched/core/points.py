@@ -342,7 +342,7 @@ class Points:
                 answer: int | None = calls.call(
                     rule, "members_needed", group, (int, type(None)), group
                 )
-                if answer is True or answer is False:
+                if type(answer) is bool:
                     raise calls.returned(rule, "members_needed", group, answer)
             except GangschedError as error:
                 self.deferred.append(error)
