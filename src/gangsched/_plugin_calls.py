@@ -19,18 +19,16 @@ from typing import Any, Final, TypeAlias
 from gangsched.cluster_objects import KINDS
 from gangsched.errors import PluginError
 from gangsched.model import Node, Pod
-from gangsched.outcomes import SUCCESS, Outcome, Skip, Success, Unschedulable
+from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 from gangsched.protocols import GroupView
 
 __all__ = [
     "About",
     "EXPECTED",
     "call",
-    "call_for_count",
     "call_for_kinds",
     "call_for_names",
     "first_refusal",
-    "first_unschedulable",
     "name_of",
     "names_in",
     "raised",
@@ -125,19 +123,6 @@ def call(plugin: Any, point: str, about: About, allowed: Any, *args: Any, **kwar
     return answer
 
 
-def call_for_count(plugin: Any, point: str, about: About, *args: Any) -> int:
-    """Call a plugin for an int >= 0.
-
-    Raises:
-        PluginError: The plugin raised, or returned anything else. ``True`` is no count.
-    """
-    answer: Any = call(plugin, point, about, int, *args)
-    if type(answer) is bool or answer < 0:
-        raise returned(plugin, point, about, answer)
-    count: int = answer
-    return count
-
-
 def call_for_names(plugin: Any, point: str, about: About, *args: Any) -> tuple[str, ...]:
     """Call a plugin for strings. One string is no iterable of names, although it is iterable.
 
@@ -178,18 +163,6 @@ def call_for_kinds(plugin: Any, point: str, about: About, *args: Any) -> tuple[t
     if not is_known:
         raise returned(plugin, point, about, kinds)
     return kinds
-
-
-def first_unschedulable(
-    plugins: tuple[Any, ...], point: str, pod: Pod, *args: Any, now: float
-) -> Outcome:
-    """Ask plugins in order; return the first ``Unschedulable``, or ``Success``.
-
-    Raises:
-        PluginError: A plugin raised, or returned what the point does not allow.
-    """
-    found = first_refusal(plugins, point, pod, *args, now=now)
-    return SUCCESS if found is None else found[1]
 
 
 def first_refusal(

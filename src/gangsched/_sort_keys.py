@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 
 from gangsched.protocols import EntityView, QueueSortKey
 
-__all__ = ["comparable", "is_comparable", "last"]
+__all__ = ["comparable", "last"]
 
 _NUMBERS: Final = frozenset({int, float, bool})
 _PLAIN: Any = tuple
@@ -61,16 +61,6 @@ def comparable(key: object) -> QueueSortKey | None:
 def last(entity: EntityView) -> QueueSortKey:
     """Return the key of an entity for which the plugin gives none: behind every other entity."""
     return (math.inf, math.inf, entity.queued_at, entity.seq)
-
-
-def is_comparable(key: QueueSortKey) -> bool:
-    """Return whether a key is one that this module makes, as a snapshot's keys must be."""
-    if len(key) < 3 or key[0] != math.inf:
-        return comparable(key) == key
-    if key[1] == math.inf:
-        return len(key) == 4 and all(type(n) in _NUMBERS and n == n for n in key[2:])
-    found = _normal(key[2:])
-    return found is not None and key[1] == _code(found[1])
 
 
 def _normal(parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:

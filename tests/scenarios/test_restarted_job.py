@@ -106,7 +106,7 @@ def assert_nothing_is_left(simulator: Simulator) -> None:
     assert pods == []
     state = simulator.scheduler._state
     assert (len(state.records.pods), len(state.records.gangs), len(state.restarts)) == (0, 0, 0)
-    assert not state.records.quotas.is_charged(KEY)
+    assert len(state.records.quotas) == 0
 
 
 # Restarts ---------------------------------------------------------------------------------------

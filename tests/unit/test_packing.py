@@ -31,10 +31,9 @@ from gangsched import (
 from gangsched._packing import pack as packing
 from gangsched._packing.pack import BudgetExhausted, Demand, Impossible, Packed, Quota, pack
 from gangsched.errors import InvalidValueError
-from gangsched.options.scheduling_unit import strategy_for
 from gangsched.outcomes import SUCCESS
 from gangsched.resources import Resources
-from gangsched.testing import make_pod
+from gangsched.testing import make_node, make_pod
 from support.examples import IS_DEEP
 from support.packing import (
     ODD_NODES,
@@ -588,22 +587,19 @@ def test_answer_is_the_same_whatever_the_hashes_are() -> None:
     assert told[0] == told[1]
 
 
-# Which strategy places members, by the resources that they request
+# Which members are packed
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        (["cpu", "nvidia.com/gpu"], PlacementStrategy.PACK),
-        (["cpu", "memory"], PlacementStrategy.SCORE),
-        ([], PlacementStrategy.SCORE),
-    ],
-)
-def test_members_with_extended_resources_are_packed(
-    resources: list[str], expected: PlacementStrategy
-) -> None:
-    assert strategy_for(PlacementStrategy.AUTO, resources) is expected
-    assert strategy_for(PlacementStrategy.SPREAD, resources) is PlacementStrategy.SPREAD
+@pytest.mark.parametrize(("resource", "nodes"), [("nvidia.com/gpu", 1), ("cpu", 2)])
+def test_members_with_extended_resources_are_packed(resource: str, nodes: int) -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    pods = [make_pod(f"p-{n}", group="g", requests={resource: 1}, min_available=2) for n in (0, 1)]
+    events = [NodeAdded(make_node(name, cpu=4, gpu=4)) for name in "ab"]
+    for event in (*events, *map(PodAdded, pods)):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    assert len({effect.node for effect in effects if isinstance(effect, Bind)}) == nodes
 
 
 class ReadsPods(AcceptsAll):

@@ -227,10 +227,6 @@ class PodGroupCounters(MemberCounts):
         counts = self._counts if role is None else self._by_role.get(role)
         return 0 if counts is None else counts[_GATED]
 
-    def role_of(self, uid: PodUID) -> str | None:
-        """Return the role of a member; None if it has none, or is not a member."""
-        return self._roles.get(uid)
-
     @property
     def has_roles(self) -> bool:
         """Whether a member has a role. O(1)."""

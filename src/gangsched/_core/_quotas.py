@@ -1,10 +1,10 @@
 """Quotas: how much the pod groups of some namespaces may request in total.
 
-Theory of operation. A group *reserves* what its minimum needs when it is admitted. If that does not
-fit one of the quotas of its namespace, nothing is reserved, and the group *waits*. Members that
-hold nodes are counted one by one, elastic ones included. A group is *charged* the larger of both:
-what it reserves, and what its members hold. When less is charged than before, the caller asks for
-the waiting groups again. Groups that start together reserve together: otherwise two bundles could
+Theory of operation. A group may start if what its minimum needs fits the quotas of its namespace;
+otherwise it *waits*. With its first member on a node it *reserves* that. Members that hold nodes
+are counted one by one, elastic ones included. A group is *charged* the larger of both: what it
+reserves, and what its members hold. When less is charged than before, the caller asks for the
+waiting groups again. Groups that start together are asked together: otherwise two bundles could
 wait for each other.
 
 Members that are on nodes when they are first seen are counted without a question. So a quota may be
@@ -13,8 +13,7 @@ then.
 
 Invariants (checked by ``_check``):
   I1  the used amount of a quota is the sum of the charges of the groups in its namespaces;
-  I2  without groups that reserved without a question, no quota is exceeded by what is reserved;
-  I3  a group that is charged, or waits, is in a namespace with a quota. It may do both: an elastic
+  I2  a group that is charged, or waits, is in a namespace with a quota. It may do both: an elastic
       member waits while others run.
 
 Source: KEP-34, "Admission Controller": quota is reserved for a group with ``totalResources``.
@@ -96,12 +95,10 @@ class Charge:
     Attributes:
         key: The group.
         amounts: What it reserves.
-        was_forced: Whether it reserved without a question.
     """
 
     key: GroupKey
     amounts: Resources
-    was_forced: bool = False
 
 
 def as_quotas(given: Iterable[Quota]) -> tuple[Quota, ...]:
@@ -178,10 +175,6 @@ class QuotaLedger:
         """Return whether the namespace of a group has a quota. O(1)."""
         return key.partition("/")[0] in self._of
 
-    def is_charged(self, key: GroupKey) -> bool:
-        """Return whether a group has reserved what its minimum needs. O(1)."""
-        return key in self._charges
-
     def used(self, name: str) -> Resources:
         """Return what is used of a quota.
 
@@ -193,30 +186,6 @@ class QuotaLedger:
     def reason(self, key: GroupKey) -> str:
         """Return why a group waits; empty if it does not. O(1)."""
         return self._waiting.get(key, "")
-
-    def charge(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
-        """Reserve for groups that start together, all or none; return why not, or an empty string.
-
-        What they had reserved is replaced. If they are refused, the first of them waits.
-        """
-        returned = self._has_returned
-        before = {key: self._charged.get(key, NOTHING) for key, _amounts in wanted}
-        for key in before:
-            if self._charges.pop(key, None) is not None:
-                self._recount(key)
-        problem = self.exceeded(wanted)
-        if problem:
-            self.wait(wanted[0][0], problem)
-            return problem
-        for key, amounts in wanted:
-            self._put(Charge(key, amounts))
-        # most groups reserve the same again, and return nothing
-        self._has_returned = returned or any(
-            amount > self._charged.get(key, NOTHING).get(name, 0)
-            for key, had in before.items()
-            for name, amount in had.items()
-        )
-        return ""
 
     def exceeded(self, wanted: Sequence[tuple[GroupKey, Resources]]) -> str:
         """Return why groups may not reserve amounts; empty if they may.
@@ -244,9 +213,9 @@ class QuotaLedger:
         self._waiting[key] = problem
 
     def force(self, key: GroupKey, amounts: Resources) -> None:
-        """Reserve for a group that is on nodes already, unless it has."""
+        """Reserve for a group that is on nodes, unless it has."""
         if key not in self._charges:
-            self._put(Charge(key, amounts, was_forced=True))
+            self._put(Charge(key, amounts))
 
     def hold(self, key: GroupKey, before: Resources, after: Resources) -> None:
         """Count what a member of a group holds: *after*, and no longer *before*."""
@@ -354,15 +323,6 @@ class QuotaLedger:
                         total[name] = total.get(name, 0) + amount
             if {n: amount for n, amount in total.items() if amount} != self._used[quota.name]:
                 raise InternalError(f"quota {quota.name} has {self._used[quota.name]}, not {total}")
-            own = [
-                charge
-                for charge in self._charges.values()
-                if number in self._of.get(charge.key.partition("/")[0], ())
-            ]
-            reserved = sum((charge.amounts for charge in own), NOTHING)
-            exceeded = [n for n, limit in quota.hard.items() if reserved.get(n, 0) > limit]
-            if exceeded and not any(charge.was_forced for charge in own):
-                raise InternalError(f"quota {quota.name} is exceeded: {exceeded}")
 
 
 def _larger(one: Resources, other: Resources) -> Resources:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from typing import NoReturn
 
 from gangsched._fields import refuse_choice
 
-__all__ = ["PlacementStrategy", "SchedulingUnit", "strategy_for"]
+__all__ = ["PlacementStrategy", "SchedulingUnit"]
 
 
 class SchedulingUnit(enum.Enum):
@@ -43,12 +42,3 @@ class PlacementStrategy(enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
         refuse_choice(cls, "placement", value)
-
-
-def strategy_for(placement: PlacementStrategy, resources: Iterable[str]) -> PlacementStrategy:
-    """Return the strategy for pods that request some resources; never ``AUTO``."""
-    if placement is not PlacementStrategy.AUTO:
-        return placement
-    # an extended resource has a slash in its name; one string is searched faster than each name
-    is_extended = "/" in "".join(resources)
-    return PlacementStrategy.PACK if is_extended else PlacementStrategy.SCORE

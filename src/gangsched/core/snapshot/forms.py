@@ -148,7 +148,7 @@ _RESTART: Final = Record(
     failed_at=_PAST_OR_NEVER,
     due_at=_MAYBE_INSTANT,
 )
-_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES, was_forced=BOOL)
+_CHARGE: Final = Record(Charge, key=STR, amounts=RESOURCES)
 _POD: Final = Record(
     PodRow,
     uid=STR,
