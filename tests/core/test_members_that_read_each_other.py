@@ -5,6 +5,7 @@ The oracle of ``support.siblings`` tries every sequence of members and nodes, on
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from gangsched import (
     presets,
 )
 from gangsched.core.scheduler import Scheduler
+from gangsched.protocols import NodeView
 from gangsched.testing import make_node, make_pod
 from support.siblings import (
     ZONE,
@@ -129,3 +131,18 @@ def test_label_of_a_running_pod_wakes_a_pod_that_has_to_be_beside_it() -> None:
     story.tell(PodAdded(ruled(story.pod("first"), "a")))
     story.run(until=60)
     assert story.bound == {"first": "n0", "late": "n0"}
+
+
+class AlikeNodes(Beside):
+    def node_signature(self, node: NodeView) -> Hashable:
+        return "alike"
+
+
+@pytest.mark.parametrize(("budget", "starts"), [(10, False), (100, True)])
+def test_nodes_that_a_search_lists_count_against_its_budget(budget: int, starts: bool) -> None:
+    story = story_with(AlikeNodes(), search_budget=budget)
+    story.tell(*(NodeAdded(zoned(f"n{n}", "a")) for n in range(500)))
+    pods = [make_pod(name, group="g", min_available=2, cpu=1) for name in "ba"]
+    story.add(*(ruled(pod, pod.name) for pod in pods))
+    story.decide()
+    assert bool(story.bound) is starts

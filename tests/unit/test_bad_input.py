@@ -106,6 +106,7 @@ P, NODE, G = PodUID("default/p"), NodeName("n"), GroupKey("ns/g")
 NO_WORDS: list[Any] = ["never", "", "GROUP", None, 0, []]
 NO_COUNTS: list[Any] = [-1, None, "1", 1.5, True, NAN, INF]
 NO_OBJECTS: list[Any] = [None, "x", 1, NAN, [], {}]
+UNSCHEDULED = MemberState.UNSCHEDULED
 NO_EVENTS: list[Any] = [None, 5, "PodAdded", PodAdded, Pod(name="p")]
 
 
@@ -430,9 +431,7 @@ def registry() -> PodGroupRegistry:
     return made
 
 
-def contradicts(
-    field: str, value: object, state: Any = MemberState.UNSCHEDULED, **given: Any
-) -> Any:
+def contradicts(field: str, value: object, state: Any = UNSCHEDULED, **given: Any) -> Any:
     pod = grouped("p", **given)
     fields: dict[str, object] = {"subject": "pod ns/p", "field": field, "value": value}
     return row(
@@ -444,8 +443,8 @@ def contradicts(
 
 
 def restated(uid: str, group: str) -> Any:
-    pod, state = grouped(uid, group), MemberState.UNSCHEDULED
-    call: Callable[..., object] = lambda r: r.update_claim(pod, claim_of(pod), state)  # noqa: E731
+    pod = grouped(uid, group)
+    call: Callable[..., object] = lambda r: r.update_claim(pod, claim_of(pod), UNSCHEDULED)  # noqa: E731
     return row(f"{uid} in {group}", call, UnknownPodError, subject=f"ns/{uid}")
 
 
@@ -532,6 +531,8 @@ MACHINES: dict[Callable[[], Any], list[Any]] = {
         *each(lambda x, r: r.join(POD, x), "claim", *NO_OBJECTS),
         *each(lambda x, r: r.conflict(x, claim_of(POD)), "pod", *NO_OBJECTS),
         *each(lambda x, r: r.conflict(POD, x), "claim", *NO_OBJECTS),
+        *each(lambda x, r: r.update_claim(x, claim_of(POD), UNSCHEDULED), "pod", *NO_OBJECTS),
+        *each(lambda x, r: r.update_claim(POD, x, UNSCHEDULED), "claim", *NO_OBJECTS),
         *each(lambda x, r: r.update_claim(POD, claim_of(POD), x), "state", *NO_OBJECTS),
         restated("p", "other"),
         restated("q", "g"),

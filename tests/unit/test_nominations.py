@@ -31,7 +31,6 @@ from gangsched import (
     PodUnschedulable,
     PodUpdated,
     Preemption,
-    Scheduler,
     SchedulingUnit,
     StateKey,
     Success,
@@ -351,49 +350,31 @@ def test_no_capacity_is_nominated_for_a_late_member_that_fits_and_is_refused_by_
 
 # A preemptor waits for the terminating pods that a constraint between pods is about
 
-APART = PodAffinityTerm(
-    topology_key="kubernetes.io/hostname", label_selector=LabelSelector({"app": "a"})
+APART = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector({"app": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"), [(10_000, ["gone-1"]), (1, ["gone-0", "gone-1", "gone-2"])]
 )
-
-
-def cluster_with(*pods: Pod) -> tuple[InMemoryCluster, Scheduler]:
+def test_terminating_pods_that_keep_the_preemptor_away_are_awaited_without_victims(
+    budget: int, expected: list[str]
+) -> None:
+    """Of pods on other nodes, it awaits those in its way; all of them if no step is left."""
     cluster = InMemoryCluster()
-    node = evolve(make_node("n", cpu=4), labels={"kubernetes.io/hostname": "n"})
-    cluster.apply(NodeAdded(node))
-    for pod in pods:
-        cluster.apply(PodAdded(pod))
-    scheduler = presets.kube_default(cluster, preemption=Preemption())
+    zoned: dict[str, Any] = {"cpu": 4, "labels": {"zone": "z"}}
+    cluster.apply(NodeAdded(make_node("n", **zoned)))
+    cluster.apply(NodeAdded(evolve(make_node("full", **zoned), unschedulable=True)))
+    for n, app in enumerate("bab"):
+        gone = evolve(make_pod(f"gone-{n}", cpu=1), node_name=NodeName("full"), deleted_at=0.0)
+        cluster.apply(PodAdded(evolve(gone, labels={"app": app})))
+    high = evolve(make_pod("high", cpu=1, priority=9), pod_anti_affinity=(APART,))
+    cluster.apply(PodAdded(high))
+    scheduler = presets.gang(cluster, preemption=Preemption(), search_budget=budget)
     scheduler.rebuild(now=0.0)
-    return cluster, scheduler
-
-
-def placed(name: str, cpu: int, *, app: str = "", ends: bool = False, priority: int = 0) -> Pod:
-    pod = make_pod(name, cpu=cpu, priority=priority)
-    deleted_at = 0.0 if ends else None
-    return evolve(pod, node_name=NodeName("n"), labels={"app": app}, deleted_at=deleted_at)
-
-
-def decided(scheduler: Scheduler) -> tuple[list[PodUID], list[PodUID]]:
-    """Return the pods that are evicted, and those that the nomination waits for."""
-    evicted: list[PodUID] = []
-    while (effects := scheduler.schedule_one(now=1.0)) is not None:
-        evicted += [effect.uid for effect in effects if isinstance(effect, Evict)]
-    scheduler._check()
+    effects = scheduler.schedule_one(now=1.0) or ()
+    assert not any(isinstance(effect, Evict) for effect in effects)
     (nomination,) = shown(scheduler).nominations
-    return evicted, list(nomination.awaited)
-
-
-def high(cpu: int) -> Pod:
-    pod = make_pod("high", cpu=cpu, priority=9)
-    return evolve(pod, labels={"app": "high"}, pod_anti_affinity=(APART,))
-
-
-def test_terminating_pods_that_keep_the_preemptor_away_are_awaited_without_victims() -> None:
-    gone = [placed(f"gone-{n}", 1, app="a" if n == 1 else "b", ends=True) for n in range(3)]
-    _cluster, scheduler = cluster_with(*gone, high(1))
-    evicted, awaited = decided(scheduler)
-    assert evicted == []
-    assert "default/gone-1" in awaited
+    assert sorted(nomination.awaited) == [f"default/{name}" for name in expected]
 
 
 # A pending pod of a lower priority holds nothing, so evicting it would free nothing.

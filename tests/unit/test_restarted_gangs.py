@@ -144,9 +144,14 @@ def test_elastic_members_may_be_lost() -> None:
     assert story.of(GroupBelowMinimum) == []
 
 
+@pytest.mark.parametrize("roles", [{}, {"worker": 3}], ids=["no roles", "roles"])
 @pytest.mark.parametrize("is_marked", [True, False])
-def test_members_that_succeed_and_are_deleted_do_not_make_a_gang_fall(is_marked: bool) -> None:
-    story = running()
+def test_members_that_succeed_and_are_deleted_do_not_make_a_gang_fall(
+    is_marked: bool, roles: dict[str, int]
+) -> None:
+    story = running(size=0, roles=roles)
+    add(story, "a", role="worker")
+    story.decide()
     for name in ("a0", "a1", "a2"):
         story.update(name, phase=SUCCEEDED)
         if is_marked:
@@ -273,6 +278,16 @@ def test_group_whose_owner_is_gone_is_removed() -> None:
     assert story.of(GroupRemoved) == [GroupRemoved(G)]
     assert story.of(GroupRestarted) == []
     assert not story.scheduler.snapshot().get("restarts")
+
+
+def test_gang_is_reported_when_it_falls_after_its_specification_is_deleted() -> None:
+    story = running(size=0)
+    add(story, "a", min_available=3)
+    story.decide()
+    story.tell(PodGroupDeleted(G))
+    story.delete("a0")
+    settle(story)
+    assert story.of(GroupBelowMinimum) == [GroupBelowMinimum(G, 2, 3)]
 
 
 def test_pod_that_stays_terminating_is_waited_for_until_the_end_of_its_time() -> None:

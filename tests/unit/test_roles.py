@@ -23,7 +23,6 @@ from gangsched import (
     PodGroupAdded,
     Resources,
     Role,
-    SchedulingUnit,
     Taint,
     Toleration,
     gang,
@@ -317,8 +316,9 @@ def member(name: str, role: str) -> Pod:
     return evolve(make_pod(name, group="g", role=role), requests=REQUESTS)
 
 
+@pytest.mark.parametrize("budget", [0, 100])
 @pytest.mark.parametrize("cpu", [4, 5])
-def test_minimum_of_each_role_is_met_by_members_of_that_role(cpu: int) -> None:
+def test_minimum_of_each_role_is_met_by_members_of_that_role(cpu: int, budget: int) -> None:
     cluster = InMemoryCluster()
     cluster.apply(NodeAdded(make_node("n", cpu=cpu)))
     cluster.apply(PodGroupAdded(PodGroup(name="g", min_available=4, roles={"ps": 2, "worker": 2})))
@@ -326,7 +326,7 @@ def test_minimum_of_each_role_is_met_by_members_of_that_role(cpu: int) -> None:
         cluster.apply(PodAdded(member(f"ps-{n}", "ps")))
     for n in range(2):
         cluster.apply(PodAdded(member(f"worker-{n}", "worker")))
-    scheduler = presets.coscheduling(cluster, unit=SchedulingUnit.GROUP)
+    scheduler = presets.gang(cluster, search_budget=budget)
     scheduler.rebuild(now=0.0)
     effects = scheduler.schedule_one(now=0.0) or ()
     bound = [effect.uid for effect in effects if isinstance(effect, Bind)]

@@ -192,3 +192,15 @@ def test_deadlines_of_pods_that_wait_no_more_are_dropped() -> None:
     assert len(waiting._deadlines) < 100
     waiting.expire(now=600.0)
     assert [len(part) for part in (waiting._pods, waiting._groups, waiting._deadlines)] == [0] * 3
+
+
+def test_pods_expire_in_order_after_the_deadlines_of_others_are_dropped() -> None:
+    waiting = WaitingMap()
+    timeouts = [n * 7919 % 1000 for n in range(1000)]
+    for n, timeout in enumerate(timeouts):
+        waiting.wait(PodUID(f"p{n}"), node=NODE, timeout=timeout, now=0.0)
+    for n in range(1000):
+        if n % 50:
+            waiting.remove(PodUID(f"p{n}"))
+    expired = waiting.expire(now=1000.0)
+    assert [pod.deadline for pod in expired] == sorted(timeouts[::50])
