@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang import Gang
-from gangsched.core.gang_tree import SubGroup, Within, least_needed
+from gangsched.core.gang_tree import HOST, SubGroup, Within, least_needed
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
 from gangsched.core.scheduler import Scheduler
@@ -210,6 +211,50 @@ def is_placed_exactly(case: Case) -> None:
             assert node is not None
             free[node] -= case.members[leaf][number]
         assert min(free) >= 0
+    task.table.rewind()
+    task.table.end()
+
+
+# Slices
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1), st.integers(0, 1)), min_size=1),
+    st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    st.integers(1, 4),
+    st.integers(0, 4),
+)
+def test_like_members_are_placed_exactly_if_whole_slices_fit(
+    nodes: list[tuple[int, int, int]], parts: list[int], wanted: int, more: int
+) -> None:
+    """A rack takes whole slices only; with two parts, each host of it takes whole parts of them."""
+    size, part = math.prod(parts), parts[-1] if parts[1:] else 1
+    slices = ((RACK, size), (HOST, part)) if parts[1:] else ((RACK, size),)
+    least = wanted * size
+    leaf = SubGroup("a", least, within=Within(ZONE, slices=slices), role="a")
+    case = Case(
+        tuple((cpu, f"z{zone}", f"z{zone}r{rack}") for cpu, zone, rack in nodes),
+        SubGroup("gang", least, (leaf,)),
+        {"a": (1,) * (least + more)},
+    )
+    racks: dict[tuple[int, int], int] = {}
+    for cpu, zone, rack in nodes:
+        racks[zone, rack] = racks.get((zone, rack), 0) + cpu // part * part
+    most = max(
+        sum(n // size * size for (z, _r), n in racks.items() if z == zone) for zone in (0, 1)
+    )
+    task, tree = task_of(case)
+    task.table.begin()
+    is_placed = task.minimum(tree, EVERYWHERE)
+    assert is_placed is (most >= least)
+    if is_placed:
+        task.elastic(tree)
+        on = Counter(slot for _record, slot in task.nodes)
+        assert all(count % part == 0 and count <= nodes[slot][0] for slot, count in on.items())
+        by_rack = Counter(nodes[slot][1:] for slot in on.elements())
+        assert all(count % size == 0 for count in by_rack.values())
+        assert len({zone for zone, _rack in by_rack}) == 1
+        assert by_rack.total() >= least
     task.table.rewind()
     task.table.end()
 
