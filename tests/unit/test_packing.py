@@ -18,6 +18,7 @@ from attrs import frozen
 
 from gangsched import (
     Bind,
+    Event,
     InMemoryCluster,
     Node,
     NodeAdded,
@@ -595,8 +596,9 @@ def test_members_with_extended_resources_are_packed(resource: str, nodes: int) -
     cluster = InMemoryCluster()
     scheduler = presets.gang(cluster)
     pods = [make_pod(f"p-{n}", group="g", requests={resource: 1}, min_available=2) for n in (0, 1)]
-    events = [NodeAdded(make_node(name, cpu=4, gpu=4)) for name in "ab"]
-    for event in (*events, *map(PodAdded, pods)):
+    nodes_added = [NodeAdded(make_node(name, cpu=4, gpu=4)) for name in "ab"]
+    events: list[Event] = [*nodes_added, *map(PodAdded, pods)]
+    for event in events:
         scheduler.handle(cluster.apply(event), now=0.0)
     effects = scheduler.schedule_one(now=0.0) or ()
     assert len({effect.node for effect in effects if isinstance(effect, Bind)}) == nodes

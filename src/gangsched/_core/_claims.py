@@ -97,9 +97,6 @@ class Claims:
     def __len__(self) -> int:
         return len(self._all)
 
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._all
-
     def _check(self) -> None:
         minima = [(uid, least) for uid, (least, _p) in self._all.items() if least is not None]
         if list(self._minima.items()) != minima:

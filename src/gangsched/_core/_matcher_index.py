@@ -33,9 +33,6 @@ class MatcherIndex(Generic[T]):
         self._filed: dict[tuple[str, str], dict[T, PodMatcher]] = {}
         self._others: dict[T, PodMatcher] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._filed or self._others)
-
     @property
     def others(self) -> int:
         """How many values have to be tried for every pod, since they are under no label."""

@@ -175,14 +175,6 @@ class QuotaLedger:
         """Return whether the namespace of a group has a quota. O(1)."""
         return key.partition("/")[0] in self._of
 
-    def used(self, name: str) -> Resources:
-        """Return what is used of a quota.
-
-        Raises:
-            KeyError: There is no such quota.
-        """
-        return Resources.from_milli(self._used[name])
-
     def reason(self, key: GroupKey) -> str:
         """Return why a group waits; empty if it does not. O(1)."""
         return self._waiting.get(key, "")

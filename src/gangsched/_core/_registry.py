@@ -371,11 +371,6 @@ class PodGroupRegistry:
                 self._left.setdefault(key, now + self._grace)
         self._forget_if_empty(info, now=now)
 
-    @property
-    def has_left(self) -> bool:
-        """Whether a group without members is remembered for its grace period. O(1)."""
-        return bool(self._left)
-
     def expire(self, *, now: float) -> None:
         """Delete the groups whose grace period has ended.
 

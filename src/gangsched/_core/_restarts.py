@@ -116,11 +116,6 @@ class Restarts:
         """Return what is remembered of a group; None if nothing is."""
         return self._lives.get(key)
 
-    def runs(self, key: GroupKey) -> bool:
-        """Return whether a group runs."""
-        life = self._lives.get(key)
-        return life is not None and life.runs_with is not None
-
     def is_held(self, key: GroupKey) -> bool:
         """Return whether a restart of a group is under way."""
         life = self._lives.get(key)

@@ -98,9 +98,6 @@ class Blocked:
         else:
             yield from (self._known[key] for _amount, key in fewest[:count])
 
-    def __contains__(self, demand: Demand) -> bool:
-        return demand in self._all
-
     def __iter__(self) -> Iterator[Demand]:
         return iter(list(self._all))
 

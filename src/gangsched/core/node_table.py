@@ -20,7 +20,7 @@ Invariants (``check``, and ``Records.check`` for what pods take):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable
 from hashlib import sha256
 from heapq import heappop, heappush, nsmallest
 from typing import Any, Final, TypeAlias, final
@@ -280,15 +280,6 @@ class NodeTable:
         """Note that a node may take more than before."""
         known = self.gains.get(slot)
         self.gains[slot] = since if known is None else min(known, since)
-
-    def pods_on(self, slot: int) -> int:
-        """Return the number of pods on a node."""
-        state = self.state_of[slot]
-        return (state.offered[PODS] - state.free[PODS]) // MILLI
-
-    def amounts(self, amounts: _Amounts) -> Mapping[str, int]:
-        """Return amounts by name, without zeros and without the number of pods."""
-        return {name: amounts[n] for name, n in self.resources.items() if n and amounts[n]}
 
     def total_free(self) -> dict[str, int]:
         """Return what all nodes have free together. O(states x resources)."""

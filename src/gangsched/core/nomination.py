@@ -120,9 +120,6 @@ class Nominations:
     def __iter__(self) -> Iterator[Nomination]:
         return iter(list(self._of.values()))
 
-    def __len__(self) -> int:
-        return len(self._of)
-
     def check(self, holds: dict[Hold, None]) -> None:
         """Require that each nomination holds what it says, and is of its gang."""
         for gang, nomination in self._of.items():

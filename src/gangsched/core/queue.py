@@ -134,12 +134,6 @@ class Queue:
         self._take_out(gang)
         return gang
 
-    def rekey(self, gangs: Iterable[Gang]) -> None:
-        """Compute sort keys anew; the gangs stay in their places. O(gangs x log gangs)."""
-        for gang in gangs:
-            if gang.place is _ACTIVE or gang.place is _PARKED:
-                self.put(gang, gang.place, gang.demand)
-
     def _take_out(self, gang: Gang) -> None:
         if gang.place is _ACTIVE:
             self._active.remove(gang)

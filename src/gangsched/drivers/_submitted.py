@@ -237,9 +237,6 @@ class SubmittedJobs:
         """Return the job of a pod; None if it is not known."""
         return self._of.get(uid)
 
-    def __len__(self) -> int:
-        return len(self._jobs)
-
 
 def _roles(pods: list[Pod]) -> dict[PodUID, str]:
     claims = ((pod.uid, membership(pod)) for pod in pods)

@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import final
 
 from gangsched._seconds import format_instant
@@ -30,22 +30,14 @@ class Upcoming:
         taken: The number of arrivals that have come.
     """
 
-    __slots__ = ("_left", "_next", "_rest", "at", "taken")
+    __slots__ = ("_next", "_rest", "at", "taken")
 
     def __init__(self, arrivals: Iterable[Arrival]) -> None:
-        self._left = len(arrivals) if isinstance(arrivals, Sized) else None
         self._rest = iter(arrivals)
         self.taken = 0
         self.at: float | None = None
         self._next: Arrival | None = None
         self._read()
-
-    @property
-    def left(self) -> int:
-        """How many arrivals are to come; of a stream, 1 while there are any."""
-        if self._left is not None:
-            return self._left - self.taken
-        return int(self._next is not None)
 
     def take(self) -> Event | OwnerDeleted:
         """Return the event of the next arrival, which exists."""

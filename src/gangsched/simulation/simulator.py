@@ -231,14 +231,6 @@ class Simulator:
         return self._run.divergence if isinstance(self._run, LogRun) else None
 
     @property
-    def arrivals_left(self) -> int:
-        """How many arrivals are still to come; 0 if a log is run again.
-
-        Of arrivals that are read as the run advances it is 1 while there are any.
-        """
-        return self._run.arrivals.left if isinstance(self._run, WorkloadRun) else 0
-
-    @property
     def arrived(self) -> int:
         """How many arrivals have come; 0 if a log is run again."""
         return self._run.arrivals.taken if isinstance(self._run, WorkloadRun) else 0

@@ -51,6 +51,7 @@ __all__ = [
     "lend",
     "next_deadline",
     "note_evicted",
+    "note_replaced",
     "place",
     "refused",
     "review",
