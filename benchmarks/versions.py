@@ -78,14 +78,13 @@ class Row:
         name, most = f"{self.name}, {part}" if part else self.name, self.most.get(part, math.inf)
         problems = [f"more than {most:,.0f} µs"] if median(new) * 1e6 > most else []
         if not old:
-            return _line(name, f"{median(new) * 1e6:,.0f}", "", "", "", ", ".join(problems))
+            return _line(name, f"{median(new) * 1e6:,.0f}", "", "", ", ".join(problems))
         ratios = sorted(after / before for before, after in zip(old, new, strict=True))
         if median(ratios) > self.gate:
             problems.insert(0, "missed")
         return _line(
             name,
             f"{median(new) * 1e6:,.0f}",
-            f"{median(old) * 1e6:,.0f}",
             f"{ratios[0]:.2f} / {median(ratios):.2f} / {ratios[-1]:.2f}",
             f"{self.gate:.2f}",
             ", ".join(problems),
@@ -147,14 +146,14 @@ def serve(rows: Iterable[Row], others: Mapping[str, Callable[[], Any]]) -> None:
         answers.flush()
 
 
-def _line(name: str, this: str, other: str, ratios: str, gate: str, mark: str) -> str:
-    return f"| {name} | {this} | {other} | {ratios} | {gate} | {mark} |"
+def _line(name: str, this: str, ratios: str, gate: str, mark: str) -> str:
+    return f"| {name} | {this} | {ratios} | {gate} | {mark} |"
 
 
 def head() -> str:
     """Return the head of the table."""
-    columns = _line("CPU time", "this, µs", "other, µs", "min / median / max", "gate", "")
-    return f"{columns}\n|---|---:|---:|---:|---:|---|"
+    columns = _line("CPU time", "this, µs", "min / median / max", "gate", "")
+    return f"{columns}\n|---|---:|---:|---:|---|"
 
 
 def show(
