@@ -9,7 +9,9 @@ from attrs import evolve
 
 from gangsched import (
     Bind,
+    LabelSelector,
     NodeAdded,
+    PodAffinityTerm,
     Preemption,
     PreemptionPolicy,
     Resources,
@@ -136,6 +138,27 @@ def test_requests_that_shrink_while_a_bind_is_under_way_make_room_at_once(
     story.finish_binds()
     assert_no_node_is_overcommitted(story)
     assert story.bound == {"p": "n", "q": "n"}
+
+
+@each_way
+@each_of(PRESETS)
+def test_anti_affinity_that_a_pod_gains_keeps_only_those_away_that_it_is_about(
+    preset: Preset, way: Way
+) -> None:
+    """Until then, the scheduler knew no difference between pods of the two labels."""
+    story = Story(preset, way)
+    for name, node, app in (("p", "n", "web"), ("q", "full", "db")):
+        story.tell(NodeAdded(make_node(node, cpu=1 if node == "full" else 9, labels={"at": node})))
+        pod = evolve(make_pod(name, cpu=1), node_selector={"at": node})
+        story.add(evolve(pod, scheduling_gates=("later",)))
+        term = PodAffinityTerm(topology_key="at", label_selector=LabelSelector({"app": app}))
+        story.update(name, pod_anti_affinity=(term,), scheduling_gates=())
+    story.run(until=1)
+    story.interrupt()
+    for app in ("web", "db"):
+        story.add(evolve(make_pod(app, cpu=1), labels={"app": app}))
+        story.decide()
+    assert story.bound == {"p": "n", "q": "full", "db": "n"}
 
 
 def assert_no_node_is_overcommitted(story: Story) -> None:

@@ -296,6 +296,15 @@ def test_gang_that_another_scheduler_has_bound_is_charged_and_regular_pods_are_n
     assert running(story) == {"a", "single"}
 
 
+def test_gang_with_one_member_on_a_node_is_charged_what_its_minimum_needs() -> None:
+    story = limited()
+    story.tell(PodGroupAdded(PodGroup(name="a", min_available=3, min_resources={"cpu": 3})))
+    story.add(evolve(make_pod("a-0", group="a", cpu=1), node_name=NodeName("n")))
+    gang(story, "b", 2)
+    assert running(story) == {"a"}
+    assert story.scheduler.why("default/b") == NotAdmitted(REASON)
+
+
 @pytest.mark.parametrize("bound", [0, 1, 3])
 def test_gang_that_is_partly_bound_is_charged_for_its_members_without_gates(bound: int) -> None:
     cluster = InMemoryCluster()

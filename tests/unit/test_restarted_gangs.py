@@ -189,6 +189,23 @@ def test_succeeded_member_counts_beside_one_that_is_being_bound(roles: dict[str,
     assert set(story.bound) == {"a0", "a2", "b0"}
 
 
+@pytest.mark.parametrize("replaced", [2, 3])
+def test_deleted_member_that_succeeded_counts_until_a_minimum_starts_without_it(
+    replaced: int,
+) -> None:
+    story = running()
+    story.update("a0", phase=SUCCEEDED)
+    story.delete("a0", "a1")
+    for number, name in enumerate("bc", 1):
+        settle(story)
+        assert len(story.of(GroupBelowMinimum)) == number
+        story.delete(*story.bound)
+        add(story, name, replaced)
+        story.run(until=story.now + 20.0)
+        assert len(story.bound) == replaced
+        story.delete(f"{name}0")
+
+
 def test_lost_role_restarts_the_gang_though_enough_members_are_left() -> None:
     story = running(size=0, roles={"ps": 1})
     add(story, "ps", 1, role="ps")

@@ -289,7 +289,6 @@ class PodCounts:
         if not self.is_active:
             return
         self._counts.clear()
-        self._of_labels.clear()
         self._matchers = MatcherIndex()
         self._domains.clear()
         if self._carried is None:
