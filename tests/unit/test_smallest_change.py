@@ -118,6 +118,15 @@ def test_group_without_members_lacks_them_with_any_number_of_nodes() -> None:
     assert isinstance(found.why, NotEnoughMembers)
 
 
+def test_scheduler_that_was_not_called_yet_knows_what_a_group_lacks() -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(PodAdded(make_pod("g-0", group="g", min_available=2, cpu=1)))
+    found = presets.gang(cluster).smallest_change("default/g", SHAPE, now=0.0)
+    assert isinstance(found, Insufficient)
+    assert isinstance(found.why, NotEnoughMembers)
+    assert found.most == 0
+
+
 def test_group_beyond_the_bound_of_a_plugin_has_the_reason_of_its_older_attempt() -> None:
     """It is not tried while the plugin says that too few of its pods fit, on any nodes."""
     cluster = InMemoryCluster()

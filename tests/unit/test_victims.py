@@ -208,6 +208,21 @@ def test_elastic_members_on_one_node_are_evicted_where_only_these_free_enough(
 
 
 @EACH_UNIT
+def test_elastic_members_on_two_nodes_are_evicted_for_members_that_need_a_whole_node_each(
+    unit: SchedulingUnit,
+) -> None:
+    """The members that came last are on four nodes, and free too little on each."""
+    host = Host(2, 2, 2, 2, unit=unit)
+    runs(host, "a", 0, 1, 2, 3, min_available=2)
+    runs(host, "b", 2, 3, 0, 1, min_available=2)
+    host.gang("high", 2, 5, cpu=2)
+    where = host.where
+    on = sorted(where[name] for name in host.evicted)
+    assert len(on) == 4
+    assert on[0] == on[1] != on[2] == on[3]
+
+
+@EACH_UNIT
 def test_gang_keeps_its_role_minimum_where_members_on_one_node_are_evicted(
     unit: SchedulingUnit,
 ) -> None:
@@ -324,6 +339,15 @@ def test_gang_of_more_pods_is_spared_before_an_older_gang(unit: SchedulingUnit) 
         run(host, f"large-{number}", node=node, created_at=9.0, **more)
     run(host, "young-0", group="young", min_available=1, created_at=5.0)
     assert spared(host, "old-0", "large-0", "young-0", needed=2) == {"large-0"}
+
+
+@EACH_UNIT
+def test_gang_of_one_pod_is_spared_like_a_pod_of_its_age(unit: SchedulingUnit) -> None:
+    host = Host(3, 2, unit=unit)
+    run(host, "young-0", group="young", min_available=1, created_at=3.0)
+    run(host, "old", created_at=1.0)
+    run(host, "pod", created_at=2.0)
+    assert spared(host, "young-0", "old", "pod", needed=2) == {"old"}
 
 
 # A victim may be spared only because another one was: then it is looked at again

@@ -484,6 +484,20 @@ def test_gate_of_a_further_member_is_the_reason_why_it_waits(elastic: Story) -> 
     assert "example.com/quota" in str(why)
 
 
+def test_why_of_a_running_gang_names_the_roles_that_lack_members() -> None:
+    story = Story(presets.gang)
+    group = PodGroup(name="g", roles={"ps": 1, "worker": 2})
+    story.tell(node("a", 4), PodGroupAdded(group))
+    names = {"ps-0": "ps", "w-0": "worker", "w-1": "worker"}
+    story.add(*(make_pod(name, group="g", role=role, cpu=1) for name, role in names.items()))
+    story.decide()
+    story.delete("w-0")
+    why = story.scheduler.why(G)
+    assert isinstance(why, PartlyRunning)
+    assert why.roles == (("worker", 2, 1),)
+    assert "2 of 3 members hold nodes, 1 of 2 worker" in str(why)
+
+
 # ``why`` and ``groups`` tell a group that has finished from one that runs
 
 SUCCEEDED, FAILED = PodPhase.SUCCEEDED, PodPhase.FAILED
