@@ -23,8 +23,10 @@ from gangsched import (
     PodAffinityTerm,
     PodGroup,
     PodGroupAdded,
+    PodUpdated,
     Preemption,
     PreemptionPolicy,
+    Resources,
     Scheduler,
     presets,
 )
@@ -232,6 +234,22 @@ def test_restored_scheduler_decides_alike_after_a_pending_pod_was_updated(
         assert_nothing_is_stranded(story)
         found.append(story.bound)
     assert found == [{"first": "n"}] * 3
+
+
+@each_of(GANG_PRESETS)
+def test_pod_that_is_updated_while_the_scheduler_is_down_is_tried_again(preset: Preset) -> None:
+    story = Story(preset, Way.RESTORED)
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    story.add(make_pod("runs", cpu=1))
+    story.decide()
+    story.gang("g", 2)
+    story.run(60.0)
+    for name in ("g-0", "g-1"):
+        changed = evolve(story.pod(name), requests=Resources({}))
+        story.cluster.apply(PodUpdated(changed))
+    story.interrupt()
+    story.run(120.0)
+    assert story.bound == {"runs": "n", "g-0": "n", "g-1": "n"}
 
 
 # Any history --------------------------------------------------------------------------------
