@@ -485,7 +485,7 @@ SOUND: dict[str, Any] = {
     "group_requests": lambda _group: Resources(),
 }
 BROKEN: dict[str, list[Any]] = {
-    "members_needed": [OOPS, "many", 1.5, NAN, [2]],
+    "members_needed": [OOPS, "many", 1.5, NAN, [2], True, False],
     "group_requests": [OOPS, None, 5, "cpu", {"cpu": 1}],
 }
 
