@@ -201,6 +201,22 @@ def test_gang_that_is_half_placed_is_not_interrupted_though_its_share_grows() ->
     assert run.scheduler.pending()
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_usage_that_grows_before_a_woken_job_is_tried_gives_its_turn_away(
+    unit: SchedulingUnit,
+) -> None:
+    run = Run(FairShare({"a": 1, "b": 1, "c": 1}), cpus=4, unit=unit)
+    run.submit("c", "c", 4)
+    run.decide()
+    run.submit("a", "a", 3)
+    run.submit("b", "b", 3)
+    run.decide()
+    run.end("c")
+    run.tell(PodAdded(evolve(make_pod("other", cpu=1), labels={"team": "a"}, node_name="n")))
+    run.decide()
+    assert run.started == ["c", "b"]
+
+
 def test_share_that_is_no_number_is_an_error_that_names_the_account() -> None:
     run = Run(FairShare({"a": 1, "b": 1}), cpus=4)
     order: Any = run.order

@@ -38,7 +38,7 @@ from gangsched.outcomes import SUCCESS
 from gangsched.plugins import DefaultBinder, NodeResources
 from gangsched.protocols import CycleView, NodeView
 from gangsched.testing import make_pod
-from support.backfill_host import BIG, EXACT, Host, crowded, running
+from support.backfill_host import BIG, EXACT, YOUNG, Host, crowded, running
 from support.constrained_worlds import HOST, ZONE
 
 # Backfill and the plan of the reserved gang: which pods wait for it, what is said, what wakes
@@ -349,6 +349,21 @@ def test_higher_priority_goes_before_the_gang_with_the_reservation(group: dict[s
     assert host.decide() == []
     host.end("old")
     assert host.decide() == ["urgent"]
+
+
+def test_gang_takes_the_reservation_after_many_that_fit_on_no_empty_cluster() -> None:
+    host = Host(Backfill(EXACT, after_seconds=5), a=2)
+    host.pod("old", 100, cpu=2)
+    host.gang("big", 2)
+    host.decide()
+    host.at(5)
+    assert host.reservation.group == BIG
+    for n in range(20):
+        host.gang(f"vast-{n}", 3, priority=9)
+    host.gang("young", 2, priority=1)
+    host.decide()
+    host.at(10)
+    assert host.reservation.group == YOUNG
 
 
 # A reservation on a real cluster names its start as a date

@@ -26,7 +26,7 @@ from gangsched.cli import _kubectl
 from gangsched.cli._cheapest import cheapest_first
 from gangsched.errors import UnknownPodError
 from gangsched.events import Event
-from gangsched.explain import NoNodeFits, NotEnoughMembers
+from gangsched.explain import NoNodeFits, NotEnoughMembers, Queued
 from gangsched.model import GroupKey
 from gangsched.outcomes import Outcome, Success, Unschedulable
 from gangsched.protocols import CycleView, NodeView
@@ -178,6 +178,18 @@ def test_answer_says_which_groups_would_start() -> None:
     assert not answer.starts("default/large")
     assert not answer.starts("default/unknown")
     assert not scheduler.what_if(now=0.0).starts("default/small")
+
+
+def test_answer_that_is_cut_short_says_how_many_groups_are_ahead() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster)
+    names = ("a", "b", "c")
+    for name in names:
+        for event in gang(name, workers=2, cpu=1).events():
+            scheduler.handle(cluster.apply(event), now=0.0)
+    answer = scheduler.what_if(now=0.0, budget=1)
+    assert answer.exhausted
+    assert [answer.why[f"default/{name}"] for name in names] == [Queued(n) for n in range(3)]
 
 
 # What would start a gang is printed in one order: the least added capacity first

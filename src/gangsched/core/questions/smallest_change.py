@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count, islice
 
 from attrs import evolve
 
@@ -137,12 +138,10 @@ def _others_started(ahead: Ahead, key: GroupKey) -> int:
 
 def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
     """Yield copies of a node, with names that no node of the cluster has."""
-    suffix = 0
-    for _node in range(number):
-        while ahead.cluster.node(NodeName(f"{shape.name}-{suffix}")) is not None:
-            suffix += 1
-        yield evolve(shape, name=NodeName(f"{shape.name}-{suffix}"))
-        suffix += 1
+    names = (NodeName(f"{shape.name}-{suffix}") for suffix in count())
+    unused = (name for name in names if ahead.cluster.node(name) is None)
+    for name in islice(unused, number):
+        yield evolve(shape, name=name)
 
 
 def _started_at(ahead: Ahead, key: GroupKey) -> float | None:
