@@ -334,6 +334,22 @@ def test_minimum_of_each_role_is_met_by_members_of_that_role(cpu: int, budget: i
     assert sum("worker" in uid for uid in bound) == 2
 
 
+def test_role_of_members_of_two_sizes_takes_no_node_from_another_role() -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(NodeAdded(Node(name="n", allocatable={"cpu": 4, "memory": 9})))
+    cluster.apply(PodGroupAdded(PodGroup(name="g", roles={"ps": 3, "worker": 1})))
+    for n, memory in enumerate((1, 1, 2, 2)):
+        pod = evolve(member(f"ps-{n}", "ps"), requests={"cpu": 1, "memory": memory})
+        cluster.apply(PodAdded(pod))
+    cluster.apply(PodAdded(member("worker", "worker")))
+    scheduler = presets.gang(cluster, search_budget=0)
+    scheduler.rebuild(now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    bound = [effect.uid for effect in effects if isinstance(effect, Bind)]
+    assert len(bound) == 4
+    assert "default/worker" in bound
+
+
 # A role of the builder may state its own constraints on nodes
 
 CPU = Node(name="c", allocatable={"cpu": 8}, labels={"pool": "cpu"})

@@ -632,6 +632,24 @@ def test_preemptor_takes_the_nodes_of_victims_that_leave_at_once(policy: str, gr
     assert not [each for each in notices.effects_seen if isinstance(each, NominationLapsed)]
 
 
+@pytest.mark.parametrize("large", range(4))
+def test_one_victim_that_makes_room_for_all_members_is_enough(large: int) -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    effects: list[Any] = []
+    events: list[Any] = []
+    for number in range(4):
+        cpu, node = (3 if number == large else 1), NodeName(f"n{number}")
+        events.append(NodeAdded(Node(name=node, allocatable={"cpu": cpu})))
+        events.append(PodAdded(Pod(name=f"low-{number}", requests={"cpu": cpu}, node_name=node)))
+    members = [make_pod(f"g-{n}", cpu=1, group="g", min_available=2, priority=9) for n in range(2)]
+    for each in [*events, *map(PodAdded, members)]:
+        effects += scheduler.handle(cluster.apply(each), now=0.0)
+    while (more := scheduler.schedule_one(now=0.0)) is not None:
+        effects += more
+    assert [e.uid for e in effects if isinstance(e, Evict)] == [f"default/low-{large}"]
+
+
 # Disruption budgets: preemption violates one only where nothing else is enough
 
 GROUP = {"pod-group.scheduling.sigs.k8s.io/name": "g"}
