@@ -151,7 +151,6 @@ def conclude(state: State, gang: Gang, lent: list[Hold], before: int) -> None:
     for hold in lent:
         state.records.keep(hold)
     state.records.guard = current.guard
-    mine.withhold(state.records)
 
 
 def may_use_reserved(state: State, gang: Gang) -> bool:
