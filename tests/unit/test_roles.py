@@ -350,6 +350,20 @@ def test_role_of_members_of_two_sizes_takes_no_node_from_another_role() -> None:
     assert "default/worker" in bound
 
 
+def test_node_that_takes_no_member_of_one_role_does_not_wake_the_group() -> None:
+    cluster = InMemoryCluster()
+    cluster.apply(NodeAdded(make_node("n", cpu=1)))
+    cluster.apply(PodGroupAdded(PodGroup(name="g", roles={"ps": 1, "worker": 1})))
+    cluster.apply(PodAdded(evolve(member("ps", "ps"), requests={"cpu": 1, "gpu": 1})))
+    for n in range(2):
+        cluster.apply(PodAdded(member(f"worker-{n}", "worker")))
+    scheduler = presets.gang(cluster)
+    scheduler.rebuild(now=0.0)
+    assert scheduler.schedule_one(now=0.0)
+    scheduler.handle(cluster.apply(NodeAdded(make_node("m", cpu=1))), now=1.0)
+    assert scheduler.schedule_one(now=1.0) is None
+
+
 # A role of the builder may state its own constraints on nodes
 
 CPU = Node(name="c", allocatable={"cpu": 8}, labels={"pool": "cpu"})
