@@ -53,6 +53,7 @@ _SWAPS: Final[dict[type[ast.AST], type[Any]]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
 }
+_TRANSCRIPTS: Final = "tests/scenarios/test_text.py"
 _START: Final = 1.0
 """Seconds that are added to what a test file takes: it is imported first."""
 _LEFT_OUT: Final = ("check", "_check", "__repr__", "__str__")
@@ -204,7 +205,8 @@ class Runs:
     def of(self, mutant: Mutant, limit: float) -> list[str]:
         """Return test files that run a line, up to a limit of seconds.
 
-        Those come first that run most lines of the file for each second that they take.
+        The transcripts come first, which see most; then those that run most lines of the file for
+        each second that they take.
         """
         if mutant.path not in self._lines:
             full = str(_ROOT / "src" / mutant.path)
@@ -213,7 +215,8 @@ class Runs:
         files = {name for name in lines.get(mutant.line, ()) if name}
         runs = Counter(name for names in lines.values() for name in names)
         found: list[str] = []
-        for name in sorted(files, key=lambda name: (self._times[name] + _START) / runs[name]):
+        cost = {name: (self._times[name] + _START) / runs[name] for name in files}
+        for name in sorted(files, key=lambda name: (name != _TRANSCRIPTS, cost[name])):
             limit -= self._times[name]
             if found and limit < 0:
                 break
