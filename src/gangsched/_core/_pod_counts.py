@@ -371,7 +371,6 @@ class PodCounts:
         for asked in list(self._counts)[: _MOST_COUNTS // 2]:
             del self._counts[asked]
             self._matchers.discard(asked[0], asked)
-        self._of_labels.clear()
 
     def _check(self) -> None:
         shown = {

@@ -414,7 +414,7 @@ class UnitSearch:
 def _evicted(taken: _Taken) -> Collection[PodRecord]:
     """Return the pods that are evicted: of a gang all members, wherever they are."""
     unit, some = taken
-    if unit.elastic is None and unit.nomination is None:
+    if unit.elastic is None:
         return [each for each in unit.taken if isinstance(each, PodRecord)]
     return [each for each in some if isinstance(each, PodRecord)]
 
