@@ -213,16 +213,29 @@ def test_drained_nodes_are_kept_free_of_pods_in_the_way_elsewhere_in_the_zone() 
     assert _run(host, _plain("any", "any", node_selector={HOST: "n1"}), None) == "n1"
 
 
-def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
-    class _Host(Host):
-        def make(self) -> Scheduler:
-            return presets.gang(self.cluster, backfill=self.policy, preemption=Preemption())
+class _Preempting(Host):
+    def make(self) -> Scheduler:
+        return presets.gang(self.cluster, backfill=self.policy, preemption=Preemption())
 
-    host = _with_port(_Host())
+
+def test_preemption_evicts_no_pod_for_a_pod_that_waits_for_the_gang() -> None:
+    host = _with_port(_Preempting())
     more = _plain("more", host_ports=[HostPort(80)])
     assert _run(host, more, 500) is None
     assert _node_of(host, "full-0") == "n0"
     assert host.reservation.starts_at == 100
+
+
+def test_node_that_is_held_for_a_nominated_pod_is_drained_too() -> None:
+    host = _Preempting(Backfill(), a=2)
+    host.pod("low", cpu=2)
+    host.decide()
+    host.pod("urgent", cpu=2, priority=9)
+    host.decide()
+    host.gang("big", 2, None)
+    host.decide()
+    assert host.reservation.group == BIG
+    assert host.reservation.nodes == ("a",)
 
 
 # plugins that do not say which pods are in the way ------------------------------------------------
