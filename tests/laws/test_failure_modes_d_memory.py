@@ -17,6 +17,7 @@ from gangsched import (
     GroupKey,
     Node,
     NodeAdded,
+    NodeDeleted,
     NodeName,
     NodeUpdated,
     PodAdded,
@@ -39,9 +40,9 @@ from support.shown import memory, nothing_is_assumed, shown
 GROUPS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 300
 
 
-def node(cpu: int) -> NodeAdded:
+def node(cpu: int, name: str = "n") -> NodeAdded:
     """Return the fact that a node comes."""
-    return NodeAdded(Node(name=NodeName("n"), allocatable={"cpu": cpu}))
+    return NodeAdded(Node(name=NodeName(name), allocatable={"cpu": cpu}))
 
 
 def bound(driver: Driver) -> set[PodUID]:
@@ -105,6 +106,21 @@ def test_groups_by_the_hundred_thousand_leave_nothing_behind() -> None:
     assert sizes(driver.scheduler) == before
     assert sys.getallocatedblocks() - blocks < 500, "of every thing that Python keeps, nothing more"
     assert driver.scheduler.next_deadline() is None
+
+
+def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
+    """An autoscaler gives each node another name."""
+    driver = Driver(Policy().make, watched=False, checked=False, logged=False)
+    blocks = 0
+    for number in range(1200):
+        if number == 200:
+            gc.collect()
+            blocks = sys.getallocatedblocks()
+        driver.tell(node(2, f"n{number}"))
+        driver.tell(NodeDeleted(NodeName(f"n{number}")))
+        driver.reports.clear()
+    gc.collect()
+    assert sys.getallocatedblocks() - blocks < 500
 
 
 def test_group_is_remembered_while_one_member_lives() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pytest
@@ -29,6 +30,7 @@ from gangsched import (
 from gangsched._forms import RESOURCES
 from gangsched.kubernetes import read_notification
 from gangsched.membership import ungrouped
+from gangsched.outcomes import SUCCESS, Outcome
 from gangsched.plugins import (
     DefaultBinder,
     NodeResourcesBalancedAllocation,
@@ -36,8 +38,10 @@ from gangsched.plugins import (
     PrioritySort,
     ScoringStrategy,
 )
+from gangsched.protocols import CycleView, NodeView
 from gangsched.resources import FrozenMap
 from gangsched.testing import cycle, node_view
+from support.faulty_plugin import FaultyPlugin
 
 _CPU: Final = 100
 _MEMORY: Final = 200 * 1024 * 1024 * 1000
@@ -165,9 +169,9 @@ def test_balanced_allocation_reads_requests_only() -> None:
     assert plugin.score(cycle(), pod, view) == 0
 
 
-def _scheduler(*nodes: Node) -> tuple[InMemoryCluster, Scheduler]:
+def _scheduler(*nodes: Node, plugins: Iterable[Any] = ()) -> tuple[InMemoryCluster, Scheduler]:
     cluster = InMemoryCluster()
-    profile = Profile(PrioritySort(), NodeResourcesFit(), DefaultBinder())
+    profile = Profile(PrioritySort(), NodeResourcesFit(), *plugins, DefaultBinder())
     scheduler = Scheduler(cluster, profile, membership=ungrouped)
     for node in nodes:
         scheduler.handle(cluster.apply(NodeAdded(node)), now=0.0)
@@ -212,3 +216,21 @@ def test_pods_with_equal_requests_and_unlike_containers_leave_as_they_came() -> 
     for name in "pqrs":
         scheduler.handle(cluster.apply(PodDeleted(PodUID(name))), now=1.0)
         scheduler._check()
+
+
+def test_plugin_sees_as_free_neither_what_is_used_up_nor_what_is_defaulted() -> None:
+    seen: list[dict[str, int]] = []
+
+    def look(_state: CycleView, _pod: Pod, node: NodeView) -> Outcome:
+        seen.append(dict(node.free))
+        return SUCCESS
+
+    plugin = FaultyPlugin("filter")
+    plugin.answers["filter"] = look
+    node = Node(name="a", allocatable={"cpu": 1, "gpu": 2})
+    cluster, scheduler = _scheduler(node, plugins=[plugin])
+    there = _pod("there", _container(cpu="1"), nodeName="a")
+    scheduler.handle(cluster.apply(PodAdded(there)), now=0.0)
+    assert there.requests.defaulted
+    assert _node_of(cluster, scheduler, _pod("p", _container())) == "a"
+    assert seen == [{"gpu": 2000}]

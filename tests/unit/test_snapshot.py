@@ -285,6 +285,12 @@ WRONG: list[tuple[str, str, Change, str]] = [
     ("busy", "wait-of-the-future", lambda d: d["waiting"][0].update(since=99.0), "until now"),
     ("busy", "wait-that-ended", lambda d: d["waiting"][0].update(deadline=0.0), ">= since"),
     ("busy", "wait-for-no-plugin", lambda d: d["waiting"][0].update(plugins=["x"]), "a permit"),
+    (
+        "reserving",
+        "start-before-all",
+        lambda d: d["backfill"]["reservation"].update(starts_at="-Infinity"),
+        'a finite number of seconds or "Infinity"',
+    ),
     ("reserving", "since", lambda d: d["backfill"]["reservation"].update(since=99.0), "until now="),
 ]
 

@@ -72,9 +72,8 @@ def _int(least: int) -> Form[Any]:
 
 def _instant(*endless: float) -> Form[Any]:
     """Return the form of an instant: finite, or one of *endless*."""
-    expected = " or ".join(
-        ["a finite number of seconds", *('"Infinity"' if n > 0 else '"-Infinity"' for n in endless)]
-    )
+    texts = [f'"{SECONDS.write(each)}"' for each in endless]
+    expected = " or ".join(["a finite number of seconds", *texts])
 
     def read(value: Any, path: str) -> float:
         given: float = SECONDS.read(value, path)
