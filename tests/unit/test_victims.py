@@ -801,6 +801,30 @@ def test_nomination_is_taken_whatever_the_budget_of_its_pods_allows(unit: Schedu
     assert (host.evicted, host.kept) == (["low"], ["high"])
 
 
+@EACH_UNIT
+def test_budget_counts_only_the_elastic_members_that_are_evicted(unit: SchedulingUnit) -> None:
+    host = Host(3, 1, unit=unit)
+    used_up_budget(host, "x", 1)
+    for number in range(3):
+        alone(host, f"g-{number}", 0, "x", group="g", min_available=1)
+    alone(host, "other", 1, "y", priority=4)
+    host.pods(make_pod("high", cpu=1, priority=5))
+    assert host.evicted == ["g-2"]
+
+
+@EACH_UNIT
+def test_budget_counts_the_members_of_a_gang_in_other_racks(unit: SchedulingUnit) -> None:
+    host = Host(1, 1, 1, unit=unit)
+    used_up_budget(host, "x")
+    for number, app in enumerate("yx"):
+        alone(host, f"g-{number}", number, app, group="g", min_available=2)
+    alone(host, "other", 2, "y", priority=4)
+    topology = Topology("rack", required=True)
+    host.tell(PodGroupAdded(PodGroup(name="high", min_available=1, topology=topology)))
+    host.pods(make_pod("high", group="high", cpu=1, priority=5))
+    assert host.evicted == ["other"]
+
+
 def test_members_that_wait_on_permit_count_for_no_budget() -> None:
     host = Host(1, 1)
     alone(host, "a", 0, "y")
