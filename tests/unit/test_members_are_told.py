@@ -18,6 +18,8 @@ from gangsched import (
     Node,
     NodeAdded,
     NodeDeleted,
+    Outcome,
+    Pod,
     PodAdded,
     PodDeleted,
     PodGroup,
@@ -28,11 +30,14 @@ from gangsched import (
     PodUpdated,
     Scheduler,
     SchedulingUnit,
+    Success,
     Toleration,
+    Unschedulable,
     presets,
 )
 from gangsched.constraints import HostPort
 from gangsched.explain import NoNodeFits
+from gangsched.protocols import CycleView
 from gangsched.testing import make_node, make_pod
 
 LARGE = make_node("n", cpu=7)
@@ -246,3 +251,22 @@ def test_group_is_told_anew_when_one_that_it_names_says_something_else() -> None
     host.tell(PodGroupAdded(PodGroup(name="g2", min_available=1, bundle=["default/g3"])))
     assert "pod group default/g2 names another bundle" in str(host.scheduler.why("default/g1"))
     assert host.scheduler.rebuild(now=0.0) == ()
+
+
+class RefusesByName:
+    """Refuses pods whose names begin with ``late``, each for a reason of its own."""
+
+    name = "RefusesByName"
+
+    def pre_filter(self, _state: CycleView, pod: Pod, *, now: float) -> Outcome:
+        return Unschedulable(f"not {pod.name}") if pod.name.startswith("late") else Success()
+
+
+@MAKERS
+def test_late_members_of_a_running_gang_are_each_told_why_they_are_refused(make: Any) -> None:
+    host = Host(make, plugins=[RefusesByName()])
+    host.tell(NodeAdded(LARGE), *gang(2))
+    late = [make_pod(f"late-{n}", group="g", min_available=2, cpu=1) for n in range(3)]
+    for pod in late:
+        host.scheduler.handle(host.cluster.apply(PodAdded(pod)), now=host.now)
+    assert told(host.tell()) == {f"late-{n}": [f"not late-{n}"] for n in range(3)}
