@@ -252,6 +252,18 @@ def test_pod_that_is_updated_while_the_scheduler_is_down_is_tried_again(preset: 
     assert story.bound == {"runs": "n", "g-0": "n", "g-1": "n"}
 
 
+@each_of(GANG_PRESETS)
+def test_pod_that_gets_a_gate_while_the_scheduler_is_down_is_not_placed(preset: Preset) -> None:
+    story = Story(preset, Way.RESTORED)
+    story.add(make_pod("p", cpu=1))
+    story.decide()
+    story.cluster.apply(PodUpdated(evolve(story.pod("p"), scheduling_gates=("later",))))
+    story.interrupt()
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    story.run(60.0)
+    assert story.bound == {}
+
+
 # Any history --------------------------------------------------------------------------------
 
 Step = tuple[str, int]

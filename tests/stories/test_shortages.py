@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gangsched import Node, NodeAdded, NodeName, PodGroup, PodGroupAdded, presets
+from gangsched import Node, NodeAdded, NodeName, PodGroup, PodGroupAdded, Topology, presets
 from gangsched.explain import NoNodeFits, Shortage
-from gangsched.testing import make_pod
+from gangsched.testing import make_node, make_pod
 from support.story import Story, Way, each_way
 
 
@@ -63,3 +63,17 @@ def test_role_that_does_not_fit_alone_is_said_not_to_fit(way: Way) -> None:
 )
 def test_sentence_of_a_shortage_beside_others(proof: Shortage, text: str) -> None:
     assert str(proof) == text
+
+
+@each_way
+def test_unlike_members_of_which_too_few_fit_within_one_rack_are_counted(way: Way) -> None:
+    story = Story(presets.gang, way)
+    for n in range(4):
+        story.tell(NodeAdded(make_node(f"n{n}", cpu=2, labels={"rack": f"r{n // 2}"})))
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=3, topology=Topology("rack"))))
+    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate((2, 2, 1))))
+    story.run(until=100.0)
+    story.interrupt()
+    story.run(until=200.0)
+    expected = "at most 2 of 3 members fit within rack=r0: cpu is short"
+    assert expected in str(story.scheduler.why("default/g"))

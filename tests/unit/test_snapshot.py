@@ -20,6 +20,7 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     Outcome,
+    PluginError,
     Pod,
     PodAdded,
     Preemption,
@@ -330,6 +331,39 @@ def test_amounts_in_the_state_of_a_plugin_are_refused() -> None:
     scheduler = presets.gang(InMemoryCluster(), plugins=[Counts()])
     with pytest.raises(InvalidValueError, match=r"value\.used must be plain JSON"):
         scheduler.snapshot()
+
+
+class Keeps:
+    """A plugin whose state is a number; it takes no negative one."""
+
+    def __init__(self, name: str, kept: int) -> None:
+        self.name = name
+        self.kept = kept
+
+    def filter(self, state: object, pod: Pod, node: object) -> Outcome:
+        return Success()
+
+    def snapshot(self) -> int:
+        return self.kept
+
+    def restore(self, state: int) -> None:
+        if state < 0:
+            raise ValueError(state)
+        self.kept = state
+
+
+def test_state_of_all_plugins_is_restored_or_of_none() -> None:
+    ours = [Keeps("First", 1), Keeps("Second", 2)]
+    scheduler = presets.gang(InMemoryCluster(), plugins=ours)
+    for second, kept in ((-4, [1, 2]), (4, [3, 4])):
+        others = [Keeps("First", 3), Keeps("Second", second)]
+        data = presets.gang(InMemoryCluster(), plugins=others).snapshot()
+        if second < 0:
+            with pytest.raises(PluginError, match="Second"):
+                scheduler.restore(data)
+        else:
+            scheduler.restore(data)
+        assert [plugin.kept for plugin in ours] == kept
 
 
 # Snapshots leave out what the plugins of kube-scheduler's profile compute anew
