@@ -305,6 +305,18 @@ def test_gang_with_one_member_on_a_node_is_charged_what_its_minimum_needs() -> N
     assert story.scheduler.why("default/b") == NotAdmitted(REASON)
 
 
+def test_gang_is_charged_until_its_last_old_member_has_left_its_node() -> None:
+    story = limited()
+    gang(story, "a", 3)
+    running(story)
+    story.delete("a-0", "a-1")
+    story.update("a-2", deleted_at=story.now)
+    gang(story, "b", 2)
+    assert running(story) == {"a"}
+    story.delete("a-2")
+    assert running(story) == {"b"}
+
+
 @pytest.mark.parametrize("bound", [0, 1, 3])
 def test_gang_that_is_partly_bound_is_charged_for_its_members_without_gates(bound: int) -> None:
     cluster = InMemoryCluster()
