@@ -19,7 +19,6 @@ from gangsched.core.preemption.reach import reach_of
 from gangsched.core.state import State
 from gangsched.model import GroupKey
 from gangsched.options.scheduling_unit import SchedulingUnit
-from gangsched.outcomes import Unschedulable
 from gangsched.resources import NOTHING
 
 __all__ = [
@@ -187,19 +186,19 @@ def rests(state: State, info: PodGroupInfo) -> bool:
     return state.points.roles_needed(info).get("", 0) > info.unscheduled + info.waiting
 
 
-def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
+def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     """Return why the groups of a bundle cannot start together yet; None if they can."""
     if not gang.is_bundle:
         return None
     info = next(iter(gang.infos.values()))
     if gang.tree is None:
-        return info, Unschedulable(_disagreement(state, gang), resolvable=False)
+        return info, _disagreement(state, gang)
     for tree in gang.tree.children:
         other = gang.infos.get(GroupKey(tree.key))
         if other is None or not (other.was_scheduled or other.is_complete):
             has_some = other is not None and other.unscheduled
             lacks = "it is incomplete" if has_some else "it has no pending members"
-            return info, Unschedulable(waits_for(tree.key, lacks), resolvable=False)
+            return info, waits_for(tree.key, lacks)
     return None
 
 

@@ -34,7 +34,7 @@ from gangsched.core.preemption import nominations
 from gangsched.core.state import State
 from gangsched.events import GroupRemoved, PodRejected
 from gangsched.model import GroupKey
-from gangsched.outcomes import RejectGroup, Unschedulable
+from gangsched.outcomes import RejectGroup
 
 __all__ = ["cannot_fit", "lacks_reason", "reject_some", "settle", "settle_all"]
 
@@ -114,14 +114,14 @@ def settle(state: State, gang: Gang) -> None:
         return
     denied = _denied(state, gang)
     if denied is not None:
-        info, refusal = denied
-        nominations.refused(state, gang, refusal.reason)
+        info, reason = denied
+        nominations.refused(state, gang, reason)
         accounts.stop_waiting(state, gang)
         if gang.waiting:
             # its pods are told below, once; it is noted again, and denied again
-            attempt.reject(state, gang, refusal.reason, tells=False)
+            attempt.reject(state, gang, reason, tells=False)
         told = "" if info is None else restarts.denial(state, info)
-        _not_admit(state, gang, info, refusal.reason, told, before=before)
+        _not_admit(state, gang, info, reason, told, before=before)
         return
     gang.denial = ""
     if gang.waiting:
@@ -196,13 +196,13 @@ def _forget(state: State, gang: Gang) -> None:
             del state.records.gang_of[key]
 
 
-def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulable] | None:
+def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str] | None:
     """Return the group that is not admitted to the queue, and why; None if the gang is."""
     # any member speaks for its group, so none has to be looked for where there is only one
     one = next(reversed((gang.waiting or gang.pending).values()))
     if not gang.infos:
         refusal = state.points.pre_enqueue(one.pod, None, state.records.now)
-        return None if refusal is None else (None, refusal)
+        return None if refusal is None else (None, refusal.reason)
     by_group: dict[GroupKey, PodRecord] = dict.fromkeys(gang.infos, one)
     if len(by_group) > 1:
         by_group = {}  # the first member of each is asked about
@@ -211,18 +211,15 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, Unschedulabl
                 known = by_group.get(record.info.key)
                 if known is None or record.seq < known.seq:
                     by_group[record.info.key] = record
-    denied: tuple[PodGroupInfo | None, Unschedulable] | None = None
+    denied: tuple[PodGroupInfo | None, str] | None = None
     for key, record in sorted(by_group.items()):  # a restored scheduler met them in another order
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
         held = restarts.denial(state, info)
-        if refusal is None and held:
-            refusal = Unschedulable(held, resolvable=False)
-        if refusal is None:
+        if refusal is None and not held:
             continue
-        if gang.is_bundle:
-            refusal = Unschedulable(waits_for(info.key, refusal.reason), resolvable=False)
-        denied = info, refusal
+        reason = held if refusal is None else refusal.reason
+        denied = info, waits_for(info.key, reason) if gang.is_bundle else reason
         if len(gang.infos) < 2:
             return denied
         # a bundle lacks an incomplete group, but the groups that have started do not
