@@ -77,3 +77,25 @@ def test_unlike_members_of_which_too_few_fit_within_one_rack_are_counted(way: Wa
     story.run(until=200.0)
     expected = "at most 2 of 3 members fit within rack=r0: cpu is short"
     assert expected in str(story.scheduler.why("default/g"))
+
+
+@each_way
+@pytest.mark.parametrize(
+    ("in_rack", "outside", "expected"),
+    [
+        pytest.param(1, 2, "no node that can take it has the label rack", id="fits outside alone"),
+        pytest.param(1, 1, "0/2 nodes are available: 2 Insufficient cpu", id="fits nowhere"),
+    ],
+)
+def test_member_that_no_rack_can_take_is_said_to_fit_elsewhere_or_nowhere(
+    way: Way, in_rack: int, outside: int, expected: str
+) -> None:
+    story = Story(presets.gang, way)
+    story.tell(NodeAdded(make_node("n0", cpu=in_rack, labels={"rack": "r0"})))
+    story.tell(NodeAdded(make_node("n1", cpu=outside)))
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=2, topology=Topology("rack"))))
+    story.add(*(make_pod(f"g-{n}", group="g", cpu=2) for n in range(2)))
+    story.run(until=100.0)
+    story.interrupt()
+    story.run(until=200.0)
+    assert expected in str(story.scheduler.why("default/g"))
