@@ -233,6 +233,13 @@ def test_pod_that_fits_on_no_named_node_says_of_how_many_nodes_which_is_true(
 
 
 @UNITS
+def test_node_that_is_not_named_and_too_small_is_said_not_to_be_named(unit: SchedulingUnit) -> None:
+    _bound, reason, _scheduler = decided([make_pod("p", cpu=5)], Naming(("a", "d")), unit=unit)
+    assert "2 Insufficient cpu" in reason
+    assert "2 node(s) didn't satisfy plugin(s) [Naming]" in reason
+
+
+@UNITS
 @pytest.mark.parametrize("count", [2, 3])
 def test_gang_is_placed_on_named_nodes_or_not_at_all(unit: SchedulingUnit, count: int) -> None:
     gang = [make_pod(f"g{n}", group="g", min_available=count, cpu=1) for n in range(count)]
