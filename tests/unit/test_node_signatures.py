@@ -191,7 +191,7 @@ class Naming:
 
 
 def decided(
-    pods: list[Pod], *plugins: Naming, unit: SchedulingUnit, cpu: int = 4
+    pods: list[Pod], *plugins: Any, unit: SchedulingUnit, cpu: int = 4
 ) -> tuple[dict[str, str], str, Scheduler]:
     """Return the node of each pod that is bound, the last reason, and the scheduler."""
     cluster = InMemoryCluster()
@@ -246,3 +246,19 @@ def test_gang_is_placed_on_named_nodes_or_not_at_all(unit: SchedulingUnit, count
     bound, _reason, scheduler = decided(gang, Naming(("b", "d")), unit=unit)
     assert set(bound.values()) == ({"b", "d"} if count == 2 else set())
     scheduler._check()
+
+
+class Unread:
+    """Accepts all nodes; it does not say that it reads pods."""
+
+    name = "Unread"
+
+    def filter(self, state: CycleView, pod: Pod, node: NodeView) -> Outcome:
+        return SUCCESS
+
+
+@UNITS
+def test_plugin_that_reads_pods_sees_them_after_one_that_does_not(unit: SchedulingUnit) -> None:
+    pods = [make_pod(name, cpu=1) for name in ("p", "q")]
+    bound, _reason, _scheduler = decided(pods, Unread(), Naming(None), unit=unit)
+    assert bound == {"p": "a", "q": "b"}
