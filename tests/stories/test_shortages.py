@@ -99,3 +99,19 @@ def test_member_that_no_rack_can_take_is_said_to_fit_elsewhere_or_nowhere(
     story.interrupt()
     story.run(until=200.0)
     assert expected in str(story.scheduler.why("default/g"))
+
+
+@each_way
+def test_rack_where_most_members_fit_is_named_and_not_the_one_where_each_fits_alone(
+    way: Way,
+) -> None:
+    story = Story(presets.gang, way)
+    for name, cpu, rack in (("n0", 4, "r0"), ("n1", 3, "r1"), ("n2", 2, "r1")):
+        story.tell(NodeAdded(make_node(name, cpu=cpu, labels={"rack": rack})))
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=3, topology=Topology("rack"))))
+    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate((4, 3, 2))))
+    story.run(until=100.0)
+    story.interrupt()
+    story.run(until=200.0)
+    expected = "at most 2 of 3 members fit within rack=r1: cpu is short"
+    assert expected in str(story.scheduler.why("default/g"))

@@ -22,6 +22,9 @@ from gangsched import (
     PodAdded,
     PodAffinityTerm,
     PodDeleted,
+    PodGroup,
+    PodGroupAdded,
+    PodGroupUpdated,
     PodUID,
     Preemption,
     Profile,
@@ -377,6 +380,20 @@ def test_gang_takes_the_reservation_after_many_that_fit_on_no_empty_cluster() ->
     host.decide()
     host.at(10)
     assert host.reservation.group == YOUNG
+
+
+def test_gang_that_fits_on_no_empty_cluster_gets_a_reservation_once_fewer_members_suffice() -> None:
+    host = Host(a=2)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.tell(PodGroupAdded(PodGroup(name="big", min_available=3)))
+    for n in range(3):
+        host.pod(f"big-{n}", 10, group="big")
+    host.decide()
+    assert host.scheduler.reservation is None
+    host.tell(PodGroupUpdated(PodGroup(name="big", min_available=2)))
+    host.decide()
+    assert host.reservation.group == BIG
 
 
 # A reservation on a real cluster names its start as a date
