@@ -47,3 +47,20 @@ def test_search_that_is_cut_short_is_reported(
     assert [each for each in effects if isinstance(each, VictimSearchExhausted)] == expected
     why = str(scheduler.why("default/high"))
     assert ("no victims were found within 1 steps, and some may exist" in why) == (evicted == 0)
+
+
+def test_victims_of_a_search_that_is_cut_short_are_no_more_than_were_found() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption(), search_budget=6)
+    for node in ("n0", "n1"):
+        scheduler.handle(cluster.apply(NodeAdded(make_node(node, cpu=4))), now=0.0)
+    rows = [("n0", 1, 2), ("n0", 1, 1), ("n0", 1, 1), ("n0", 1, 2), ("n1", 2, 0), ("n1", 2, 2)]
+    for n, (node, cpu, priority) in enumerate(rows):
+        pod = evolve(make_pod(f"low-{n}", cpu=cpu, priority=priority), node_name=NodeName(node))
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    for n, cpu in enumerate((1, 1, 3, 1)):
+        pod = make_pod(f"high-{n}", cpu=cpu, priority=5, group="high", min_available=4)
+        scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    effects = scheduler.schedule_one(now=0.0) or ()
+    evicted = sorted(each.uid for each in effects if isinstance(each, Evict))
+    assert evicted == [f"default/low-{n}" for n in (1, 2, 4, 5)], "6 CPUs, as high asks for"
