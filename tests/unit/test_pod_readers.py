@@ -6,15 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Bind,
     InMemoryCluster,
+    LabelSelector,
     NodeAdded,
     NodeName,
     PluginError,
     Pod,
     PodAdded,
+    PodAffinityTerm,
+    PodDeleted,
+    PodUID,
+    PodUnschedulable,
     Profile,
     Scheduler,
     SchedulingUnit,
@@ -166,3 +172,23 @@ def test_node_does_not_show_pods_to_a_plugin_that_does_not_declare_it() -> None:
     scheduler, _cluster = host(plugin, SchedulingUnit.GROUP)
     with pytest.raises(PluginError, match=r"node\.pods is shown only for pods"):
         scheduler.schedule_one(now=0.0)
+
+
+def test_pod_beside_others_is_tried_again_at_each_instant_at_which_a_member_waits() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.coscheduling(cluster, unit=SchedulingUnit.POD)
+    scheduler.handle(cluster.apply(NodeAdded(make_node("n", cpu=2, labels={"zone": "z"}))), now=0.0)
+    beside = PodAffinityTerm(topology_key="zone", label_selector=LabelSelector({"app": "other"}))
+    pod = evolve(make_pod("p", cpu=1), pod_affinity=(beside,))
+    scheduler.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    for now in range(0, 12_000, 1000):
+        names = [f"g{now}-{n}" for n in range(2)]
+        for n, name in enumerate(names):
+            member = make_pod(name, cpu=n + 1, group=f"g{now}", min_available=2)
+            scheduler.handle(cluster.apply(PodAdded(member)), now=now)
+        told = list[PodUID]()
+        while (effects := scheduler.schedule_one(now=now)) is not None:
+            told += [each.uid for each in effects if isinstance(each, PodUnschedulable)]
+        assert pod.uid in told, f"at {now}"
+        for name in names:
+            scheduler.handle(cluster.apply(PodDeleted(PodUID(f"default/{name}"))), now=now)
