@@ -20,6 +20,8 @@ from gangsched import (
     PodAdded,
     PodAffinityTerm,
     PodDeleted,
+    PodGroup,
+    PodGroupAdded,
     PodUID,
     PodUpdated,
     Scheduler,
@@ -28,6 +30,7 @@ from gangsched import (
 )
 from gangsched.constraints import LabelSelector
 from gangsched.testing import make_node, make_pod
+from support.story import Story, Way, each_way
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -139,3 +142,19 @@ def test_pod_that_fits_by_now_is_started(
     fresh = make(cluster)
     fresh.rebuild(now=now)
     assert bound == drained(fresh, now) == ["default/p"]
+
+
+@each_way
+def test_gang_of_one_role_that_needs_more_members_than_the_role_starts_on_a_new_node(
+    way: Way,
+) -> None:
+    story = Story(presets.gang, way)
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=4, roles={"worker": 2})))
+    story.add(*(make_pod(f"g-{n}", group="g", role="worker", cpu=1) for n in range(4)))
+    story.run(until=100.0)
+    story.interrupt()
+    assert story.bound == {}
+    story.tell(NodeAdded(make_node("m", cpu=1)))
+    story.run(until=200.0)
+    assert sorted(story.bound.values()) == ["m", "n", "n", "n"]
