@@ -156,6 +156,7 @@ SENTENCES: list[tuple[Call, str]] = [
     (smallest(most=-1), "most must be an int >= 0, got -1"),
     (lambda: LATER.advance(now=NAN), "now must be a finite number of seconds, got nan"),
     (lambda: LATER.advance(now=1), "now must be a number >= 2.5, as in the last call, got 1"),
+    (lambda: LATER.what_if(now=2), "now must be a number >= 2.5, as in the last call, got 2"),
     (lambda: SchedulingUnit("x"), "unit must be one of pod, group, got 'x'"),
     (
         lambda: PlacementStrategy("x"),
