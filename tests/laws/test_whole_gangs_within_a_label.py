@@ -14,6 +14,7 @@ from gangsched import (
     Coscheduling,
     GroupRejected,
     Node,
+    NodeAdded,
     NodeName,
     NodeUpdated,
     PodDeleted,
@@ -163,6 +164,14 @@ def test_proof_names_the_value_that_comes_closest() -> None:
     assert (proof.needed, proof.fits, proof.exact, proof.within) == (4, 3, True, "rack=r2")
     assert str(proof) == "at most 3 of 4 members fit within rack=r2: cpu is short"
     assert str(proof) in str(driver.scheduler.why(specify("g", 4, RACK)))
+
+
+def test_nodes_that_refuse_a_member_are_not_named_beside_the_value_that_comes_closest() -> None:
+    cordoned = Node(name=NodeName("c"), labels={"rack": "r2"}, unschedulable=True)
+    driver = gang_driver(node("n", 4, rack="r1"), NodeAdded(cordoned))
+    place(driver, *members("g", 3, cpu=2), spec=specify("g", 3, RACK))
+    found = unschedulable(driver, "g")
+    assert found.reason == "at most 2 of 3 members fit within rack=r1: cpu is short"
 
 
 def test_missing_topology_label_on_all_nodes_is_reported() -> None:

@@ -353,6 +353,39 @@ def test_reservation_ends_with_the_event_that_deletes_its_gang() -> None:
     assert host.scheduler.reservation is None
 
 
+class _RefusesBig:
+    """Reserves nothing for the members of one gang."""
+
+    name = "RefusesBig"
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        return Unschedulable("no token") if pod.name.startswith("big") else SUCCESS
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> None:
+        """Nothing was taken."""
+
+
+class _RefusingHost(Host):
+    def make(self) -> Scheduler:
+        return presets.gang(self.cluster, backfill=self.policy, plugins=[_RefusesBig()])
+
+
+def test_gang_that_fits_and_is_refused_loses_its_reservation() -> None:
+    host = _RefusingHost(a=2)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.end("old")
+    assert host.decide() == []
+    assert host.scheduler.reservation is None
+    host.pod("long", 900)
+    assert host.decide() == ["long"]
+
+
 @pytest.mark.parametrize("group", [{}, {"group": "one", "min_available": 1}], ids=["pod", "gang"])
 def test_higher_priority_goes_before_the_gang_with_the_reservation(group: dict[str, Any]) -> None:
     host = Host(a=2)
