@@ -164,6 +164,20 @@ def test_plugin_that_raises_leaves_the_last_reason() -> None:
     assert str(story.scheduler.why("default/g")).startswith("as of 0: pod default/g-")
 
 
+@each_preset
+def test_gang_whose_members_terminate_while_they_are_bound_waits_for_others(
+    make: MakeScheduler,
+) -> None:
+    story = Story(make, holds_binds=True)
+    story.tell(NodeAdded(node("n", cpu=2)))
+    story.gang("g", 2)
+    story.decide()
+    for name in ("g-0", "g-1"):
+        story.update(name, deleted_at=story.now)
+    said = "waiting for 2 more members: 0 of 2 exist, 2 more terminating"
+    assert str(story.scheduler.why("default/g")) == said
+
+
 def _until(host: Host, job: Job, text: str) -> str:
     """Ask until the events that were handed in before are in the answer."""
     until = time.monotonic() + SECONDS
