@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import selectors
 import ssl
 import threading
 from contextlib import suppress
@@ -32,6 +33,8 @@ from support.fault_proxy.http1 import (
 __all__ = ["FaultProxy"]
 
 _LIMIT: Final = 1 << 26
+_LAST: Final = 5.0
+"""Seconds in which the last connections are closed at the end."""
 _REFUSALS: Final = {
     Fault.CONFLICT: (409, "Conflict", "the object has been modified; please apply your changes"),
     Fault.TOO_MANY_REQUESTS: (429, "TooManyRequests", "please try again later"),
@@ -80,7 +83,8 @@ class FaultProxy:
         if ca is not None and key is not None:
             self._own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._own.load_cert_chain(ca, key)
-        self._loop: Final = asyncio.new_event_loop()
+        self._selector: Final = selectors.DefaultSelector()
+        self._loop: Final = asyncio.SelectorEventLoop(self._selector)
         self._thread: Final = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._started: Final = threading.Event()
         self._open: Final[set[asyncio.StreamWriter]] = set()
@@ -144,7 +148,11 @@ class FaultProxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._sever()  # also what was accepted last, of which the task never began
+        # a TLS handshake under way gives one more connection; one socket is the loop's own
+        until = self._loop.time() + _LAST
+        while len(self._selector.get_map()) > 1 and self._loop.time() < until:
+            self._sever()
+            await asyncio.sleep(0.01)
         for _ in range(5):  # an aborted connection is closed by a later turn of the loop, TLS first
             await asyncio.sleep(0)
 
