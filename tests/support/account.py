@@ -125,7 +125,7 @@ class Record:
     went_as: str | None = None
     """Its role at its last release."""
     landed: bool = False
-    """Whether a bind that was reported as failed has bound it."""
+    """Whether a bind that was reported as failed has bound it since its group started."""
 
     @property
     def bound(self) -> NodeName | None:

@@ -258,6 +258,8 @@ class LawOracle:
         if not group.started:
             self._starting.append((group, self._gone_together))
         group.started = True
+        for member in group.members.values():
+            member.landed = False  # it belongs to what starts now
 
     @staticmethod
     def _succeeded(members: Iterable[Record], missing: int) -> int:
