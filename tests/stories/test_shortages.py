@@ -66,52 +66,46 @@ def test_sentence_of_a_shortage_beside_others(proof: Shortage, text: str) -> Non
 
 
 @each_way
-def test_unlike_members_of_which_too_few_fit_within_one_rack_are_counted(way: Way) -> None:
-    story = Story(presets.gang, way)
-    for n in range(4):
-        story.tell(NodeAdded(make_node(f"n{n}", cpu=2, labels={"rack": f"r{n // 2}"})))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=3, topology=Topology("rack"))))
-    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate((2, 2, 1))))
-    story.run(until=100.0)
-    story.interrupt()
-    story.run(until=200.0)
-    expected = "at most 2 of 3 members fit within rack=r0: cpu is short"
-    assert expected in str(story.scheduler.why("default/g"))
-
-
-@each_way
 @pytest.mark.parametrize(
-    ("in_rack", "outside", "expected"),
+    ("nodes", "members", "expected"),
     [
-        pytest.param(1, 2, "no node that can take it has the label rack", id="fits outside alone"),
-        pytest.param(1, 1, "0/2 nodes are available: 2 Insufficient cpu", id="fits nowhere"),
+        pytest.param(
+            [(2, "r0"), (2, "r0"), (2, "r1"), (2, "r1")],
+            (2, 2, 1),
+            "at most 2 of 3 members fit within rack=r0: cpu is short",
+            id="each kind of member fits by itself",
+        ),
+        pytest.param(
+            [(4, "r0"), (3, "r1"), (2, "r1")],
+            (4, 3, 2),
+            "at most 2 of 3 members fit within rack=r1: cpu is short",
+            id="each member fits alone in the other rack",
+        ),
+        pytest.param(
+            [(1, "r0"), (2, None)],
+            (2, 2),
+            "no node that can take it has the label rack",
+            id="a member fits outside alone",
+        ),
+        pytest.param(
+            [(1, "r0"), (1, None)],
+            (2, 2),
+            "0/2 nodes are available: 2 Insufficient cpu",
+            id="a member fits nowhere",
+        ),
     ],
 )
-def test_member_that_no_rack_can_take_is_said_to_fit_elsewhere_or_nowhere(
-    way: Way, in_rack: int, outside: int, expected: str
+def test_gang_that_fits_within_no_rack_says_what_does(
+    way: Way, nodes: list[tuple[int, str | None]], members: tuple[int, ...], expected: str
 ) -> None:
     story = Story(presets.gang, way)
-    story.tell(NodeAdded(make_node("n0", cpu=in_rack, labels={"rack": "r0"})))
-    story.tell(NodeAdded(make_node("n1", cpu=outside)))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=2, topology=Topology("rack"))))
-    story.add(*(make_pod(f"g-{n}", group="g", cpu=2) for n in range(2)))
+    for n, (cpu, rack) in enumerate(nodes):
+        labels = {} if rack is None else {"rack": rack}
+        story.tell(NodeAdded(make_node(f"n{n}", cpu=cpu, labels=labels)))
+    group = PodGroup(name="g", min_available=len(members), topology=Topology("rack"))
+    story.tell(PodGroupAdded(group))
+    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate(members)))
     story.run(until=100.0)
     story.interrupt()
     story.run(until=200.0)
-    assert expected in str(story.scheduler.why("default/g"))
-
-
-@each_way
-def test_rack_where_most_members_fit_is_named_and_not_the_one_where_each_fits_alone(
-    way: Way,
-) -> None:
-    story = Story(presets.gang, way)
-    for name, cpu, rack in (("n0", 4, "r0"), ("n1", 3, "r1"), ("n2", 2, "r1")):
-        story.tell(NodeAdded(make_node(name, cpu=cpu, labels={"rack": rack})))
-    story.tell(PodGroupAdded(PodGroup(name="g", min_available=3, topology=Topology("rack"))))
-    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate((4, 3, 2))))
-    story.run(until=100.0)
-    story.interrupt()
-    story.run(until=200.0)
-    expected = "at most 2 of 3 members fit within rack=r1: cpu is short"
     assert expected in str(story.scheduler.why("default/g"))

@@ -104,20 +104,6 @@ def test_gang_is_tried_although_like_gang_fails_that_no_affinity_is_about(
 
 
 @EACH_UNIT
-def test_pod_is_tried_although_like_pod_fails_that_another_term_is_about(
-    unit: SchedulingUnit,
-) -> None:
-    host = _Host(unit, 2, 1)
-    for node, app in (("n0", "x"), ("n1", "y")):
-        apart = PodAffinityTerm(topology_key=_HOST, label_selector=LabelSelector({"app": app}))
-        host.add(f"not-{app}", pod_anti_affinity=[apart], node_name=node)
-    for app in ("x", "y"):
-        host.add(app, app)
-        host.decide()
-    assert host.bound == {"y": "n0"}
-
-
-@EACH_UNIT
 def test_pod_is_tried_when_carried_term_is_not_about_its_namespace_any_more(
     unit: SchedulingUnit,
 ) -> None:
