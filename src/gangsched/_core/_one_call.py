@@ -45,7 +45,8 @@ class OneCall:
         Raises:
             ReentrantCallError: See ``refuse_inside``.
         """
-        self.refuse_inside(name)
+        if self.outer:
+            raise ReentrantCallError(name, self.outer)
         self._next = name
         return self
 

@@ -196,6 +196,9 @@ class PodGroupRegistry:
 
     Not thread-safe.
 
+    Attributes:
+        earliest: No grace period ends before this instant.
+
     Args:
         grace: The number of seconds for which a group is kept after its last member left; finite,
             >= 0. With 0 the group is deleted at once.
@@ -206,7 +209,15 @@ class PodGroupRegistry:
         InvalidValueError: *grace* is invalid.
     """
 
-    __slots__ = ("_grace", "_groups", "_left", "_naming", "_numbers", "_strict_priorities")
+    __slots__ = (
+        "_grace",
+        "_groups",
+        "_left",
+        "_naming",
+        "_numbers",
+        "_strict_priorities",
+        "earliest",
+    )
 
     def __init__(self, grace: float = 0.0, *, strict_priorities: bool = True) -> None:
         if not is_seconds(grace) or grace < 0:
@@ -216,6 +227,7 @@ class PodGroupRegistry:
         self._groups: dict[GroupKey, PodGroupInfo] = {}
         self._naming: dict[GroupKey, dict[GroupKey, None]] = {}
         self._left: dict[GroupKey, float] = {}  # end of the grace period, the earliest first
+        self.earliest: float = math.inf
         self._numbers = 0
 
     @property
@@ -368,7 +380,7 @@ class PodGroupRegistry:
             if info.members.collected >= (info.min_available or 0):
                 info.members.forget_collected()  # all is done: what comes next is a new gang
             if info.first_seen_at is not None:
-                self._left.setdefault(key, now + self._grace)
+                self._keep(key, now + self._grace)
         self._forget_if_empty(info, now=now)
 
     def expire(self, *, now: float) -> None:
@@ -378,12 +390,15 @@ class PodGroupRegistry:
             InvalidValueError: *now* is not an instant; nothing has changed.
         """
         check_now(now)
-        self._expire(now)
+        if now >= self.earliest:
+            self._expire(now)
 
     def _expire(self, now: float) -> None:
+        self.earliest = math.inf
         while self._left:
             key, until = next(iter(self._left.items()))
             if until > now:
+                self.earliest = until
                 return
             del self._left[key]
             info = self._groups[key]
@@ -449,8 +464,13 @@ class PodGroupRegistry:
         """Return whether a group has a member that is not refused."""
         return len(info.members) > info.members.count(MemberState.REFUSED)
 
+    def _keep(self, key: GroupKey, until: float) -> None:
+        """Let the grace period of a group end at an instant, unless one runs."""
+        self.earliest = min(self.earliest, self._left.setdefault(key, until))
+
     def _forget_if_empty(self, info: PodGroupInfo, *, now: float) -> None:
-        self._expire(now)
+        if now >= self.earliest:
+            self._expire(now)
         if info.spec is None and not info.members and info.key not in self._left:
             self._groups.pop(info.key, None)
 
@@ -460,6 +480,8 @@ class PodGroupRegistry:
             raise InternalError(f"group numbers {uids} do not ascend")
         if list(self._left.values()) != sorted(self._left.values()):
             raise InternalError("grace periods are not in the order in which they end")
+        if any(until < self.earliest for until in self._left.values()):
+            raise InternalError(f"a grace period ends before {self.earliest}")
         for key, info in self._groups.items():
             info.members._check()
             info.claims._check()

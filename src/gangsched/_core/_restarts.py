@@ -26,7 +26,7 @@ Source: KEP-34, "Lifecycle Management".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, final
 
 from attrs import define, frozen
@@ -102,11 +102,15 @@ class Restarts:
     is O(groups that are due).
 
     Not thread-safe.
+
+    Attributes:
+        earliest: No group is to be looked at before this instant.
     """
 
-    __slots__ = ("_deadlines", "_lives")
+    __slots__ = ("_deadlines", "_lives", "earliest")
 
     def __init__(self) -> None:
+        self.earliest: float = math.inf
         self._lives: dict[GroupKey, GroupLife] = {}
         self._deadlines: Any = SortedList()  # (due_at, key)
 
@@ -128,8 +132,7 @@ class Restarts:
 
     def next_deadline(self) -> float | None:
         """Return when a group is to be looked at next; None if no group is."""
-        deadlines: Sequence[tuple[float, GroupKey]] = self._deadlines
-        return deadlines[0][0] if deadlines else None
+        return self.earliest if self.earliest < math.inf else None
 
     def __len__(self) -> int:
         """Return how many groups are remembered."""
@@ -263,9 +266,7 @@ class Restarts:
     def due(self, *, now: float) -> list[GroupKey]:
         """Return the groups that are to be looked at by now, each once, the earliest first."""
         found: list[GroupKey] = []
-        if not self._lives:
-            return found  # most clusters: each call asks
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while self.earliest <= now:
             key: GroupKey = self._deadlines[0][1]
             self._look_at(key, self._lives[key], None)
             found.append(key)
@@ -303,6 +304,7 @@ class Restarts:
         life.due_at = due_at
         if due_at is not None:
             self._deadlines.add((due_at, key))
+        self.earliest = self._deadlines[0][0] if self._deadlines else math.inf
 
     def _forget_if_empty(self, key: GroupKey, life: GroupLife) -> None:
         if life.runs_with is None and not life.restarts:
@@ -319,5 +321,6 @@ class Restarts:
             if life.due_at is not None and not life.is_held and life.short_since is None:
                 raise InternalError(f"group {key} is to be looked at, and waits for nothing")
         due = {(life.due_at, key) for key, life in self._lives.items() if life.due_at is not None}
-        if due != {*self._deadlines}:
+        earliest = min((at for at, _key in due), default=math.inf)
+        if due != {*self._deadlines} or self.earliest != earliest:
             raise InternalError(f"groups are due at {[*self._deadlines]}, not at {sorted(due)}")

@@ -70,14 +70,18 @@ class WaitingMap:
     """The pods that wait on permit, by UID, by group and by deadline.
 
     Not thread-safe.
+
+    Attributes:
+        earliest: No wait ends before this instant.
     """
 
-    __slots__ = ("_arrivals", "_deadlines", "_groups", "_pods")
+    __slots__ = ("_arrivals", "_deadlines", "_groups", "_pods", "earliest")
 
     def __init__(self) -> None:
         self._pods: dict[PodUID, tuple[WaitingPod, int]] = {}
         self._groups: dict[GroupKey, dict[PodUID, None]] = {}
         self._deadlines: list[tuple[float, int, PodUID]] = []  # a heap, by arrival if equal
+        self.earliest: float = math.inf
         self._arrivals = 0
 
     def wait(
@@ -205,8 +209,7 @@ class WaitingMap:
             InvalidValueError: *now* is not an instant.
         """
         check_now(now)
-        deadline = self.next_deadline()
-        if deadline is None or deadline > now:
+        if now < self.earliest:
             return ()
         due: list[PodUID] = []
         kept: list[tuple[float, int, PodUID]] = []
@@ -218,7 +221,9 @@ class WaitingMap:
                 kept.append(entry)
         for entry in kept:
             heappush(self._deadlines, entry)
-        return self._remove_all(due)
+        removed = self._remove_all(due)
+        self.earliest = self._deadlines[0][0] if self._deadlines else math.inf
+        return removed
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline; None if no pod waits. Amortised O(log waiting)."""
@@ -252,12 +257,14 @@ class WaitingMap:
 
     def _expect(self, pod: WaitingPod, arrival: int) -> None:
         heappush(self._deadlines, (pod.deadline, arrival, pod.uid))
+        self.earliest = min(self.earliest, pod.deadline)
         self._drop_deadlines()
 
     def _drop_deadlines(self) -> None:
         """Drop the deadlines of pods that wait no more, if they are the most. Amortised O(1)."""
         if not self._pods:
             self._deadlines.clear()
+            self.earliest = math.inf
         elif len(self._deadlines) > 2 * len(self._pods) + _SPARE:
             self._deadlines = [entry for entry in self._deadlines if self._holds(entry)]
             heapify(self._deadlines)
@@ -278,6 +285,8 @@ class WaitingMap:
         kept = self._deadlines
         if sorted(filter(self._holds, kept)) != deadlines or len(kept) > most:
             raise InternalError("waiting pods and deadlines differ")
+        if deadlines and deadlines[0][0] < self.earliest:
+            raise InternalError(f"a wait ends before {self.earliest}")
         groups: dict[GroupKey, list[PodUID]] = {}
         for uid, (pod, _n) in self._pods.items():
             if pod.uid != uid:

@@ -90,39 +90,35 @@ class Nomination:
 
 @final
 class Nominations:
-    """All nominations, by gang.
+    """All nominations.
 
     Attributes:
+        known: Each by its gang.
         overdue: Pods that did not terminate in time; no plan counts on them any more.
     """
 
     def __init__(self) -> None:
-        self._of: dict[Gang, Nomination] = {}
+        self.known: dict[Gang, Nomination] = {}
         self.overdue: set[PodUID] = set()
-
-    @property
-    def are_kept(self) -> bool:
-        """Whether there is anything to review. O(1)."""
-        return bool(self._of or self.overdue)
 
     def get(self, gang: Gang) -> Nomination | None:
         """Return the nomination of a gang; None if it has none."""
-        return self._of.get(gang) if self._of else None
+        return self.known.get(gang)
 
     def add(self, nomination: Nomination) -> None:
         """Add the nomination of a gang that has none."""
-        self._of[nomination.gang] = nomination
+        self.known[nomination.gang] = nomination
 
     def remove(self, nomination: Nomination) -> None:
         """Remove a nomination."""
-        del self._of[nomination.gang]
+        del self.known[nomination.gang]
 
     def __iter__(self) -> Iterator[Nomination]:
-        return iter(list(self._of.values()))
+        return iter(list(self.known.values()))
 
     def check(self, holds: dict[Hold, None]) -> None:
         """Require that each nomination holds what it says, and is of its gang."""
-        for gang, nomination in self._of.items():
+        for gang, nomination in self.known.items():
             if nomination.gang is not gang or not nomination.pods:
                 raise InternalError(f"the nomination of {gang} is another's, or has no pods")
             if any(hold not in holds for hold in nomination.holds):

@@ -21,6 +21,7 @@ Invariants (``check``):
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import chain
 from typing import Any, Final, final
@@ -54,6 +55,7 @@ class Queue:
         share: Returns the share of the account of a gang; None if the order knows no accounts.
 
     Attributes:
+        earliest: No backoff ends before this instant.
         preempts: Returns whether gangs of a demand may preempt, because some nodes may take more.
         is_within_bounds: Returns whether plugins may accept enough pods of a demand by now.
     """
@@ -72,6 +74,7 @@ class Queue:
         self.is_within_bounds: Callable[[Demand], bool] = lambda _demand: True
         self._active: ActiveGangs = ActiveGangs(self._share)
         self._backoff: list[tuple[float, int, Gang]] = []
+        self.earliest: float = math.inf
         self._demands: dict[Hashable, Demand] = {}
         self._blocked: Blocked = Blocked()
         self._led: dict[Demand, None] = {}
@@ -106,6 +109,7 @@ class Queue:
             self._active.add(gang)
         elif place is _BACKOFF:
             heapq.heappush(self._backoff, (gang.backoff_until, gang.seq, gang))
+            self.earliest = min(self.earliest, gang.backoff_until)
         elif place is _PARKED:
             assert demand is not None
             demand.parked.add(gang)
@@ -167,6 +171,7 @@ class Queue:
             gang = heapq.heappop(self._backoff)[2]
             gang.place = _NOWHERE
             found.append(gang)
+        self.earliest = self._backoff[0][0] if self._backoff else math.inf
         return found
 
     def next_deadline(self) -> float | None:

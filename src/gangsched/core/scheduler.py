@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import MethodType
-from typing import Any, final
+from typing import Any, Final, final
 
 from attrs import evolve
 
@@ -51,6 +51,8 @@ from gangsched.protocols import ClusterState
 from gangsched.what_if import SmallestChange, WhatIf
 
 __all__ = ["Scheduler"]
+
+_ANSWERS: Final = (PermitAllowed, PermitRejected)
 
 
 @final
@@ -124,7 +126,7 @@ class Scheduler(SchedulerView):
         """Handle an event, and return the effects that follow from it."""
         check_event(event)
         with self._call("handle"):
-            if isinstance(event, PermitAllowed | PermitRejected):
+            if isinstance(event, _ANSWERS):
                 intake.check_answer(self._state, event)
             self._begin(now)
             self._state.events += 1
@@ -384,41 +386,31 @@ class Scheduler(SchedulerView):
         if not self._listed:
             intake.listing(state)
             self._listed = True
-        begun_before = float("inf") if passing else now
-        due = state.records.waiting.expire(now=now, begun_before=begun_before)
-        expired: list[tuple[PodRecord, str]] = []
-        for entry in due:
-            record = state.records.pods[entry.uid]
-            state.records.waiting.put(entry)
-            reason = f"timed out after waiting {format_duration(now - entry.since)}s on permit"
-            if record.info is not None:
-                record.gang.held_at = state.events
-            record.gang.is_whole = True  # pod by pod it did not get its nodes in time
-            expired.append((record, reason))
-        for verdict in reject_some(state, expired, "timeout") if expired else ():
-            gang = state.records.gang_of.get(verdict.group)
-            # one that cannot fit is woken by nodes, not by time
-            fails = gang and not gang.waiting and cannot_fit(state, gang, demand_of(state, gang))
-            attempt.apply_verdict(state, verdict, backs_off=not fails)
-        if now > earlier:
-            state.records.registry.expire(now=now)
-        restarts.due(state)
-        for gang in state.queue.due(now):
-            state.touch(gang)
+        records, queue = state.records, state.queue
+        if now >= records.waiting.earliest:
+            _end_waits(state, passing=passing)
+        if now >= records.registry.earliest:
+            records.registry.expire(now=now)
+        if now >= state.restarts.earliest:
+            restarts.due(state)
+        if now >= queue.earliest:
+            for gang in queue.due(now):
+                state.touch(gang)
         if self._is_restored:
             under_way.read_again(state)
             self._is_restored = False
         if self._retries_refused:
             pod_ends.accept_more(state)
             self._retries_refused = False
-        if state.nominations.are_kept:
+        if state.nominations.known or state.nominations.overdue:
             nominations.review(state, passing=passing)
-        reserving.expire(state)
+        if state.reserving.current is not None:
+            reserving.expire(state)
 
     def _end(self) -> tuple[Effect, ...]:
         state = self._state
         settle_all(state)
-        if reserving.expire(state):
+        if state.reserving.current is not None and reserving.expire(state):
             settle_all(state)
         effects, state.out = tuple(state.out), []
         deferred, state.points.deferred = state.points.deferred, []
@@ -433,6 +425,26 @@ class Scheduler(SchedulerView):
         state.restarts._check()
         state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())
+
+
+def _end_waits(state: State, *, passing: bool) -> None:
+    """End the waits on permit that are due; what begins now only if time passes."""
+    now = state.records.now
+    due = state.records.waiting.expire(now=now, begun_before=float("inf") if passing else now)
+    expired: list[tuple[PodRecord, str]] = []
+    for entry in due:
+        record = state.records.pods[entry.uid]
+        state.records.waiting.put(entry)
+        reason = f"timed out after waiting {format_duration(now - entry.since)}s on permit"
+        if record.info is not None:
+            record.gang.held_at = state.events
+        record.gang.is_whole = True  # pod by pod it did not get its nodes in time
+        expired.append((record, reason))
+    for verdict in reject_some(state, expired, "timeout") if expired else ():
+        gang = state.records.gang_of.get(verdict.group)
+        # one that cannot fit is woken by nodes, not by time
+        fails = gang and not gang.waiting and cannot_fit(state, gang, demand_of(state, gang))
+        attempt.apply_verdict(state, verdict, backs_off=not fails)
 
 
 def _blank(settings: Settings) -> State:

@@ -46,7 +46,7 @@ def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
     has_quotas = state.records.quotas.is_used
     for _round in range(_MANY):
-        if state.nominations.are_kept:
+        if state.nominations.known or state.nominations.overdue:
             nominations.review(state)
         if state.records.ended:
             pod_ends.tell(state)

@@ -44,35 +44,31 @@ __all__ = ["check_answer", "listing", "read_given_back", "retry", "take_in"]
 def take_in(state: State, event: Event) -> None:
     """Take in what an event is about."""
     try:
-        _take_in(state, event)
+        match event:
+            case PodAdded(pod) | PodUpdated(pod):
+                read_pod(state, pod.uid)
+            case PodDeleted(uid):
+                read_pod(state, uid)
+            case Bound():
+                bound(state, event)
+            case BindFailed():
+                bind_failed(state, event)
+            case NodeAdded(node) | NodeUpdated(node):
+                read_node(state, node.name)
+            case NodeDeleted(name):
+                read_node(state, name)
+            case PodGroupAdded(group) | PodGroupUpdated(group):
+                read_group(state, group.key)
+            case PodGroupDeleted(key):
+                read_group(state, key)
+            case PermitAllowed() | PermitRejected():
+                permit_answered(state, event)
+            case ObjectChanged(changed):
+                objects_changed(state, (type(changed),))
+            case ObjectDeleted(name):
+                objects_changed(state, (KINDS[name],))
     finally:
         state.seen.clear()
-
-
-def _take_in(state: State, event: Event) -> None:
-    match event:
-        case PodAdded(pod) | PodUpdated(pod):
-            read_pod(state, pod.uid)
-        case PodDeleted(uid):
-            read_pod(state, uid)
-        case Bound():
-            bound(state, event)
-        case BindFailed():
-            bind_failed(state, event)
-        case NodeAdded(node) | NodeUpdated(node):
-            read_node(state, node.name)
-        case NodeDeleted(name):
-            read_node(state, name)
-        case PodGroupAdded(group) | PodGroupUpdated(group):
-            read_group(state, group.key)
-        case PodGroupDeleted(key):
-            read_group(state, key)
-        case PermitAllowed() | PermitRejected():
-            permit_answered(state, event)
-        case ObjectChanged(changed):
-            objects_changed(state, (type(changed),))
-        case ObjectDeleted(name):
-            objects_changed(state, (KINDS[name],))
 
 
 def read_given_back(state: State) -> None:

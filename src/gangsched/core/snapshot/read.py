@@ -122,7 +122,8 @@ def _read_groups(state: State, rows: SnapshotRow) -> None:
         info = registry._groups[row.key] = _group(row, rows.now, path)
         registry._specify(info, row.spec)
     left = [(row.kept_until, row.key) for row in rows.groups if row.kept_until is not None]
-    registry._left.update((key, until) for until, key in sorted(left))
+    for until, group in sorted(left):
+        registry._keep(group, until)
     shown = {spec.key: spec for spec in state.settings.cluster.pod_groups()}
     for key in dict.fromkeys([*registry._groups, *shown]):
         known = registry.get(key)
@@ -205,7 +206,7 @@ def _read_claims(state: State, rows: SnapshotRow) -> None:
             grow_tree(state, gang, info)
         elif info.spec is None and row.key not in registry._left:
             # its last member has left meanwhile
-            registry._left[row.key] = rows.now + registry._grace
+            registry._keep(row.key, rows.now + registry._grace)
             state.removed[row.key] = None
 
 
