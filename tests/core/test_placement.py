@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from gangsched import InMemoryCluster, Node, NodeAdded, NodeName, Pod, PodAdded, presets
@@ -225,6 +225,7 @@ def is_placed_exactly(case: Case) -> None:
     st.integers(0, 4),
     st.sampled_from([ZONE, RACK]),
 )
+@example([(3, 0, 0)], [2], 1, 2, RACK)  # an elastic member would be half a slice
 def test_like_members_are_placed_exactly_if_whole_slices_fit(
     nodes: list[tuple[int, int, int]], parts: list[int], wanted: int, more: int, level: str
 ) -> None:

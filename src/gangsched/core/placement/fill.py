@@ -141,11 +141,13 @@ def _spread_out(
     pod_class: PodClass, number: int, domain: Domain, slices: Slices
 ) -> Iterator[tuple[int, int]]:
     """Yield nodes, each with a number of pods. Pods beyond the last whole slice are left out."""
+    pod_class.memo.refresh()
     if slices and is_level(domain, slices[0][0]):
+        number = min(number, capacity(pod_class, domain, slices))
         number -= number % slices[0][1]
         slices = slices[1:]
     if isinstance(domain, int):
-        yield domain, min(number, pod_class.memo.refresh().within(domain))
+        yield domain, min(number, pod_class.memo.within(domain))
         return
     if slices:
         number -= number % slices[0][1]
@@ -155,7 +157,6 @@ def _spread_out(
         return
     else:
         below = pod_class.table.domains.slots(domain)
-    pod_class.memo.refresh()
     table = pod_class.table
     sized = [
         (capacity(pod_class, d, slices), table.names[d] if isinstance(d, int) else d, d)
