@@ -44,6 +44,7 @@ def group_with(minimum: int, holding: int, *, others: int) -> PodGroupInfo:
         assert claim is not None
         state = MemberState.WAITING if number < holding else MemberState.UNSCHEDULED
         registry.join(pod, claim, state)
+    info.tried = others  # each of them found no node
     return info
 
 

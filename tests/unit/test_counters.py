@@ -90,7 +90,7 @@ def test_binding_member_is_counted() -> None:
 
 def test_unused_role_counts_zero() -> None:
     assert PodGroupCounters().role("ps") == RoleCounts(0, 0, 0, 0)
-    assert PodGroupCounters().role("ps", untried=2) == RoleCounts(untried=2)
+    assert PodGroupCounters().role("ps", tried=0) == RoleCounts()
 
 
 def test_changed_role_counts_once() -> None:

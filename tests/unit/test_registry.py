@@ -41,7 +41,7 @@ def uid(name: str) -> PodUID:
 def test_first_member_sets_minimum_and_priority() -> None:
     registry = PodGroupRegistry()
     info = join(registry, "a", minimum=3, priority=7, created_at=5.0)
-    assert (info.attempts, info.failures, info.untried, info.was_scheduled) == (0, 0, 0, False)
+    assert (info.attempts, info.failures, info.untried, info.was_scheduled) == (0, 0, 1, False)
     join(registry, "b", priority=7, created_at=1.0)
     assert (info.min_available, info.priority, info.created_at) == (3, 7, 5.0)
     assert (info.namespace, info.name) == ("ns", "g")
@@ -57,7 +57,7 @@ def test_completeness_counts_members_with_and_without_node() -> None:
         assert info.is_complete is (name == "b")
     info.members.set(uid("a"), MemberState.ASSIGNED)
     assert info.is_complete
-    assert info.role("ps") == RoleCounts(unscheduled=1, scheduled=1)
+    assert info.role("ps") == RoleCounts(unscheduled=1, scheduled=1, untried=1)
 
 
 @pytest.mark.parametrize(

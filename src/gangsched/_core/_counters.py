@@ -97,6 +97,11 @@ class MemberCounts:
         return self._counts[_WAITING]
 
     @property
+    def present(self) -> int:
+        """The number of unscheduled and scheduled members, and of those that have succeeded."""
+        return self.all + self.succeeded
+
+    @property
     def assumed(self) -> int:
         """The number of assumed members: waiting on permit, or binding."""
         return self._counts[_WAITING] + self._counts[_BINDING]
@@ -122,6 +127,11 @@ class MemberCounts:
     def collected(self) -> int:
         """The number of members that have succeeded and were deleted. O(roles)."""
         return sum(self._collected.values())
+
+    @property
+    def bound_or_done(self) -> int:
+        """The number of members that are bound, or have succeeded."""
+        return self._counts[_ASSIGNED] + self.succeeded
 
     @property
     def started(self) -> int:
@@ -227,25 +237,20 @@ class PodGroupCounters(MemberCounts):
         counts = self._counts if role is None else self._by_role.get(role)
         return 0 if counts is None else counts[_GATED]
 
-    @property
-    def has_roles(self) -> bool:
-        """Whether a member has a role. O(1)."""
-        return bool(self._by_role)
-
-    def role(self, role: str, *, untried: int = 0) -> RoleCounts:
+    def role(self, role: str, *, tried: int = 0) -> RoleCounts:
         """Return the counts of the members with a role.
 
         Args:
             role: The role.
-            untried: The number of untried members of the role, which only the queue knows.
+            tried: How many unscheduled members of it an attempt has tried; only the queue knows.
         """
         counts, collected = self._by_role.get(role), self._collected.get(role, 0)
         if counts is None:
-            return RoleCounts(untried=untried, succeeded=collected)
-        waiting = counts[_WAITING]
+            return RoleCounts(succeeded=collected)
+        unscheduled, waiting = counts[_UNSCHEDULED], counts[_WAITING]
         scheduled = waiting + counts[_BINDING] + counts[_ASSIGNED]
         succeeded = counts[_SUCCEEDED] + collected
-        return RoleCounts(counts[_UNSCHEDULED], waiting, scheduled, untried, succeeded)
+        return RoleCounts(unscheduled, waiting, scheduled, unscheduled - tried, succeeded)
 
     def __len__(self) -> int:
         """Return the number of members, whether they count for the quorum or not."""

@@ -67,8 +67,8 @@ class PodGroupInfo(MemberCounts):
         complete_at: When the group had enough members for the first time; None before that.
         was_scheduled: Whether members of the group were released.
         is_binding: Whether the group was released, and was not bound as a whole since.
-        untried: The number of unscheduled members not tried in this attempt; set by the queue.
-        untried_by_role: The same number for each role; set by the queue.
+        tried: The number of unscheduled members tried in this attempt; set by the queue.
+        tried_by_role: The same number for each role; set by the queue.
     """
 
     key: GroupKey
@@ -88,8 +88,8 @@ class PodGroupInfo(MemberCounts):
     complete_at: float | None = None
     was_scheduled: bool = False
     is_binding: bool = False
-    untried: int = 0
-    untried_by_role: dict[str, int] = field(factory=dict[str, int])
+    tried: int = 0
+    tried_by_role: dict[str, int] = field(factory=dict[str, int])
 
     def __attrs_post_init__(self) -> None:
         self.members.share_with(self)
@@ -118,11 +118,11 @@ class PodGroupInfo(MemberCounts):
     def is_complete(self) -> bool:
         """Whether enough members count for the quorum, in total and of each role."""
         minimum = self.min_available
-        if minimum is None or self.all + self.succeeded < minimum:
+        if minimum is None or self.present < minimum:
             return False
-        counts = ((self.role(name), least) for name, least in self.roles.items())
-        return all(
-            role.unscheduled + role.scheduled + role.succeeded >= least for role, least in counts
+        return not (roles := self.roles) or all(
+            role.unscheduled + role.scheduled + role.succeeded >= least
+            for role, least in ((self.role(name), least) for name, least in roles.items())
         )
 
     @property
@@ -132,7 +132,7 @@ class PodGroupInfo(MemberCounts):
             return False
         counts = ((name, least, self.role(name)) for name, least in self.roles.items())
         return self.completes_with_gated(
-            self.all + self.succeeded,
+            self.present,
             ((name, least, r.unscheduled + r.scheduled + r.succeeded) for name, least, r in counts),
         )
 
@@ -150,7 +150,12 @@ class PodGroupInfo(MemberCounts):
 
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""
-        return self.members.role(name, untried=self.untried_by_role.get(name, 0))
+        return self.members.role(name, tried=self.tried_by_role.get(name, 0))
+
+    @property
+    def untried(self) -> int:
+        """The number of unscheduled members not tried in this attempt."""
+        return self.unscheduled - self.tried
 
     @property
     def schedule_timeout(self) -> float | None:

@@ -149,9 +149,9 @@ class Gang:
             made again before an event.
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
+        has_tried: Whether ``count_tried`` has found some.
         told_all: What every pending member was told while the gang was not admitted; new ones, and
             those that changed, come last among them. Empty if one was told something else.
-        was_denied: Whether it was refused when it was last settled.
     """
 
     __slots__ = (
@@ -165,6 +165,7 @@ class Gang:
             "failures",
             "giving_way",
             "handle",
+            "has_tried",
         ),
         *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("pending", "place"),
@@ -192,6 +193,7 @@ class Gang:
         self.began = 0
         self.is_whole = False
         self.giving_way = ""
+        self.has_tried = False
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
@@ -264,29 +266,26 @@ class Gang:
         for info in self.infos.values():
             info.backoff_until = -math.inf
 
-    def count_untried(self, tried: Collection[PodRecord] = frozenset()) -> None:
-        """Count for its groups the pending members that its attempt has not tried, nor *tried* has.
+    def count_tried(self, tried: Collection[PodRecord] = frozenset()) -> None:
+        """Count for its groups the pending members that its attempt has tried, and *tried*.
 
-        Without an attempt these are all of them, so the counts of a group without roles have it.
-        Runtime complexity: O(pending members), but O(groups) for that.
+        Runtime complexity: O(pending members), but O(1) without an attempt.
         """
-        is_counted = not self.began and not tried
-        for info in self.infos.values():
-            info.untried = info.unscheduled if is_counted else 0
-            info.untried_by_role.clear()
-            is_counted = is_counted and not info.members.has_roles
-        if is_counted:
+        if not (self.began or tried or self.has_tried):
             return
+        self.has_tried = False
         for info in self.infos.values():
-            info.untried = 0
-        for record in self.pending.values() if self.infos else ():
+            info.tried = 0
+            info.tried_by_role.clear()
+        for record in self.pending.values() if self.began or tried else ():
             group, role = record.info, record.role
             is_tried = self.began and record.round == self.round
-            if group is None or is_tried or record in tried:
+            if group is None or not (is_tried or record in tried):
                 continue
-            group.untried += 1
+            self.has_tried = True
+            group.tried += 1
             if role is not None:
-                group.untried_by_role[role] = group.untried_by_role.get(role, 0) + 1
+                group.tried_by_role[role] = group.tried_by_role.get(role, 0) + 1
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"

@@ -133,7 +133,7 @@ def _fail_one(
     """End the cycle of a member that found no node; the others may still be tried."""
     if any(info.is_binding for info in gang.infos.values()):
         cycle.bind_failures, cycle.can_evict = record.bind_failures, state.settings.can_evict
-    gang.count_untried({record})
+    gang.count_tried({record})
     answer = verdict or state.points.post_filter(cycle, record.pod, reason, state.records.now)
     record.round = gang.round
     gang.refused = UnschedulableMember(record.uid, record.pod.key, reason, diagnosis)

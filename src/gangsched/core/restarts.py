@@ -50,7 +50,7 @@ def judge(state: State, gang: Gang) -> None:
     """
     for info in list(gang.infos.values()):
         minimum = info.min_available
-        runs = minimum is not None and info.assigned + info.succeeded >= minimum
+        runs = minimum is not None and info.bound_or_done >= minimum
         if runs or state.restarts.get(info.key) is not None:
             _judge_group(state, gang, info)
 
@@ -191,7 +191,7 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> list[PodRecord]:
 def _is_whole(gang: Gang, info: PodGroupInfo) -> bool:
     """Return whether enough members are bound, or have succeeded."""
     minimum = info.min_available
-    if minimum is None or info.assigned + info.succeeded < minimum:
+    if minimum is None or info.bound_or_done < minimum:
         return False
     if not info.roles:
         return True

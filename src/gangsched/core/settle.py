@@ -99,7 +99,8 @@ def settle(state: State, gang: Gang) -> None:
     queue, now = state.queue, state.records.now
     if state.records.gangs.get(gang.key) is not gang:
         return
-    gang.count_untried()
+    if gang.began or gang.has_tried:
+        gang.count_tried()
     attempt.note_progress(state, gang)
     restarts.judge(state, gang)
     if state.records.quotas.is_used:

@@ -113,6 +113,7 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         other.members[record.uid] = record
         if record.state is _UNSCHEDULED:
             other.pending[record.uid] = record
+    other.has_tried = True  # the group brings its count
     gang.set_tree(_tree(state, gang))
     other.set_tree(_tree(state, other))
     state.touch(other)

@@ -422,7 +422,7 @@ def _remember(gang: Gang, row: GangRow) -> None:
     gang.backoff_until, gang.round, gang.began = row.backoff_until, row.round, row.began
     gang.is_whole, gang.giving_way = row.is_whole, row.giving_way
     gang.reason, gang.denial, gang.refused = row.reason, row.denial, row.refused
-    gang.count_untried()
+    gang.count_tried()
 
 
 def _demands(state: State, found: Iterable[tuple[Gang, GangRow]]) -> dict[str, Demand]:
