@@ -97,11 +97,14 @@ class Points:
         """Whether the order of the queue depends on what accounts use."""
         return callable(getattr(self.profile.queue_sort, "share", None))
 
+    @property
+    def has_accounts(self) -> bool:
+        """Whether the order of the queue says on which account a pod runs."""
+        return callable(getattr(self.profile.queue_sort, "account", None))
+
     def account(self, pod: Pod) -> str:
-        """Return the account on which a pod runs: its namespace, or what the order says."""
+        """Return the account on which a pod runs; its namespace if the plugin fails."""
         plugin: Any = self.profile.queue_sort
-        if not callable(getattr(plugin, "account", None)):
-            return pod.namespace
 
         def ask() -> str:
             found: str = calls.call(plugin, "account", pod, str, pod)
@@ -283,7 +286,7 @@ class Points:
         is_signed = True
         for plugin in plugins:
             if callable(getattr(plugin, "skips", None)):
-                is_signed = is_signed and _signs(plugin)
+                is_signed = is_signed and pod_class is not None and _signs(plugin)
                 if calls.call(plugin, "skips", pod, bool, pod):
                     continue
             found.append(plugin)

@@ -205,8 +205,10 @@ class Records:
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
         """Take over a newer version of a pod. O(resources) if it requests something else."""
-        needs, account = self.table.needs(pod.requests), self.account_of(pod)
-        slot = record.slot
+        known, slot = record.pod, record.slot
+        is_like = pod.requests is known.requests
+        needs = record.needs if is_like else self.table.needs(pod.requests)
+        account = self.account_of(pod)
         self.selections.add(pod)
         if (needs, account) != (record.needs, record.account) and slot >= 0:
             self.table.keep(slot)  # its node may be gone
@@ -215,11 +217,13 @@ class Records:
             self.table.take(slot, needs)
             self._come(record)
             self.table.let_go(slot)
-        elif slot >= 0 and pod is not record.pod:
-            self._uncount(record)
-            self._rank(record.pod.priority, -1)
+        elif slot >= 0 and pod is not known:
+            if self.counts.is_active:
+                self._uncount(record)
+            if pod.priority != known.priority:
+                self._rank(known.priority, -1)
+                self._rank(pod.priority, 1)
             record.pod = pod
-            self._rank(pod.priority, 1)
             self._count(record)
         record.pod, record.needs, record.account = pod, needs, account
 
@@ -284,7 +288,8 @@ class Records:
         slot = record.slot
         if self.notes_departed:
             self.departed.append(record.uid)
-        self._uncount(record)
+        if self.counts.is_active:
+            self._uncount(record)
         on = self._on[slot]
         del on[record.uid]
         if not on:

@@ -217,7 +217,7 @@ class Reserving:
 
     def note_event(self, gang: Gang) -> None:
         """Note an event about a gang. O(1)."""
-        if self.policy is None or not gang.infos:
+        if not gang.infos:
             return
         if gang in self.infeasible:
             del self.infeasible[gang]

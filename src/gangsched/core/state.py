@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, final
 
 from attrs import frozen
@@ -101,7 +102,7 @@ class State:
         self.records: Records = Records(
             *(self.table, registry, self.evaluator.carried, self.evaluator.selections),
             *(self.evaluator.sign, QuotaLedger(settings.quotas)),
-            self.points.account,
+            self.points.account if self.points.has_accounts else attrgetter("namespace"),
         )
         self.views: NodeViews = NodeViews(self.records)
         self.records.notes_ended = bool(settings.profile.having("pod_ended"))
@@ -150,8 +151,9 @@ class State:
 
     def note_event(self, gang: Gang) -> None:
         """Note that an event was about a gang: what was planned for it may hold no more. O(1)."""
-        self.reserving.note_event(gang)
-        nomination = self.nominations.get(gang)
+        if self.reserving.policy is not None:
+            self.reserving.note_event(gang)
+        nomination = self.nominations.known.get(gang)
         if nomination is not None:
             nomination.is_tried = True
 

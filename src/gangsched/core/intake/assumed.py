@@ -74,7 +74,8 @@ def confirm(state: State, record: PodRecord) -> None:
     reason, record.reason, record.told = record.reason, "", ""
     state.out.append(PodScheduled(record.uid, node))
     state.points.post_bind(record, state.records.now)
-    evict_if_due(state, record, reason)
+    if record.is_evicted:
+        evict_if_due(state, record, reason)
 
 
 def evict_if_due(state: State, record: PodRecord, reason: str) -> None:

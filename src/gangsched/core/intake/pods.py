@@ -28,7 +28,7 @@ from gangsched.core.intake.seen import (
 )
 from gangsched.core.preemption import nominations
 from gangsched.core.state import State
-from gangsched.errors import InvalidPodGroupError
+from gangsched.errors import ClusterStateError, InvalidPodGroupError
 from gangsched.events import (
     PodNotAdmitted,
     PodRefused,
@@ -45,8 +45,17 @@ _GATED: Final = MemberState.GATED
 _TERMINATING: Final = MemberState.TERMINATING
 
 
-def read_pod(state: State, uid: PodUID) -> None:
-    """Make the record of a pod agree with the cluster. O(log n)."""
+def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
+    """Make the record of a pod agree with the cluster. O(log n).
+
+    Args:
+        state: The state.
+        uid: The pod.
+        is_bound: Whether the bind that is under way was reported as done.
+
+    Raises:
+        ClusterStateError: The cluster state does not show that.
+    """
     seen, record = look(state, uid), state.records.pods.get(uid)
     if seen is None:
         if record is not None:
@@ -54,7 +63,9 @@ def read_pod(state: State, uid: PodUID) -> None:
         return
     pod = seen.pod
     is_shown_elsewhere = pod.node_name is not None or pod.is_finished
-    if record is not None and is_being_bound(record) and not is_shown_elsewhere:
+    if record is not None and not is_shown_elsewhere and is_being_bound(record):
+        if is_bound:
+            raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
         note_change_while_bound(state, record, pod)
         return
     if record is not None and is_another(record, seen):

@@ -12,7 +12,7 @@ from gangsched.core.gang import PodRecord
 from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.state import State
-from gangsched.errors import ClusterStateError, InvalidValueError
+from gangsched.errors import InvalidValueError
 from gangsched.events import (
     BindFailed,
     Bound,
@@ -33,11 +33,9 @@ def bound(state: State, event: Bound) -> None:
     Raises:
         ClusterStateError: The cluster state does not show it.
     """
-    record, pod = state.records.pods.get(event.uid), state.settings.cluster.pod(event.uid)
-    awaited = record is not None and is_being_bound(record) and record.attempt == event.attempt
-    if awaited and pod is not None and pod.node_name is None:
-        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
-    read_pod(state, event.uid)
+    record = state.records.pods.get(event.uid)
+    is_bound = record is not None and record.attempt == event.attempt
+    read_pod(state, event.uid, is_bound=is_bound)
 
 
 def bind_failed(state: State, event: BindFailed) -> None:

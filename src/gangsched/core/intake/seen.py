@@ -183,7 +183,8 @@ def gates(state: State, pod: Pod, group: GroupKey | None) -> list[str]:
         reasons.append(f"has scheduling gates: {', '.join(pod.scheduling_gates)}")
     if pod.unmodelled:
         reasons.append(f"has constraints that are not modelled: {', '.join(pod.unmodelled)}")
-    unchecked = [name for name in state.settings.profile.not_checked if _states(pod, name)]
+    not_checked = state.settings.profile.not_checked
+    unchecked = [name for name in not_checked if _states(pod, name)] if not_checked else []
     if unchecked:
         reasons.append(f"has constraints that no plugin checks: {', '.join(unchecked)}")
     info = None if group is None else state.records.registry.get(group)
