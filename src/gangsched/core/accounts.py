@@ -46,8 +46,6 @@ _COUNTED: Final = frozenset(
 def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     """Return the group that must wait for a quota, and why; None if none must. O(members)."""
     ledger = state.records.quotas
-    if not ledger.is_used:
-        return None
     pending = {record.info.key: record.info for record in gang.in_order() if record.info}
     for info in pending.values():
         if not ledger.covers(info.key):
@@ -112,7 +110,7 @@ def ask_waiting(state: State) -> None:
 
 def stop_waiting(state: State, gang: Gang) -> None:
     """Note that a gang is not admitted for another reason, so it would take no quota. O(groups)."""
-    for key in gang.infos if state.records.quotas.is_used else ():
+    for key in gang.infos:
         state.records.quotas.stop_waiting(key)
 
 

@@ -96,14 +96,15 @@ def settle_all(state: State) -> None:
 
 def settle(state: State, gang: Gang) -> None:
     """Put a gang where it belongs; see the table of the module."""
-    queue, now = state.queue, state.records.now
-    if state.records.gangs.get(gang.key) is not gang:
+    queue, records = state.queue, state.records
+    if records.gangs.get(gang.key) is not gang:
         return
+    has_quotas = records.quotas.is_used
     if gang.began or gang.has_tried:
         gang.count_tried()
     attempt.note_progress(state, gang)
     restarts.judge(state, gang)
-    if state.records.quotas.is_used:
+    if has_quotas:
         accounts.charge(state, gang)
     if not gang.members:
         _forget(state, gang)
@@ -115,13 +116,14 @@ def settle(state: State, gang: Gang) -> None:
         return
     denied = _denied(state, gang)
     if denied is not None:
-        info, reason = denied
-        nominations.refused(state, gang, reason)
-        accounts.stop_waiting(state, gang)
+        info, reason, told = denied
+        if gang in state.nominations.known:
+            nominations.refused(state, gang, reason)
+        if has_quotas:
+            accounts.stop_waiting(state, gang)
         if gang.waiting:
             # its pods are told below, once; it is noted again, and denied again
             attempt.reject(state, gang, reason, tells=False)
-        told = "" if info is None else restarts.denial(state, info)
         _not_admit(state, gang, info, reason, told, before=before)
         return
     gang.denial = ""
@@ -132,18 +134,18 @@ def settle(state: State, gang: Gang) -> None:
             return
         if gang is not state.asked:
             attempt.recheck(state, gang)
-    exceeded = accounts.denial(state, gang)
+    exceeded = accounts.denial(state, gang) if has_quotas else None
     if not gang.pending:
         queue.put(gang, QueuePlace.NOWHERE)
     elif exceeded is not None:
-        info, reason = exceeded
+        of_quota, reason = exceeded
         nominations.refused(state, gang, reason)
-        told = f"pod group {info.key} waits for its quota"
-        _not_admit(state, gang, info, reason, told, before=before)
+        told = f"pod group {of_quota.key} waits for its quota"
+        _not_admit(state, gang, of_quota, reason, told, before=before)
     elif awaited := nominations.awaits(state, gang):
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
-    elif now < gang.backoff_until:
+    elif records.now < gang.backoff_until:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
         if not state.has_classes(gang):
@@ -197,13 +199,16 @@ def _forget(state: State, gang: Gang) -> None:
             del state.records.gang_of[key]
 
 
-def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str] | None:
-    """Return the group that is not admitted to the queue, and why; None if the gang is."""
+def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str, str] | None:
+    """Return the group that is not admitted to the queue, why, and its restart that is a reason.
+
+    None if the gang is admitted.
+    """
     # any member speaks for its group, so none has to be looked for where there is only one
     one = next(reversed((gang.waiting or gang.pending).values()))
     if not gang.infos:
         refusal = state.points.pre_enqueue(one.pod, None, state.records.now)
-        return None if refusal is None else (None, refusal.reason)
+        return None if refusal is None else (None, refusal.reason, "")
     by_group: dict[GroupKey, PodRecord] = dict.fromkeys(gang.infos, one)
     if len(by_group) > 1:
         by_group = {}  # the first member of each is asked about
@@ -212,7 +217,7 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str] | None:
                 known = by_group.get(record.info.key)
                 if known is None or record.seq < known.seq:
                     by_group[record.info.key] = record
-    denied: tuple[PodGroupInfo | None, str] | None = None
+    denied: tuple[PodGroupInfo | None, str, str] | None = None
     for key, record in sorted(by_group.items()):  # a restored scheduler met them in another order
         info = gang.infos[key]
         refusal = state.points.pre_enqueue(record.pod, info, state.records.now)
@@ -220,7 +225,7 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str] | None:
         if refusal is None and not held:
             continue
         reason = held if refusal is None else refusal.reason
-        denied = info, waits_for(info.key, reason) if gang.is_bundle else reason
+        denied = info, waits_for(info.key, reason) if gang.is_bundle else reason, held
         if len(gang.infos) < 2:
             return denied
         # a bundle lacks an incomplete group, but the groups that have started do not
@@ -228,7 +233,8 @@ def _denied(state: State, gang: Gang) -> tuple[PodGroupInfo | None, str] | None:
             return denied
     if gang.waiting or split(state, gang) != ([], []):
         return None
-    return denied or bundle_problem(state, gang)
+    problem = None if denied else bundle_problem(state, gang)
+    return denied if problem is None else (*problem, restarts.denial(state, problem[0]))
 
 
 def _not_admit(
