@@ -179,7 +179,7 @@ def first_refusal(
             answer = getattr(plugin, point)(*args, now=now)
             if answer is SUCCESS:
                 continue  # most answers: worth the short way
-            kind = _kind(answer)
+            kind: object = type(answer)  # ``__class__`` may hide the real one
             if kind is Unschedulable:
                 found: Unschedulable = answer
                 return plugin, found

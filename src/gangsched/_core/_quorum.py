@@ -215,7 +215,7 @@ def complete(
     """
     if not roles and present >= min_available:
         return SUCCESS
-    short = [(role, least, some) for role, least, some in roles if some < least]
+    short = [each for each in roles if each[2] < each[1]] if roles else []
     if present >= min_available and not short:
         return SUCCESS
     return Unschedulable(f"waiting for {absence(min_available, present, short)}", resolvable=False)

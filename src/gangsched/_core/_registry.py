@@ -271,9 +271,6 @@ class PodGroupRegistry:
             InvalidValueError: *pod* is not a ``Pod``, or *claim* is not a ``Membership``.
         """
         _check_claim(pod, claim)
-        return self._conflict(pod, claim)
-
-    def _conflict(self, pod: Pod, claim: Membership) -> InvalidPodGroupError | None:
         info = self._groups.get(claim.group)
         if info is None:
             return None
@@ -310,11 +307,10 @@ class PodGroupRegistry:
             InvalidPodGroupError: The member contradicts the group; nothing has changed.
             InvalidValueError: An argument has a wrong type; nothing has changed.
         """
-        _check_claim(pod, claim)
-        if state in _TO_BE_PLACED:
-            problem = self._conflict(pod, claim)
-            if problem is not None:
-                raise problem
+        if state not in _TO_BE_PLACED:
+            _check_claim(pod, claim)
+        elif (problem := self.conflict(pod, claim)) is not None:
+            raise problem
         info = self._groups.get(claim.group) or self._create(claim.group)
         if state is not MemberState.REFUSED:
             info.claims.put(pod.uid, (claim.min_available, pod.priority))
@@ -378,7 +374,7 @@ class PodGroupRegistry:
         if info.claims.discard(uid):
             # The first member may have left: then the next one sets minimum and priority.
             self._read_claims(info)
-        if not self._counts(info):
+        if not info.claims:  # the members that are left are refused
             info.claimed_min = info.claimed_priority = None
             info.attempt_started_at = info.complete_at = None
             info.was_scheduled = False
@@ -464,11 +460,6 @@ class PodGroupRegistry:
     def _read_claims(info: PodGroupInfo) -> None:
         info.claimed_min, info.claimed_priority = info.claims.claimed()
 
-    @staticmethod
-    def _counts(info: PodGroupInfo) -> bool:
-        """Return whether a group has a member that is not refused."""
-        return len(info.members) > info.members.count(MemberState.REFUSED)
-
     def _keep(self, key: GroupKey, until: float) -> None:
         """Let the grace period of a group end at an instant, unless one runs."""
         self.earliest = min(self.earliest, self._left.setdefault(key, until))
@@ -494,7 +485,10 @@ class PodGroupRegistry:
                 raise InternalError(f"group {info.key} is kept as {key}")
             if info.spec is None and not info.members and key not in self._left:
                 raise InternalError(f"group {key} has neither specification nor member")
-            if key in self._left and self._counts(info):
+            refused = info.members.count(MemberState.REFUSED)
+            if len(info.members) - refused != len(info.claims):
+                raise InternalError(f"group {key} lacks a claim, or has one of a refused member")
+            if key in self._left and info.claims:
                 raise InternalError(f"group {key} has a member and a grace period")
         named = {(other, i.key) for i in self if i.spec is not None for other in i.spec.bundle}
         if named != {(other, key) for other, naming in self._naming.items() for key in naming}:

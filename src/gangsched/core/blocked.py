@@ -23,10 +23,14 @@ __all__ = ["Blocked"]
 
 @final
 class Blocked:
-    """The blocked demands, in the order in which they were blocked first."""
+    """The blocked demands, in the order in which they were blocked first.
+
+    Attributes:
+        demands: Each with a number, ascending in that order.
+    """
 
     def __init__(self) -> None:
-        self._all: dict[Demand, int] = {}
+        self.demands: dict[Demand, int] = {}
         self._pod_readers: dict[Demand, None] = {}
         self._term_readers: dict[Demand, None] = {}
         self._preempting: dict[Demand, None] = {}
@@ -37,13 +41,13 @@ class Blocked:
 
     def add(self, demand: Demand) -> None:
         """Add a demand, if it is not blocked yet. O(resources x log demands)."""
-        if demand in self._all:
+        if demand in self.demands:
             return
         for number in demand.least:
             if number not in self._orders:
                 self._orders[number] = SortedList((0, each) for each in self._known)
         self._added += 1
-        self._all[demand] = self._added
+        self.demands[demand] = self._added
         self._known[self._added] = demand
         for number, order in self._orders.items():
             order.add((demand.least.get(number, 0), self._added))
@@ -56,15 +60,15 @@ class Blocked:
 
     def discard(self, demand: Demand) -> None:
         """Take a demand out, if it is blocked. O(resources x log demands)."""
-        if demand in self._all:
-            added = self._all.pop(demand)
+        if demand in self.demands:
+            added = self.demands.pop(demand)
             del self._known[added]
             for number, order in self._orders.items():
                 order.remove((demand.least.get(number, 0), added))
             self._pod_readers.pop(demand, None)
             self._term_readers.pop(demand, None)
             self._preempting.pop(demand, None)
-            if not self._all:
+            if not self.demands:
                 self._orders.clear()
 
     def concerned(
@@ -87,25 +91,25 @@ class Blocked:
     def _that_fit(self, free: tuple[int, ...]) -> Iterator[Demand]:
         """Yield the demands of which a node has enough of one resource, and few others."""
         fewest: Any = None
-        count = len(self._all)
+        count = len(self.demands)
         for number, order in self._orders.items():
             # who asks for none of it is not refused where less than nothing is free
             here: int = order.bisect_left((max(free[number], 0) + 1, 0))
             if fewest is None or here < count:
                 fewest, count = order, here
         if fewest is None:
-            yield from self._all  # they ask for no resource but the number of pods
+            yield from self.demands  # they ask for no resource but the number of pods
         else:
             yield from (self._known[key] for _amount, key in fewest[:count])
 
     def __iter__(self) -> Iterator[Demand]:
-        return iter(list(self._all))
+        return iter(list(self.demands))
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.demands)
 
     def check(self) -> None:
         """Check the invariant. O(demands x resources)."""
         for number, order in self._orders.items():
-            if set(order) != {(d.least.get(number, 0), n) for d, n in self._all.items()}:
+            if set(order) != {(d.least.get(number, 0), n) for d, n in self.demands.items()}:
                 raise InternalError(f"the order of resource {number} lacks a blocked demand")

@@ -116,7 +116,11 @@ class Evaluator:
         """
         signature = self._signature(pod)
         key = (signature, self.selections.about(pod))
-        found = self._classes.get(key)
+        try:
+            found = self._classes.get(key)
+        except Exception as error:
+            plugin, part = _unhashable(zip(self._signers, signature[2:], strict=True))
+            raise calls.returned(plugin, _SIGNED, pod, part) from error
         if found is None:
             labels = self._labels(pod)
             self.table.watch(labels)
@@ -291,13 +295,7 @@ class Evaluator:
                 parts.append(plugin.pod_signature(pod))
         except Exception as error:
             raise calls.raised(plugin, _SIGNED, pod, error) from error
-        signature = tuple(parts)
-        try:
-            hash(signature)
-        except Exception as error:
-            plugin, part = _unhashable(zip(self._signers, parts[2:], strict=True))
-            raise calls.returned(plugin, _SIGNED, pod, part) from error
-        return signature
+        return tuple(parts)
 
     def _labels(self, pod: Pod) -> Chain:
         found: dict[str, None] = {}

@@ -126,6 +126,7 @@ class Gang:
 
     Attributes:
         key: Unique among the gangs.
+        is_bundle: Whether groups state that they start together; maybe only one has members.
         seq: Ascending in the order of arrival.
         infos: Its groups by key; none for a regular pod.
         tree: What starts together; None while the groups of a bundle disagree.
@@ -167,7 +168,7 @@ class Gang:
             "handle",
             "has_tried",
         ),
-        *("held_at", "infos", "is_whole", "key", "leaves", "members", "no_plan_at"),
+        *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "told_all"),
         *("tree", "waiting"),
@@ -175,6 +176,7 @@ class Gang:
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
         self.key = key
+        self.is_bundle = key.startswith("bundle:")
         self.seq = seq
         self.infos: dict[GroupKey, PodGroupInfo] = {}
         self.members: dict[PodUID, PodRecord] = {}
@@ -223,11 +225,6 @@ class Gang:
         if len(infos) < 2:
             return next(iter(infos), None)
         return min(infos, key=lambda info: (-info.priority, info.created_at, info.uid))
-
-    @property
-    def is_bundle(self) -> bool:
-        """Whether groups state that they start together; maybe only one of them has members."""
-        return self.key.startswith("bundle:")
 
     @property
     def is_started(self) -> bool:

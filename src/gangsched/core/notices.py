@@ -89,9 +89,11 @@ def incomplete(key: GroupKey) -> str:
 
 def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
     """Return how many members count for the quorum, and the roles with too few. O(roles)."""
-    present, wanted = info.all, state.points.roles_needed(info)
-    if "" in wanted and info.min_available is not None:
-        present = info.min_available - wanted[""] + info.unscheduled
+    wanted, minimum = state.points.roles_needed(info), info.min_available
+    if "" in wanted and minimum is not None:
+        present = minimum - wanted[""] + info.unscheduled
+    else:
+        present = info.all
     absent: list[tuple[str, int, int]] = []
     for role, least in info.roles.items():
         some = least - wanted.get(role, 0) + info.role(role).unscheduled

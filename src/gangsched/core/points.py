@@ -127,7 +127,9 @@ class Points:
     def pre_enqueue(self, pod: Pod, group: GroupView | None, now: float) -> Unschedulable | None:
         """Return why a pod is not admitted to the queue; None if it is."""
         try:
-            return _refusal(self.profile.pre_enqueue, "pre_enqueue", pod, pod, group, now=now)
+            plugins = self.profile.pre_enqueue
+            found = calls.first_refusal(plugins, "pre_enqueue", pod, pod, group, now=now)
+            return None if found is None else found[1]
         except GangschedError as error:
             self.deferred.append(error)
             return Unschedulable(str(error))

@@ -257,6 +257,8 @@ class Queue:
             mark: The current instant and event if these were members in attempts alone, which may
                 only wait there. Gangs that cannot start would wake each other for ever.
         """
+        if not self._blocked.demands:
+            return
         latest, every = max(gains.values(), default=0), [*gains]
         concerned = self._blocked.concerned(
             self._records.table, gains, pods_changed=pods, terms_changed=pods and has_terms

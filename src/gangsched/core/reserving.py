@@ -234,8 +234,6 @@ class Reserving:
             gains: The nodes, each with the step since which it could not.
             events: How many events there were.
         """
-        if self.policy is None:
-            return
         least = min(gains.values())
         if not least:
             self.failed.clear()

@@ -74,8 +74,10 @@ def settle_all(state: State) -> None:
                 state.gains.note(state.records.step, since)
                 for hold in state.records.holds:  # see ``Gains``
                     hold.since = min(hold.since, since)
-                state.reserving.note_gains(gains, state.events)
-            state.reserving.withhold(state.records)
+                if state.reserving.policy is not None:
+                    state.reserving.note_gains(gains, state.events)
+            if state.reserving.current is not None:
+                state.reserving.withhold(state.records)
             guard = state.records.guard
             if (changed or tried) and guard is not None and guard.has_refused:
                 state.queue.wake_all()

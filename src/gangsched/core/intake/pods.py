@@ -145,12 +145,14 @@ def _update(
     problem: InvalidPodGroupError | None,
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
-    known, before = record.pod, record.state
+    known, before, is_assumed = record.pod, record.state, record.is_assumed
+    says_more = False
     if claim is not None and record.info is not None and before is not _REFUSED:
         says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
-        if says != record.info.claims.get(pod.uid):
+        says_more = says != record.info.claims.get(pod.uid)
+        if says_more:
             look_ahead(state, _refused(state, record.info))
-    if known != pod and not record.is_assumed:
+    if not is_assumed and known != pod:
         state.note_event(record.gang)
     if record.slot >= 0 and (known.labels != pod.labels or _states_other_terms(state, known, pod)):
         state.pods_changed = True
@@ -158,10 +160,10 @@ def _update(
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)
             grow_tree(state, record.gang, record.info)
-        elif records.registry.update_claim(pod, claim, wanted):
+        elif says_more and records.registry.update_claim(pod, claim, wanted):
             grow_tree(state, record.gang, record.info)
             _read_refused(state, record.info)
-    if record.is_assumed:
+    if is_assumed:
         if pod.node_name == record.node:
             records.replace(record, pod)
             confirm(state, record)
