@@ -232,4 +232,4 @@ def absence(min_available: int, present: int, roles: Iterable[tuple[str, int, in
     members = "member" if min_available - present == 1 else "members"
     parts = [(members, min_available, present)] if present < min_available else []
     parts += roles
-    return "; ".join(f"{n - some} more {role}: {some} of {n} exist" for role, n, some in parts)
+    return "; ".join([f"{n - some} more {role}: {some} of {n} exist" for role, n, some in parts])

@@ -188,7 +188,8 @@ class WaitingMap:
         if uid not in self._pods:
             return None
         pod, _arrival = self._pods.pop(uid)
-        self._drop_deadlines()
+        if not self._pods or len(self._deadlines) > 2 * len(self._pods) + _SPARE:
+            self._drop_deadlines()
         if pod.group is not None:
             members = self._groups[pod.group]
             del members[uid]
@@ -258,16 +259,15 @@ class WaitingMap:
     def _expect(self, pod: WaitingPod, arrival: int) -> None:
         heappush(self._deadlines, (pod.deadline, arrival, pod.uid))
         self.earliest = min(self.earliest, pod.deadline)
-        self._drop_deadlines()
+        if len(self._deadlines) > 2 * len(self._pods) + _SPARE:
+            self._drop_deadlines()
 
     def _drop_deadlines(self) -> None:
-        """Drop the deadlines of pods that wait no more, if they are the most. Amortised O(1)."""
-        if not self._pods:
-            self._deadlines.clear()
+        """Drop the deadlines of pods that wait no more. O(deadlines)."""
+        self._deadlines = [entry for entry in self._deadlines if self._holds(entry)]
+        heapify(self._deadlines)
+        if not self._deadlines:
             self.earliest = math.inf
-        elif len(self._deadlines) > 2 * len(self._pods) + _SPARE:
-            self._deadlines = [entry for entry in self._deadlines if self._holds(entry)]
-            heapify(self._deadlines)
 
     def _holds(self, entry: tuple[float, int, PodUID]) -> bool:
         """Return whether an entry of the heap is that of a pod that waits. O(1)."""

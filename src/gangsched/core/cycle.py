@@ -37,6 +37,7 @@ _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 
 def run(state: State) -> bool:
     """Run one scheduling cycle; return False if no gang was to be tried."""
+    has_quotas = state.records.quotas.is_used
     while True:
         settle_all(state)
         gang = state.queue.head()
@@ -47,7 +48,7 @@ def run(state: State) -> bool:
             if not state.has_classes(gang):
                 state.touch(gang)
                 continue
-            if accounts.denial(state, gang) is not None:
+            if has_quotas and accounts.denial(state, gang) is not None:
                 state.touch(gang)
                 continue
             state.queue.put(gang, QueuePlace.NOWHERE, gang.demand)
@@ -59,7 +60,7 @@ def run(state: State) -> bool:
             continue
         if _make_others_give_way(state, gang):
             continue
-        if accounts.denial(state, gang) is not None:
+        if has_quotas and accounts.denial(state, gang) is not None:
             state.touch(gang)  # another one has taken what was left of its quota
             continue
         demand = gang.demand
@@ -81,7 +82,7 @@ def _is_known_to_fail(state: State, gang: Gang, demand: Demand) -> bool:
     """
     if demand.blocked_at:
         return True
-    if _diagnosis(gang) is None or state.nominations.get(gang) is not None:
+    if _diagnosis(gang) is None or gang in state.nominations.known:
         return False
     if missing(state, gang):
         return False  # it fails for another reason now, and is told so

@@ -101,10 +101,6 @@ class Nominations:
         self.known: dict[Gang, Nomination] = {}
         self.overdue: set[PodUID] = set()
 
-    def get(self, gang: Gang) -> Nomination | None:
-        """Return the nomination of a gang; None if it has none."""
-        return self.known.get(gang)
-
     def add(self, nomination: Nomination) -> None:
         """Add the nomination of a gang that has none."""
         self.known[nomination.gang] = nomination

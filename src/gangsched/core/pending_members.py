@@ -41,7 +41,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     # a nominated gang sees other nodes than the others do, and so does one that a reservation's
     # plan keeps off some; and a filter may refuse others that look like it
     sees_others = (
-        state.nominations.get(gang) is not None
+        gang in state.nominations.known
         or state.reserving.concerns(gang)
         or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
     )

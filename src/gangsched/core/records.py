@@ -210,7 +210,8 @@ class Records:
         needs = record.needs if is_like else self.table.needs(pod.requests)
         account = self.account_of(pod)
         self.selections.add(pod)
-        if (needs, account) != (record.needs, record.account) and slot >= 0:
+        before = record.needs, record.account, known.priority
+        if (needs, account, pod.priority) != before and slot >= 0:
             self.table.keep(slot)  # its node may be gone
             self._leave(record, 0)
             record.pod, record.needs, record.account = pod, needs, account
@@ -220,11 +221,9 @@ class Records:
         elif slot >= 0 and pod is not known:
             if self.counts.is_active:
                 self._uncount(record)
-            if pod.priority != known.priority:
-                self._rank(known.priority, -1)
-                self._rank(pod.priority, 1)
             record.pod = pod
-            self._count(record)
+            if self.counts.is_active or record.uid in self.selections.stated:
+                self._count(record)
         record.pod, record.needs, record.account = pod, needs, account
 
     def forget(self, record: PodRecord) -> None:
@@ -271,13 +270,14 @@ class Records:
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
         self._use(record, 1)
-        self._count(record)
+        if self.counts.is_active or record.uid in self.selections.stated:
+            self._count(record)
 
     def _count(self, record: PodRecord) -> None:
         if self.table.nodes[record.slot] is not None:
             if self.counts.is_active:
                 self.counts.put(record.pod, record.slot)
-            elif self.selections.is_stated_by(record.uid) and self._carried(record.pod):
+            elif self._carried(record.pod):
                 self.counts.activate()  # this counts the pod too
 
     def _uncount(self, record: PodRecord) -> None:
@@ -298,7 +298,12 @@ class Records:
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
-        self._rank(record.pod.priority, sign)
+        priority = record.pod.priority
+        number = self.priorities.get(priority, 0) + sign
+        if number:
+            self.priorities[priority] = number
+        else:
+            del self.priorities[priority]
         used = self.usage.setdefault(record.account, {})
         for number, amount in record.needs:
             used[number] = used.get(number, 0) + sign * amount
@@ -310,13 +315,6 @@ class Records:
             requests = record.pod.requests
             before, after = (NOTHING, requests) if sign > 0 else (requests, NOTHING)
             self.quotas.hold(record.info.key, before, after)
-
-    def _rank(self, priority: int, sign: int) -> None:
-        number = self.priorities.get(priority, 0) + sign
-        if number:
-            self.priorities[priority] = number
-        else:
-            del self.priorities[priority]
 
     def used_by(self, account: str) -> Resources:
         """Return what the pods of an account hold. O(resources)."""

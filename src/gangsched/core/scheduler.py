@@ -145,7 +145,8 @@ class Scheduler(SchedulerView):
             self._begin(now)
             if self._state.given_back:
                 intake.read_given_back(self._state)
-            reserving.look(self._state)
+            if self._state.reserving.policy is not None:
+                reserving.look(self._state)
             decided = cycle.run(self._state)
             effects = self._end()
             return effects if decided or effects or self._state.reserving.is_cut else None

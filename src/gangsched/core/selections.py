@@ -33,21 +33,22 @@ class Selections:
         stated: Returns the selectors that a pod states; none for most pods.
 
     Attributes:
+        stated: What each pod states that states some.
         version: Rises when a selector becomes known or is forgotten.
     """
 
     def __init__(self, stated: Callable[[Pod], tuple[PodMatcher, ...]]) -> None:
-        self._stated = stated
+        self._ask = stated
         self.version: int = 0
-        self._of_pod: dict[PodUID, tuple[PodMatcher, ...]] = {}
+        self.stated: dict[PodUID, tuple[PodMatcher, ...]] = {}
         self._known: dict[PodMatcher, tuple[int, int]] = {}  # a number, and how many state it
         self._index: MatcherIndex[PodMatcher] = MatcherIndex()
         self._by_namespace = 0  # how many of them read labels of namespaces
 
     def add(self, pod: Pod) -> None:
         """Note a pod, or its new version. O(its selectors)."""
-        stated = self._stated(pod)
-        before = self._of_pod.get(pod.uid, ())
+        stated = self._ask(pod)
+        before = self.stated.get(pod.uid, ())
         if stated is before or stated == before:
             return
         for selector in stated:
@@ -60,11 +61,11 @@ class Selections:
             self._known[selector] = number, count + 1
         self.discard(pod.uid)
         if stated:
-            self._of_pod[pod.uid] = stated
+            self.stated[pod.uid] = stated
 
     def discard(self, uid: PodUID) -> None:
         """Forget a pod. O(its selectors)."""
-        for selector in self._of_pod.pop(uid, ()):
+        for selector in self.stated.pop(uid, ()):
             number, count = self._known[selector]
             if count > 1:
                 self._known[selector] = number, count - 1
@@ -73,10 +74,6 @@ class Selections:
                 del self._known[selector]
                 self._index.discard(selector, selector)
                 self._by_namespace -= _reads_namespace(selector)
-
-    def is_stated_by(self, uid: PodUID) -> bool:
-        """Return whether a pod states selectors. O(1)."""
-        return uid in self._of_pod
 
     def about(self, pod: Pod) -> Hashable:
         """Return what is equal for pods that the same selectors are about; None without one.
@@ -101,7 +98,7 @@ class Selections:
 
     def check(self, pods: Iterable[Pod]) -> None:
         """Check the invariant. O(pods)."""
-        stated = Counter(selector for pod in pods for selector in self._stated(pod))
+        stated = Counter(selector for pod in pods for selector in self._ask(pod))
         if stated != {selector: count for selector, (_number, count) in self._known.items()}:
             raise InternalError("the known selectors are not those of the known pods")
 

@@ -176,7 +176,7 @@ def cannot_fit(state: State, gang: Gang, demand: Demand) -> bool:
 
     A nominated gang is tried in any case: it sees the capacity that is held for it.
     """
-    if state.nominations.get(gang) is not None:
+    if gang in state.nominations.known:
         return False
     return not state.queue.could_fit(demand) and not state.queue.preempts(demand, None)
 

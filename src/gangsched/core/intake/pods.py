@@ -34,7 +34,7 @@ from gangsched.events import (
     PodRefused,
     PriorityOverruled,
 )
-from gangsched.model import Pod, PodUID
+from gangsched.model import PodUID
 
 __all__ = ["is_another", "read_pod"]
 
@@ -154,7 +154,9 @@ def _update(
             look_ahead(state, _refused(state, record.info))
     if not is_assumed and known != pod:
         state.note_event(record.gang)
-    if record.slot >= 0 and (known.labels != pod.labels or _states_other_terms(state, known, pod)):
+    stated = records.selections.stated.get(pod.uid, ())
+    is_other = known.labels != pod.labels or stated != state.evaluator.selectors(pod)
+    if record.slot >= 0 and is_other:
         state.pods_changed = True
     if claim is not None and record.info is not None:
         if before is _REFUSED:
@@ -187,12 +189,6 @@ def _update(
                 record.gang.pending[record.uid] = record.gang.pending.pop(record.uid)
         records.replace(record, pod)
     _set_state(state, record, seen, wanted, problem)
-
-
-def _states_other_terms(state: State, known: Pod, pod: Pod) -> bool:
-    if not state.records.selections.is_stated_by(pod.uid):
-        return False
-    return state.evaluator.selectors(known) != state.evaluator.selectors(pod)
 
 
 def _set_state(

@@ -62,7 +62,7 @@ def conclude(state: State, gang: Gang) -> None:
     if demand is None or demand.blocked_at != state.records.step:
         return
     reach = demand.reach
-    if reach is None or gang.no_plan_at == state.mark or state.nominations.get(gang) is not None:
+    if reach is None or gang.no_plan_at == state.mark or gang in state.nominations.known:
         return
     if not gang.pending or gang.place is QueuePlace.BACKOFF or not may_preempt(state, reach):
         return

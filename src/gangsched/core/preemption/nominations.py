@@ -186,7 +186,7 @@ def note_replaced(state: State, record: PodRecord, fresh: PodRecord) -> None:
 
 def awaits(state: State, gang: Gang) -> str:
     """Return what a gang awaits outside the queue; empty if it is to be tried."""
-    nomination = state.nominations.get(gang)
+    nomination = state.nominations.known.get(gang)
     if nomination is None or nomination.is_tried or _is_free(nomination):
         return ""
     count = len(nomination.slots)
@@ -196,7 +196,7 @@ def awaits(state: State, gang: Gang) -> str:
 
 def refused(state: State, gang: Gang, reason: str) -> None:
     """End the nomination of a gang that PreEnqueue refuses, if its nodes are free."""
-    nomination = state.nominations.get(gang)
+    nomination = state.nominations.known.get(gang)
     if nomination is not None and _is_free(nomination):
         lapse(state, nomination, reason)
 
@@ -237,7 +237,7 @@ def lapse(
 
 def lend(state: State, gang: Gang) -> Nomination | None:
     """Show a gang its own capacity as free in its cycle; return its nomination."""
-    nomination = state.nominations.get(gang)
+    nomination = state.nominations.known.get(gang)
     if nomination is not None:
         for hold in nomination.holds:
             state.records.lend(hold)
@@ -269,7 +269,7 @@ def place(state: State, gang: Gang, task: Task) -> bool:
 
     Runtime complexity: O(pods x nominations).
     """
-    nomination = state.nominations.get(gang)
+    nomination = state.nominations.known.get(gang)
     if nomination is None or nomination.awaited:
         return False
     tree = gang.tree or SubGroup(gang.key)

@@ -61,8 +61,7 @@ __all__ = [
 def look(state: State) -> None:
     """Review the reservation before a cycle. O(1) if nothing has changed."""
     state.reserving.is_cut = False
-    if state.reserving.policy is not None:
-        _review(state)
+    _review(state)
 
 
 def expire(state: State) -> bool:
@@ -111,7 +110,7 @@ def lend(state: State, gang: Gang) -> list[Hold]:
     if run_times.is_exempt(state, current, gang):
         state.records.guard = None
     else:
-        nomination = state.nominations.get(gang)
+        nomination = state.nominations.known.get(gang)
         slots = () if nomination is None else nomination.slots
         # an estimate leaves nominated pods on their nodes, or awaits that they have come and gone
         holds = [hold for hold in holds if hold.slot in slots]
