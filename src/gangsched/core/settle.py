@@ -38,55 +38,70 @@ from gangsched.outcomes import RejectGroup
 
 __all__ = ["cannot_fit", "lacks_reason", "reject_some", "settle", "settle_all"]
 
+_ACTIVE: Final = QueuePlace.ACTIVE  # a look-up in an enum is slow
+_NOWHERE: Final = QueuePlace.NOWHERE
 _MANY: Final = 10_000
 """Rounds of one call: more than any sequence of settlements and wake-ups that ends needs."""
 
 
 def settle_all(state: State) -> None:
     """Settle each noted gang, then wake what nodes may help, until nothing is noted."""
-    has_quotas = state.records.quotas.is_used
+    records, table, nominated = state.records, state.table, state.nominations
+    has_quotas = records.quotas.is_used
     for _round in range(_MANY):
-        if state.nominations.known or state.nominations.overdue:
+        if nominated.known or nominated.overdue:
             nominations.review(state)
-        if state.records.ended:
+        if records.ended:
             pod_ends.tell(state)
         if state.refused:
             _reject_refused(state)
         if not state.touched:
             if has_quotas:
                 accounts.ask_waiting(state)
-            if state.records.used:
-                used, state.records.used = state.records.used, {}
+            if records.used:
+                used, records.used = records.used, {}
                 state.queue.used(used)
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():
-                was_active = gang.place is QueuePlace.ACTIVE
+                was_active = gang.place is _ACTIVE
                 settle(state, gang)
-                if was_active and gang.place is not QueuePlace.ACTIVE:
+                if has_quotas and was_active and gang.place is not _ACTIVE:
                     accounts.note_left(state, gang)
-        elif state.table.gains or state.pods_changed or state.pods_tried:
-            gains, state.table.gains = state.table.gains, {}
-            changed, tried = state.pods_changed, state.pods_tried
-            state.pods_changed = state.pods_tried = False
-            if gains:
-                since = min(gains.values())
-                state.gains.note(state.records.step, since)
-                for hold in state.records.holds:  # see ``Gains``
-                    hold.since = min(hold.since, since)
-                if state.reserving.policy is not None:
-                    state.reserving.note_gains(gains, state.events)
-            if state.reserving.current is not None:
-                state.reserving.withhold(state.records)
-            guard = state.records.guard
-            if (changed or tried) and guard is not None and guard.has_refused:
-                state.queue.wake_all()
-            had_terms, state.had_terms = state.had_terms, state.records.counts.has_terms
-            has_terms = had_terms or state.had_terms
-            mark = None if changed else state.mark
-            state.queue.wake(gains, pods=changed or tried, has_terms=has_terms, mark=mark)
+        elif table.gains or state.pods_changed or state.pods_tried:
+            _wake(state)
         else:
             break
+    if state.removed:
+        _end_removed(state)
+
+
+def _wake(state: State) -> None:
+    """Wake what nodes may help that may take more, and pods that came to nodes or left them."""
+    records = state.records
+    gains, state.table.gains = state.table.gains, {}
+    changed, tried = state.pods_changed, state.pods_tried
+    state.pods_changed = state.pods_tried = False
+    if gains:
+        since = min(gains.values())
+        state.gains.note(records.step, since)
+        for hold in records.holds:  # see ``Gains``
+            hold.since = min(hold.since, since)
+        if state.reserving.policy is not None:
+            state.reserving.note_gains(gains, state.events)
+    if state.reserving.current is not None:
+        state.reserving.withhold(records)
+    guard = records.guard
+    if (changed or tried) and guard is not None and guard.has_refused:
+        state.queue.wake_all()
+    had_terms, state.had_terms = state.had_terms, records.counts.has_terms
+    has_terms = had_terms or state.had_terms
+    mark = None if changed else state.mark
+    state.queue.wake(gains, pods=changed or tried, has_terms=has_terms, mark=mark)
+
+
+def _end_removed(state: State) -> None:
+    """Post which groups are gone that lost their last pod, and forget their restarts."""
     for key in state.removed:
         restarts.forget(state, key)
         known = state.records.registry.get(key)
@@ -114,7 +129,7 @@ def settle(state: State, gang: Gang) -> None:
     before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
     if not gang.pending and not gang.waiting:
         gang.denial = ""
-        queue.put(gang, QueuePlace.NOWHERE)
+        queue.put(gang, _NOWHERE)
         return
     denied = _denied(state, gang)
     if denied is not None:
@@ -138,7 +153,7 @@ def settle(state: State, gang: Gang) -> None:
             attempt.recheck(state, gang)
     exceeded = accounts.denial(state, gang) if has_quotas else None
     if not gang.pending:
-        queue.put(gang, QueuePlace.NOWHERE)
+        queue.put(gang, _NOWHERE)
     elif exceeded is not None:
         of_quota, reason = exceeded
         nominations.refused(state, gang, reason)
@@ -158,7 +173,7 @@ def settle(state: State, gang: Gang) -> None:
             gang.is_whole = False
             queue.block(demand, is_tried=False)
         waits = (demand.blocked_at or queue.follows(gang, demand)) and not lacks_reason(gang)
-        place = QueuePlace.PARKED if waits else QueuePlace.ACTIVE
+        place = QueuePlace.PARKED if waits else _ACTIVE
         queue.put(gang, place, demand)
         if place is QueuePlace.PARKED:
             state.reserving.note_parked(gang)
@@ -193,7 +208,7 @@ def lacks_reason(gang: Gang) -> bool:
 
 def _forget(state: State, gang: Gang) -> None:
     """Forget a gang without members; a group may be remembered for its grace period."""
-    state.queue.put(gang, QueuePlace.NOWHERE)
+    state.queue.put(gang, _NOWHERE)
     state.reserving.forget(gang)
     del state.records.gangs[gang.key]
     for key in gang.infos:
