@@ -1,4 +1,4 @@
-"""What does the life of a gang cost, beside another version of the library, and how long is a walk?
+"""What does the life of a gang cost beside another version, how long is a walk, how large is all?
 
 Every line is the CPU time of what is named, with the events that belong to it: the medians of some
 rounds and, with another version, the least, middle and largest ratio within a round. A line whose
@@ -23,10 +23,11 @@ from typing import Final
 import life_of_backlogs
 import life_of_gangs
 import life_of_runs
+import size
 import walk
 from versions import Row, Version, head, serve, show
 
-PARTS: Final = ("gangs", "backlogs", "runs", "traces", "walk")
+PARTS: Final = ("gangs", "backlogs", "runs", "traces", "walk", "size")
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -65,6 +66,10 @@ def main() -> None:
     if "walk" in (options.parts or PARTS):
         print()
         for line in walk.lines(this.ask("walk"), {} if other is None else other.ask("walk")):
+            print(line)
+    if "size" in (options.parts or PARTS):
+        print()
+        for line in size.lines(size.sizes()):
             print(line)
     for version in (this, other):
         if version is not None:
