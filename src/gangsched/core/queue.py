@@ -360,6 +360,8 @@ class Queue:
         for gang in gangs:
             if (gang.place is _ACTIVE) != (id(gang) in active):
                 raise InternalError(f"{gang} is not where it says")
+            if gang.place is _BACKOFF and gang.backoff_until < self.earliest:
+                raise InternalError(f"the backoff of {gang} ends before {self.earliest}")
             demand: Any = gang.demand
             if demand is not None:
                 asking.add(id(demand))
