@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(rows(options), {"walk": walk.walks})
+        serve(rows(options), {"walk": walk.walks, "size": size.sizes})
         return
     program, arguments = Path(__file__), sys.argv[1:]
     this = Version(program, arguments, None)
@@ -69,7 +69,7 @@ def main() -> None:
             print(line)
     if "size" in (options.parts or PARTS):
         print()
-        for line in size.lines(size.sizes()):
+        for line in size.lines(this.ask("size"), {} if other is None else other.ask("size")):
             print(line)
     for version in (this, other):
         if version is not None:

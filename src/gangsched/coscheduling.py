@@ -224,8 +224,9 @@ class Coscheduling:
         self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
     ) -> RejectGroup | EvictGroup | None:
         """Decide whether the group is rejected after *pod* gave its node back. O(1)."""
-        group = state.group
-        if cause == "rejected" or group is None or group.min_available is None:
+        group = None if cause == "rejected" else state.group
+        minimum = None if group is None else group.min_available
+        if group is None or minimum is None:
             return None  # a group that is being rejected needs no verdict
         # the counts no longer include the member, so _held adds it
         if cause == "bind_failed":
@@ -235,10 +236,10 @@ class Coscheduling:
             if needed is None or needed <= 0:
                 return None
             return EvictGroup(group.key, f"the bind of pod {pod.name} failed")
-        needed = self.members_needed(group)
+        needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return None
-        held = self._held(group, group.min_available)
+        held = self._held(group, minimum)
         match cause:
             case "timeout":
                 return RejectGroup(group.key, f"timed out waiting on permit: {held}")
@@ -319,9 +320,10 @@ class Coscheduling:
     def _held(self, group: GroupView, minimum: int) -> str:
         """Return how many members held a node, including the one that just gave its own back."""
         held = _quorum.counted(group, self.match_policy, minimum) + 1
+        shares = _quorum.shares(group, self.match_policy) if group.roles else []
         lacking = [
             f"{each.least - each.scheduled} {each.role}"
-            for each in _quorum.shares(group, self.match_policy)
+            for each in shares
             if each.scheduled < each.least
         ]
         missing = f"; missing: {', '.join(lacking)}" if lacking else ""

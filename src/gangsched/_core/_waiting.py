@@ -72,7 +72,7 @@ class WaitingMap:
     Not thread-safe.
 
     Attributes:
-        earliest: No wait ends before this instant.
+        earliest: No wait ends before this instant; infinite if no pod waits.
     """
 
     __slots__ = ("_arrivals", "_deadlines", "_groups", "_pods", "earliest")

@@ -128,11 +128,9 @@ def within(
 ) -> list[tuple[PodRecord, int]]:
     """Return which of some placed members may start: the first *needed*, and what else fits.
 
-    Runtime complexity: O(members x quotas); O(1) without quotas.
+    Runtime complexity: O(members x quotas).
     """
     ledger = state.records.quotas
-    if not ledger.is_used:
-        return list(placed)
     more: dict[GroupKey, Resources] = {}
     kept: list[tuple[PodRecord, int]] = []
     for number, (record, slot) in enumerate(placed):

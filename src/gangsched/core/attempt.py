@@ -182,14 +182,15 @@ def release(
     state: State, members: Sequence[PodRecord], binds: list[Bind], refused: dict[int, str]
 ) -> None:
     """Release members to be bound. O(members)."""
-    gang = members[0].gang
+    gang, waiting = members[0].gang, state.records.waiting
     bind_of = {bind.uid: bind for bind in binds}
     released: list[PodRecord] = []
     for some in by_group(members):
         info = some[0].info
         gone = [record for record in some if record.seq not in refused]
         for record in gone:
-            state.records.waiting.remove(record.uid)
+            if waiting.earliest < math.inf:
+                waiting.remove(record.uid)
             state.records.move(record, _BINDING, record.slot)
             state.pods_changed = True
         if info is not None and info.attempt_started_at is not None:

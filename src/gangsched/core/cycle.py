@@ -168,8 +168,11 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
     if together:
         attempt.begin(state, gang)
-    nomination = nominations.lend(state, gang)
-    lent, effects = reserving.lend(state, gang), len(state.out)
+    nomination = state.nominations.known.get(gang)
+    if nomination is not None:
+        nominations.lend(state, nomination)
+    has_reservation, effects = state.reserving.current is not None, len(state.out)
+    lent = reserving.lend(state, gang) if has_reservation else []
     try:
         if failed is not None:
             _fail_alike(state, gang, demand, alone, together, failed)
@@ -193,11 +196,13 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         raise
     if nomination is not None:
         nominations.conclude(state, nomination)
-    _note_reason(gang)
-    if failed is None:
-        _note_failed(state, gang)
-        make_room.conclude(state, gang)
-    reserving.conclude(state, gang, lent, effects)
+    if gang.pending:
+        _note_reason(gang)
+        if failed is None:
+            _note_failed(state, gang)
+            make_room.conclude(state, gang)
+    if has_reservation:
+        reserving.conclude(state, gang, lent, effects)
     accounts.note_left(state, gang)
     state.touch(gang)
 

@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
@@ -90,7 +90,7 @@ def try_whole(
         state.table.end()
         state.records.clear_plan()
     if is_placed:
-        _commit(state, gang, demand, task.nodes, cycle_of, alone=alone)
+        _commit(state, gang, demand, task.nodes, cycles, alone=alone)
     if alone:
         fail_rest(state, gang, pods, refused, found)
     elif not is_placed:
@@ -126,22 +126,25 @@ def _commit(
     gang: Gang,
     demand: Demand,
     nodes: Sequence[tuple[PodRecord, int]],
-    cycle_of: Callable[[PodRecord], CycleState],
+    cycles: Mapping[int, CycleState],
     *,
     alone: bool,
 ) -> None:
     """Assume what is placed, and ask Reserve, Permit, PreBind and Bind."""
     members = [record for record, _slot in nodes]
+    kept: list[PodRecord] = []
     before = dict(state.table.gains), state.pods_tried
     for record, slot in nodes:
-        attempt.assume(state, record, slot, cycle_of(record), is_taken=True)
+        cycle = cycles.get(record.seq) or state.cycle(record)
+        attempt.assume(state, record, slot, cycle, is_taken=True)
     try:
         answer, waits = _reserve_and_permit(state, members, alone=alone)
         prepared: Any = answer
         ready = members
         if not isinstance(answer, tuple):
-            kept = [record for record in members if record.seq in waits]
-            ready = [record for record in members if record.seq not in waits]
+            if waits:
+                kept = [record for record in members if record.seq in waits]
+                ready = [record for record in members if record.seq not in waits]
             prepared = ""
             if ready and (not kept or attempt.is_quorum_without(state, ready, kept)):
                 prepared = attempt.prepare(state, ready, kept)
@@ -153,7 +156,8 @@ def _commit(
         _refuse_all(state, gang, demand, members, record, reason, alone=alone)
     elif not isinstance(prepared, str):
         attempt.release(state, ready, *prepared)
-        _wait(state, [record for record in members if record not in ready], waits)
+        if kept:
+            _wait(state, kept, waits)
     elif waits:
         _wait(state, members, waits)
     else:

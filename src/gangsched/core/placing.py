@@ -131,6 +131,8 @@ def place_alone(state: State, gang: Gang, task: Task) -> bool:
 
 def _keep_within_quotas(state: State, task: Task, needed: int) -> None:
     """Leave out members that are placed beyond the first *needed*, and exceed a quota."""
+    if not state.records.quotas.is_used:
+        return
     kept = accounts.within(state, task.nodes, needed)
     if len(kept) < len(task.nodes):
         for record, slot in [each for each in task.nodes if each not in kept]:

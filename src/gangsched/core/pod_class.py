@@ -97,6 +97,8 @@ class PodClass:
         packs: Whether they fill nodes; ``spreads``: whether they take as many as there are.
         plugins: The plugins that are asked about them.
         objects: The kinds of other objects that plugins read for them.
+        late: The plugins that are asked about single nodes.
+        is_asked_late: Whether one of them has to be asked though no pod carries terms.
         tells_apart: See ``Asked``.
         concerned: By point, the plugins that have to do with them; see ``Points.concerned``.
     """
@@ -110,7 +112,9 @@ class PodClass:
             "compared",
             "concerned",
             "evaluator",
+            "is_asked_late",
             "labels",
+            "late",
             "memo",
             "needs",
             "number",
@@ -144,14 +148,11 @@ class PodClass:
         self.compared: tuple[tuple[int, int], ...] = memo.compared
         self.packs: bool = memo.packs
         self.spreads: bool = evaluator.spreads
+        self.late: tuple[Late, ...] = plugins.late
+        self.is_asked_late: bool = any(not each.only_about_carried for each in plugins.late)
         self.tells_apart: bool = plugins.tells_apart
         self.concerned: dict[str, tuple[Any, ...]] = {}
         self._even: dict[int, tuple[int, int, frozenset[int]]] = {}
-
-    @property
-    def late(self) -> tuple[Late, ...]:
-        """The plugins that are asked about single nodes."""
-        return self.plugins.late
 
     def forget(self) -> None:
         """Drop all answers."""

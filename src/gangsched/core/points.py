@@ -312,9 +312,12 @@ class Points:
 
     def _to_be_told(self, point: str, plugins: Sequence[Any], record: PodRecord) -> Sequence[Any]:
         """Return the plugins that are concerned; if one fails to say so, the others are told."""
-        pod = record.pod
+        pod, pod_class = record.pod, record.pod_class
+        known = None if pod_class is None else pod_class.concerned.get(point)
+        if known is not None:
+            return known
         try:
-            return self.concerned(point, plugins, pod, record.pod_class)
+            return self.concerned(point, plugins, pod, pod_class)
         except GangschedError:
             found: list[Any] = []
         for plugin in plugins:

@@ -342,7 +342,8 @@ class Queue:
             # by identity: another one may have taken its key
             if self._demands.get(demand.key) is demand:
                 del self._demands[demand.key]
-            self._blocked.discard(demand)
+            if demand.blocked_at:
+                self._blocked.discard(demand)
             self._led.pop(demand, None)
 
     # Reading ------------------------------------------------------------------------------------

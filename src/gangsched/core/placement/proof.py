@@ -76,7 +76,7 @@ def sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
     """Return the reason of a failed attempt: a proof, and which constraints refuse a member."""
     if not pod_class.memo.refresh().total:
         return str(diagnosis)
-    reads_others = any(not late.only_about_carried for late in pod_class.late)
+    reads_others = pod_class.is_asked_late
     if reads_others and isinstance(found, Shortage) and found.resource is None:
         return f"{found}: {diagnosis}"
     named = [f"{n} {why}" for why, n in diagnosis.reasons if not why.startswith(_OF_CAPACITY)]

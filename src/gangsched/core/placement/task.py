@@ -99,12 +99,7 @@ class Task:
         self._views = NodeViews(records)
         self._told: dict[PodRecord, list[tuple[int, Pod]]] = {}
         # whether a member reads the others, or is read by them
-        self._shows = any(
-            not each.only_about_carried
-            for pool in self.pools.values()
-            for c in pool
-            for each in c.late
-        )
+        self._shows = any(c.is_asked_late for pool in self.pools.values() for c in pool)
         guard = records.guard
         # whether a member may be in the way of a reserved gang
         self._is_guarded: bool = guard is not None and any(
@@ -502,8 +497,7 @@ class Task:
             return True
         if not pod_class.late and not self._shows:
             return False
-        has_terms = self.records.counts.has_terms or self._shows
-        return has_terms or any(not each.only_about_carried for each in pod_class.late)
+        return self._shows or pod_class.is_asked_late or self.records.counts.has_terms
 
     def _fill_late(
         self, pod_class: PodClass, records: list[PodRecord], domain: Domain

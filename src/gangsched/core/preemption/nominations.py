@@ -235,13 +235,10 @@ def lapse(
 # In the gang's cycle ----------------------------------------------------------------------------
 
 
-def lend(state: State, gang: Gang) -> Nomination | None:
-    """Show a gang its own capacity as free in its cycle; return its nomination."""
-    nomination = state.nominations.known.get(gang)
-    if nomination is not None:
-        for hold in nomination.holds:
-            state.records.lend(hold)
-    return nomination
+def lend(state: State, nomination: Nomination) -> None:
+    """Show a gang its own capacity as free in its cycle."""
+    for hold in nomination.holds:
+        state.records.lend(hold)
 
 
 def withhold(state: State, nomination: Nomination) -> None:
