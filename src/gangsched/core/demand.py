@@ -95,7 +95,17 @@ class Demand:
     """
 
     __slots__ = (
-        *("_classes", "alternatives", "blocked_at", "gangs", "in_all", "key", "leader", "parked"),
+        *(
+            "_classes",
+            "_single",
+            "alternatives",
+            "blocked_at",
+            "gangs",
+            "in_all",
+            "key",
+            "leader",
+            "parked",
+        ),
         *("least", "reach", "reads_pods", "reads_terms"),
     )
 
@@ -117,6 +127,7 @@ class Demand:
         self._classes: tuple[PodClass, ...] = tuple(
             dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
         )
+        self._single: tuple[PodClass, int] | None = _single(alternatives)
         self.least: dict[int, int] = _least(self._classes)
         late = [each for c in self._classes for each in c.late]
         self.reads_pods: bool = any(each.reads_pods for each in late)
@@ -129,6 +140,9 @@ class Demand:
 
     def could_fit(self, bounds: Bounds = _NO_BOUNDS) -> bool:
         """Return whether every minimum of an alternative could be met by itself."""
+        if self._single is not None and not self.in_all and not bounds:
+            pod_class, number = self._single
+            return pod_class.memo.refresh().total >= number
         if self.in_all and self._classes and gap(self.in_all, self._classes[0].table.total_free()):
             return False
         for minima in self.alternatives:
@@ -151,6 +165,17 @@ class Demand:
                 if pod_class.memo.takes(state_of[slot]):
                     return True
         return False
+
+
+def _single(alternatives: tuple[tuple[Minimum, ...], ...]) -> tuple[PodClass, int] | None:
+    """Return what most demands ask for: so many pods of one class, on all nodes together."""
+    if len(alternatives) == 1 and len(alternatives[0]) == 1:
+        (minimum,) = alternatives[0]
+        if len(minimum.parts) == 1 and minimum.level is None:
+            ((pod_class, most),) = minimum.parts
+            if most >= minimum.number:
+                return pod_class, minimum.number
+    return None
 
 
 def _least(classes: Sequence[PodClass]) -> dict[int, int]:

@@ -234,8 +234,9 @@ class Memo:
         best = -1
         if self._buckets is None and not self._was_asked:
             self._was_asked = True
-            counted = self._counted
-            ranks = {state: rank for state, rank in self._rank.items() if state in counted}
+            ranks, counted = self._rank, self._counted
+            if not ranks.keys() <= counted.keys():
+                ranks = {state: rank for state, rank in ranks.items() if state in counted}
             best = min(ranks.values(), default=-1)
             for state in sorted([s for s, rank in ranks.items() if rank == best], key=_order):
                 yield best, state
@@ -299,9 +300,9 @@ class Memo:
         for number, amount in self.compared:
             if bounds is None:
                 bounds = [free[number] // amount for free in frees]
-            else:
+            else:  # a product of large numbers is found sooner than their quotient
                 bounds = [
-                    most if (here := free[number] // amount) > most else here
+                    most if free[number] >= most * amount else free[number] // amount
                     for free, most in zip(frees, bounds, strict=True)
                 ]
         if bounds is None or min(bounds, default=1) <= 0:
