@@ -32,12 +32,13 @@ _SPARE: Final = 32
 class Claims:
     """The claims of the members of one group. Each call is O(1) amortised, unless it says more."""
 
-    __slots__ = ("_all", "_minima", "_removed")
+    __slots__ = ("_all", "_last", "_minima", "_removed")
 
     def __init__(self) -> None:
         self._all: dict[PodUID, Claim] = {}
         self._minima: dict[PodUID, int] = {}
         self._removed = 0
+        self._last: Claim = (None, 0)  # most members claim the same, so they share a tuple
 
     def get(self, uid: PodUID) -> Claim | None:
         """Return the claim of a member; None if it has none that counts."""
@@ -49,7 +50,9 @@ class Claims:
         Runtime complexity: O(1); O(members) if a member that claimed no minimum claims one now.
         """
         before, (minimum, _priority) = self._all.get(uid), claim
-        self._all[uid] = claim
+        if claim != self._last:
+            self._last = claim
+        self._all[uid] = self._last
         if minimum is None:
             self._minima.pop(uid, None)
         elif before is None or uid in self._minima:

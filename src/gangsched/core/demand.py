@@ -95,18 +95,8 @@ class Demand:
     """
 
     __slots__ = (
-        *(
-            "_classes",
-            "_single",
-            "alternatives",
-            "blocked_at",
-            "gangs",
-            "in_all",
-            "key",
-            "leader",
-            "parked",
-        ),
-        *("least", "reach", "reads_pods", "reads_terms"),
+        *("_classes", "_single", "alternatives", "blocked_at", "gangs", "in_all", "key", "leader"),
+        *("least", "parked", "reach", "reads_pods", "reads_terms"),
     )
 
     def __init__(
