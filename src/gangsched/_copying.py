@@ -1,6 +1,6 @@
 """Forking a scheduler: a copy of its state that can be run without changing the original.
 
-``_Fork.copied`` walks the objects that are reached from the scheduler. For each type it decides
+``Fork.copied`` walks the objects that are reached from the scheduler. For each type it decides
 once what happens to objects of that type:
 
 - values, classes, functions and objects of other libraries are shared;
@@ -48,6 +48,7 @@ from gangsched.protocols import ClusterState
 from gangsched.resources import FrozenMap
 
 __all__ = [
+    "Fork",
     "fork",
     "fork_counted",
     "forked_cluster",
@@ -59,6 +60,7 @@ __all__ = [
 T = TypeVar("T")
 
 _VALUES: Final = (type(None), bool, int, float, complex, str, bytes, enum.Enum, type)
+_ATOMS: Final = frozenset({type(None), bool, int, float, str})
 _CODE: Final = (types.BuiltinFunctionType, types.ModuleType)
 _MEMORY: Final = (
     "gangsched._core.",
@@ -87,15 +89,13 @@ def fork(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> T:
     return fork_counted(thing, instead=instead)[0]
 
 
-def fork_counted(
-    thing: T, *, instead: tuple[tuple[object, object], ...] = ()
-) -> tuple[T, Callable[[], int]]:
-    """Return the same, and a function that returns how many objects were copied so far. O(1).
+def fork_counted(thing: T, *, instead: tuple[tuple[object, object], ...] = ()) -> tuple[T, Fork]:
+    """Return the same, and what says which objects were copied so far.
 
-    Objects in dicts are copied when they are first read, so the number grows.
+    Objects in dicts are copied when they are first read, so their number grows.
     """
-    made = _Fork(instead)
-    return cast("T", made.copied(thing)), made.count
+    made = Fork(instead)
+    return cast("T", made.copied(thing)), made
 
 
 def forked_profile(profile: Profile) -> Profile:
@@ -166,7 +166,7 @@ def _forked(thing: Any, name: str) -> Any:
 
 
 @final
-class _Fork:
+class Fork:
     """One copy of an object graph.
 
     ``_made`` maps the ``id`` of each original to its copy (R2); the originals stay alive meanwhile.
@@ -181,6 +181,10 @@ class _Fork:
     def count(self) -> int:
         """Return how many objects were copied. O(1)."""
         return len(self._made)
+
+    def has_copied(self, thing: object) -> bool:
+        """Return whether an object was copied, or replaced. O(1)."""
+        return id(thing) in self._made
 
     def copied(self, thing: object) -> Any:
         """Return the copy of an object; the object itself if it is immutable."""
@@ -264,6 +268,8 @@ class _Fork:
         return made
 
     def _tuple(self, thing: Any) -> Any:
+        if _ATOMS.issuperset(map(type, thing)):
+            return thing  # most tuples: worth the short way
         parts = [self.copied(part) for part in thing]
         if all(map(is_, parts, thing)):
             return thing
@@ -271,7 +277,10 @@ class _Fork:
         return tuple(parts) if named is None else named(parts)
 
     def _list(self, thing: list[Any]) -> list[Any]:
-        made: list[Any] = []
+        if _ATOMS.issuperset(map(type, thing)):
+            made = self._made[id(thing)] = list(thing)
+            return made
+        made = []
         self._made[id(thing)] = made  # Before its items, because a list may contain itself.
         made.extend(map(self.copied, thing))
         return made

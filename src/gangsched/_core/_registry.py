@@ -23,7 +23,7 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, KeysView
 from typing import Final, final
 
 from attrs import define, field
@@ -429,6 +429,10 @@ class PodGroupRegistry:
     def naming(self, key: GroupKey) -> Collection[GroupKey]:
         """Return the groups whose specification names a group as one of their bundle. O(1)."""
         return self._naming.get(key, ())
+
+    def keys(self) -> KeysView[GroupKey]:
+        """Return the keys of the groups in the order of their creation."""
+        return self._groups.keys()
 
     def __len__(self) -> int:
         return len(self._groups)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, final
 
 from gangsched import _copying as copying
 from gangsched import _volumes
+from gangsched._core._registry import PodGroupInfo
 from gangsched.core.gang import Gang
 from gangsched.core.questions import why as answers
 from gangsched.core.state import State
@@ -86,7 +87,8 @@ class Ahead:
         cluster: The cluster state that the fork reads.
         now: The first instant.
         spending: The budget of the question.
-        copied: Returns how many objects the fork has copied.
+        copies: Which objects the fork has copied.
+        before: The state that was forked.
 
     Attributes:
         state: The state of the fork.
@@ -103,9 +105,11 @@ class Ahead:
         cluster: OverlayCluster,
         now: float,
         spending: Spending,
-        copied: Callable[[], int],
+        copies: copying.Fork,
+        before: State,
     ) -> None:
-        self._copied = copied
+        self._copies = copies
+        self._before = before
         self._counted: int = _FREE
         self._calls = calls
         self._spending = spending
@@ -155,7 +159,7 @@ class Ahead:
 
     def _count_copies(self) -> None:
         """Count the objects that were copied since the last time. O(1)."""
-        more = self._copied() - self._counted
+        more = self._copies.count() - self._counted
         if more >= _READ:
             self._spending.spend(more // _READ)
             self._counted += more
@@ -173,11 +177,21 @@ class Ahead:
             return bisect_left(keys, order_of(gang))
 
         def reasons() -> dict[str, Why]:
-            groups = state.records.registry
-            return {str(info.key): answers.why_group(state, info, ahead) for info in groups}
+            return {str(info.key): answers.why_group(state, info, ahead) for info in self._groups()}
 
         why = answers.asked(state, reasons)
         return WhatIf(self.now, tuple(self.timed), FrozenMap(why), self.is_cut_short)
+
+    def _groups(self) -> Iterator[PodGroupInfo]:
+        """Yield the groups; those that run and that the fork has not read are not copied."""
+        before, now = self._before.records.registry, self.state.records.registry
+        keys = now.keys()
+        for key in keys:
+            info = before.get(key)
+            if info is None or info.unscheduled or self._copies.has_copied(info):
+                info = now.get(key)
+            assert info is not None
+            yield info
 
     def _perform(self, effects: tuple[Effect, ...]) -> None:
         """Perform effects in order.
@@ -255,10 +269,10 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         # classes of pods keep the plugins that are asked about them
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
-    (twin, memory), copied = copying.fork_counted((calls, state), instead=instead)
+    (twin, memory), copies = copying.fork_counted((calls, state), instead=instead)
     spending = Spending(_UNBOUNDED) if spending is None else spending
     spending.spend(_FORK + (len(state.records.pods) + state.table.count) // _COPIED)
-    return Ahead(twin, memory, cluster, now, spending, copied)
+    return Ahead(twin, memory, cluster, now, spending, copies, state)
 
 
 def check_budget(budget: object, *, least: int = 1) -> None:

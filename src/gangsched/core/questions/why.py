@@ -130,7 +130,9 @@ def why_pod(state: State, record: PodRecord, ahead: Ahead | None = None) -> Why:
 
 def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> Why:
     """Return why a group is not running; *ahead* saves counting the queue."""
-    gang = state.records.gang_of.get(info.key)
+    gang: Gang | None = None  # one that runs is not read
+    if info.waiting or info.scheduled < len(info.members):
+        gang = state.records.gang_of.get(info.key)
     needed = state.points.members_needed(info)
     if info.waiting:
         waiting = state.records.waiting.of(info.key)
@@ -145,7 +147,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = notices.presence(state, info)
     if unknown or absent or (needed is not None and needed > info.unscheduled):
-        members = _members(gang, info)
+        members = _members(gang or state.records.gang_of.get(info.key), info)
         return NotEnoughMembers(
             info.key,
             present,
@@ -176,7 +178,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
 def _members(gang: Gang | None, info: PodGroupInfo) -> list[PodRecord]:
     """Return the members of a group in the order of arrival. O(members of the gang)."""
     found = () if gang is None else gang.members.values()
-    return sorted((r for r in found if r.info is info), key=by_seq)
+    return sorted((r for r in found if r.info and r.info.key == info.key), key=by_seq)
 
 
 def _partly_running(
