@@ -17,7 +17,8 @@ Rules:
       mutable object in common;
   R2  each object is copied once, so aliasing is preserved;
   R3  a value of a dict is copied when it is first read. An entry that is not read costs only its
-      slot in the dict. An attribute that its class names in ``DERIVED`` starts anew;
+      slot in the dict. An attribute that its class names in ``DERIVED`` starts anew; of one that
+      it names in ``SHALLOW`` the items are values;
   R4  the original is not changed by a fork, nor by reading from the fork.
 
 Objects that belong to the user are not examined by these rules. For plugins, for the values that a
@@ -245,6 +246,9 @@ class Fork:
         made: Any = object.__new__(type(thing))
         self._made[id(thing)] = made
         derived: Mapping[str, Callable[[], Any]] = getattr(type(thing), "DERIVED", {})
+        for name in getattr(type(thing), "SHALLOW", ()):
+            value = getattr(thing, name)
+            self._made[id(value)] = value.copy()
         for name, value in self._held(thing).items():
             fresh = derived.get(name)
             object.__setattr__(made, name, self.copied(value) if fresh is None else fresh())

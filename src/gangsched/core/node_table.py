@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable
 from hashlib import sha256
 from heapq import heappop, heappush, nsmallest
-from typing import Any, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 from gangsched.core.domains import Domains
 from gangsched.errors import InternalError
@@ -61,6 +61,7 @@ class NodeState:
             so that a scheduler that was restarted chooses as before.
     """
 
+    SHALLOW: ClassVar = ("_heap",)
     __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered", "order")
 
     def __init__(self, number: int, key: _Key, kind_text: str) -> None:
@@ -97,6 +98,10 @@ class NodeTable:
         gains: The slots that may take more than before, each with the step since which they could
             not; see ``Queue.wake``.
     """
+
+    DERIVED: ClassVar = {"log": list}
+    SHALLOW: ClassVar = ("_signatures", "nodes")
+    """What a copy has of its own, with the same items, which are values; see ``_copying``."""
 
     def __init__(self) -> None:
         self.slots: dict[NodeName, int] = {}

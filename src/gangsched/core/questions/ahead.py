@@ -270,6 +270,7 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
     (twin, memory), copies = copying.fork_counted((calls, state), instead=instead)
+    memory.table.log_start += len(state.table.log)  # nobody has read the log of a fork
     spending = Spending(_UNBOUNDED) if spending is None else spending
     spending.spend(_FORK + (len(state.records.pods) + state.table.count) // _COPIED)
     return Ahead(twin, memory, cluster, now, spending, copies, state)
