@@ -151,6 +151,10 @@ class Gang:
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
         has_tried: Whether ``count_tried`` has found some.
+        standing: Its priority, when it was created, and since when it could have started, if that
+            was asked since it was settled last; see ``candidates``.
+        span: Its priority, and the longest run time of its pending members, as far as was asked
+            since it was settled last; see ``run_times``.
         told_all: What every pending member was told while the gang was not admitted; new ones, and
             those that changed, come last among them. Empty if one was told something else.
     """
@@ -170,8 +174,8 @@ class Gang:
         ),
         *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("pending", "place"),
-        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "told_all"),
-        *("tree", "waiting"),
+        *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
+        *("standing", "tree", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
@@ -196,6 +200,8 @@ class Gang:
         self.is_whole = False
         self.giving_way = ""
         self.has_tried = False
+        self.span: tuple[int, float] | None = None
+        self.standing: tuple[int, float, float] | None = None
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None

@@ -117,6 +117,7 @@ def settle(state: State, gang: Gang) -> None:
     if records.gangs.get(gang.key) is not gang:
         return
     has_quotas = records.quotas.is_used
+    gang.span = gang.standing = None
     if gang.began or gang.has_tried:
         gang.count_tried()
     attempt.note_progress(state, gang)

@@ -198,6 +198,7 @@ def _promises(state: State, demand: Demand) -> bool:
 def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
     best: Gang | None = None
     order_of = state.queue.order_of
+    priority, latest = current.gang.priority, run_times.latest(state, current)
     for demand in state.queue.blocked():
         if not demand.parked or not _promises(state, demand):
             continue
@@ -205,6 +206,9 @@ def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
             for gang in gangs:
                 if best is not None and order_of(best) < order_of(gang):
                     break
+                own, longest = gang.span or run_times.span(state, gang)
+                if longest > latest and own <= priority and gang is not current.gang:
+                    continue
                 if run_times.is_exempt(state, current, gang):
                     best = gang
                     break

@@ -64,6 +64,8 @@ def first(state: State, *, above: int | None = None) -> Candidate | None:
             mine.is_contested = above is not None
             return None
         _rank, gang = heappop(qualified)
+        if not may_ask(state, gang):
+            continue
         if _size(state, gang) < mine.policy.least_members:
             mine.open.pop(gang)  # it is opened again when it fails once more
             continue
@@ -89,24 +91,37 @@ def may_ask(state: State, gang: Gang) -> bool:
 
 
 def _due(state: State, above: int | None) -> list[_Rank]:
-    """Return the gangs that have waited and failed for long enough, each with its rank."""
+    """Return gangs that have waited and failed for long enough, each with its rank.
+
+    Whether they ``may_ask`` is not seen yet: most of them are not come to.
+    """
     mine, found = state.reserving, list[_Rank]()
     policy = mine.policy
     assert policy is not None
     mine.reopen()
     for gang in list(mine.open):
-        if not may_ask(state, gang) or (above is not None and gang.priority <= above):
+        if not gang.members:
+            mine.forget(gang)  # its groups have joined other gangs
             continue
-        # if only a plugin knows the minimum, it is unknown when the group became complete
-        since = max(
-            info.created_at if info.complete_at is None else info.complete_at
-            for info in gang.infos.values()
-        )
+        priority, created_at, since = gang.standing or _standing(gang)
+        if above is not None and priority <= above:
+            continue
         if state.records.now < since + policy.after_seconds:
-            mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
+            if may_ask(state, gang):
+                mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
         elif max(gang.failures, 1) >= policy.after_attempts:
             timeouts = mine.drain_timeouts.get(gang, 0)
-            found.append(((-gang.priority, timeouts, gang.created_at, gang.seq), gang))
+            found.append(((-priority, timeouts, created_at, gang.seq), gang))
+    return found
+
+
+def _standing(gang: Gang) -> tuple[int, float, float]:
+    # if only a plugin knows the minimum, it is unknown when the group became complete
+    since = max(
+        info.created_at if info.complete_at is None else info.complete_at
+        for info in gang.infos.values()
+    )
+    gang.standing = found = gang.priority, gang.created_at, since
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 from gangsched._volumes import claims_of
 from gangsched.core.gang import Gang, PodRecord
@@ -22,22 +23,24 @@ from gangsched.errors import PluginError
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
-__all__ = ["end_of", "ends", "is_exempt"]
+__all__ = ["end_of", "ends", "is_exempt", "latest", "span"]
+
+_MARGIN: Final = 1e-6
+"""Of an instant: more than the error of a few additions."""
 
 
 def ends(state: State) -> dict[PodUID, float]:
-    """Return the expected end of each pod that holds a node, if it is known. O(pods)."""
+    """Return the expected end of each pod that holds a node, if it is known. O(pods on nodes)."""
     policy, now = state.reserving.policy, state.records.now
     assert policy is not None
     found: dict[PodUID, float] = {}
     if policy.run_times is None:
         return found
-    for uid, record in state.records.pods.items():
-        if record.slot >= 0:
-            started_at = now if record.started_at is None else record.started_at
-            end = end_of(state, record.pod, started_at)
-            if now < end + policy.overdue_after < math.inf:
-                found[uid] = end
+    for record in state.records.on_nodes():
+        started_at = now if record.started_at is None else record.started_at
+        end = end_of(state, record.pod, started_at)
+        if now < end + policy.overdue_after < math.inf:
+            found[record.uid] = end
     return found
 
 
@@ -78,6 +81,24 @@ def is_exempt(state: State, current: ActiveReservation, gang: Gang) -> bool:
     return all(end_of(state, record.pod, None) <= current.starts_at for record in pending) and not (
         _take_volumes(state, pending) and _take_volumes(state, _planned(current))
     )
+
+
+def span(state: State, gang: Gang) -> tuple[int, float]:
+    """Return the priority of a gang, and the longest run time of its pending members. O(members).
+
+    It is kept until the gang is settled again, since run times change with events only. The end is
+    rounded when a run time is added to an instant, so close to the expected start ``is_exempt``
+    has to be asked.
+    """
+    now = state.records.now
+    ends = [end_of(state, record.pod, None) - now for record in gang.pending.values()]
+    gang.span = found = gang.priority, max(ends, default=0.0)
+    return found
+
+
+def latest(state: State, current: ActiveReservation) -> float:
+    """Return a run time with which a gang ends after the expected start in any case."""
+    return current.starts_at - state.records.now + _MARGIN * (1.0 + abs(current.starts_at))
 
 
 def _planned(current: ActiveReservation) -> Iterable[PodRecord]:
