@@ -185,7 +185,7 @@ def test_gang_is_placed_exactly_if_a_placement_exists(case: Case) -> None:
 @one_in(2)
 @given(cases(runs=True))
 def test_members_join_the_domains_of_running_ones_exactly_if_they_fit(case: Case) -> None:
-    for tree in case.tree.constrained():
+    for tree in case.tree.constrained:
         assert tree.within is not None
         assume(len(running_in(case, tree, tree.within)) <= 1)  # each knows one domain, or none
     is_placed_exactly(case)

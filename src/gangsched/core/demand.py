@@ -17,7 +17,6 @@ from gangsched.cluster_objects import ClusterObject
 from gangsched.core.by_account import ParkedGangs
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang
-from gangsched.core.node_table import PODS
 from gangsched.core.pod_class import PodClass
 from gangsched.resources import NOTHING, Resources
 
@@ -114,14 +113,12 @@ class Demand:
         self.gangs: int = 0
         self.parked: ParkedGangs = ParkedGangs()
         self.leader: Gang | None = None
-        self._classes: tuple[PodClass, ...] = tuple(
-            dict.fromkeys(c for minima in alternatives for m in minima for c, _most in m.parts)
-        )
+        found = {c: None for minima in alternatives for m in minima for c, _most in m.parts}
+        self._classes: tuple[PodClass, ...] = tuple(found)
         self._single: tuple[PodClass, int] | None = _single(alternatives)
         self.least: dict[int, int] = _least(self._classes)
-        late = [each for c in self._classes for each in c.late]
-        self.reads_pods: bool = any(each.reads_pods for each in late)
-        self.reads_terms: bool = any(each.only_about_carried for each in late)
+        self.reads_pods: bool = any(c.reads_pods for c in found)
+        self.reads_terms: bool = any(c.reads_terms for c in found)
 
     @property
     def classes(self) -> tuple[PodClass, ...]:
@@ -170,8 +167,8 @@ def _single(alternatives: tuple[tuple[Minimum, ...], ...]) -> tuple[PodClass, in
 
 def _least(classes: Sequence[PodClass]) -> dict[int, int]:
     """Return what pods of any of some classes need of the resources that all of them need."""
-    if not classes:
-        return {}
-    needs = [dict(pod_class.compared) for pod_class in classes]
-    common = set(needs[0]).intersection(*needs) - {PODS}
+    if len(classes) == 1:
+        return classes[0].least
+    needs = [pod_class.least for pod_class in classes]
+    common = set(needs[0]).intersection(*needs) if needs else set[int]()
     return {number: min(each[number] for each in needs) for number in sorted(common)}

@@ -83,6 +83,7 @@ class SubGroup:
     group: GroupKey | None = None
     role: str | None = None
     shape: tuple[Any, ...] = field(init=False, eq=False, repr=False)
+    _constrained_below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
     _below: tuple[SubGroup, ...] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -92,11 +93,19 @@ class SubGroup:
         object.__setattr__(self, "shape", (self.least, self.wanted, self.within, below))
         leaves = tuple(leaf for child in self.children for leaf in child.leaves)
         object.__setattr__(self, "_below", leaves)
+        found = tuple(each for child in self.children for each in child.constrained)
+        object.__setattr__(self, "_constrained_below", found)
 
     @property
     def leaves(self) -> tuple[SubGroup, ...]:
         """The leaves below it; of a leaf, itself."""
         return self._below or (self,)
+
+    @property
+    def constrained(self) -> tuple[SubGroup, ...]:
+        """The sub groups with a domain constraint, itself included, parents first."""
+        below = self._constrained_below
+        return below if self.within is None else (self, *below)
 
     @property
     def is_optional(self) -> bool:
@@ -108,10 +117,6 @@ class SubGroup:
         yield self
         for child in self.children:
             yield from child.sub_groups()
-
-    def constrained(self) -> Iterator[SubGroup]:
-        """Yield the sub groups with a domain constraint, parents first."""
-        return (each for each in self.sub_groups() if each.within is not None)
 
 
 REGULAR: Final = SubGroup("", 1)

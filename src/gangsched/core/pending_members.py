@@ -35,7 +35,7 @@ __all__ = [
 def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
     tree = gang.tree or SubGroup(gang.key)
-    constrained = next(tree.constrained(), None) is not None
+    constrained = bool(tree.constrained)
     alone, together = split(state, gang)
     reach = reach_of(state, gang)
     # a nominated gang sees other nodes than the others do, and so does one that a reservation's
@@ -173,7 +173,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
         or gang.is_bundle
     ):
         return True
-    return gang.tree is not None and next(gang.tree.constrained(), None) is not None
+    return gang.tree is not None and bool(gang.tree.constrained)
 
 
 # Bundles ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, final
 from gangsched.cluster_objects import ClusterObject
 from gangsched.core.domains import Chain
 from gangsched.core.memo import Filters, Memo, Scores
-from gangsched.core.node_table import Needs, NodeTable
+from gangsched.core.node_table import PODS, Needs, NodeTable
 from gangsched.cycle_state import CycleState
 from gangsched.model import Node, Pod
 
@@ -98,6 +98,9 @@ class PodClass:
         plugins: The plugins that are asked about them.
         objects: The kinds of other objects that plugins read for them.
         late: The plugins that are asked about single nodes.
+        reads_pods: Whether pods that come or go on any node may help them.
+        reads_terms: Whether they may if they carry terms about other pods.
+        least: What one of them needs, by the number of a resource, but for its place as a pod.
         is_asked_late: Whether one of them has to be asked though no pod carries terms.
         tells_apart: See ``Asked``.
         concerned: By point, the plugins that have to do with them; see ``Points.concerned``.
@@ -107,21 +110,9 @@ class PodClass:
     """What a copy begins with in place of the answers."""
 
     __slots__ = (
-        *(
-            "_even",
-            "compared",
-            "concerned",
-            "evaluator",
-            "is_asked_late",
-            "labels",
-            "late",
-            "memo",
-            "needs",
-            "number",
-            "objects",
-        ),
-        *("packs", "plugins", "sample", "signature", "spreads", "table", "tells_apart"),
-        "__weakref__",
+        *("_even", "compared", "concerned", "evaluator", "is_asked_late", "labels", "late"),
+        *("least", "memo", "needs", "number", "objects", "packs", "plugins", "reads_pods"),
+        *("reads_terms", "sample", "signature", "spreads", "table", "tells_apart", "__weakref__"),
     )
 
     def __init__(
@@ -149,6 +140,9 @@ class PodClass:
         self.packs: bool = memo.packs
         self.spreads: bool = evaluator.spreads
         self.late: tuple[Late, ...] = plugins.late
+        self.reads_pods: bool = any(each.reads_pods for each in plugins.late)
+        self.reads_terms: bool = any(each.only_about_carried for each in plugins.late)
+        self.least: dict[int, int] = {n: amount for n, amount in sorted(memo.compared) if n != PODS}
         self.is_asked_late: bool = any(not each.only_about_carried for each in plugins.late)
         self.tells_apart: bool = plugins.tells_apart
         self.concerned: dict[str, tuple[Any, ...]] = {}

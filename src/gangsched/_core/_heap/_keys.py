@@ -7,7 +7,7 @@ from typing import Any, Final
 __all__ = ["COMPARABLE", "adds_up", "has_numbers"]
 
 COMPARABLE: Final = "comparable with the keys in the heap and equal to itself"
-_NUMBERS: Final = (int, float, bool)
+_NUMBERS: Final = frozenset({int, float, bool})
 _PLAIN: Any = tuple
 
 
@@ -25,4 +25,4 @@ def has_numbers(key: Any) -> bool:
     """Return whether a key is a tuple of numbers with the comparisons of ``tuple``."""
     kind: Any = key.__class__
     is_plain = kind.__lt__ is _PLAIN.__lt__ and kind.__eq__ is _PLAIN.__eq__
-    return is_plain and kind.__iter__ is _PLAIN.__iter__ and all(type(p) in _NUMBERS for p in key)
+    return is_plain and kind.__iter__ is _PLAIN.__iter__ and _NUMBERS.issuperset(map(type, key))

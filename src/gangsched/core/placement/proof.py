@@ -51,7 +51,7 @@ def proof(task: Task, budget: int) -> Proof | None:
     needed, pools = least_needed(tree, task.lacking), [*task.pools.values()]
     if not needed:
         return None
-    if next(tree.constrained(), None) is not None:
+    if tree.constrained:
         if asks_late:
             return _of_search(task, needed, budget)
         return _of_domains(task, budget)
@@ -129,7 +129,7 @@ def _of_domains(task: Task, budget: int) -> Proof | None:
     tree = task.gang.tree
     assert tree is not None
     within = tree.within
-    constrained = [*tree.constrained()]
+    constrained = [*tree.constrained]
     if within is None or not within.required or within.slices or len(constrained) > 1:
         return None
     if any(each.is_optional for each in tree.sub_groups()):
@@ -170,7 +170,7 @@ def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
         # domains that are too small were not tried
         sizes = [_capacity(task, domain) for domain in task.domains(tree)]
         is_exact = is_exact and all(size <= most or size >= needed for size in sizes)
-    elif next(tree.constrained(), None) is not None:
+    elif tree.constrained:
         return None
     return Shortage(needed, most if is_exact else needed - 1, is_exact, within=where)
 

@@ -399,7 +399,7 @@ class Task:
     def _limit(self, leaf: str) -> late.Limit | None:
         """Return where the running members keep a member of a leaf; None if they do not."""
         found: late.Limit | None = None
-        for tree in () if self.gang.tree is None else self.gang.tree.constrained():
+        for tree in () if self.gang.tree is None else self.gang.tree.constrained:
             within = tree.within
             if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:
                 continue

@@ -173,7 +173,7 @@ class Preemptor:
     def _is_in_domain(self, slot: int) -> bool:
         """Return whether a node is where the running members of the gang have to be."""
         tree, table = self.gang.tree, self.state.table
-        for sub in tree.constrained() if tree is not None else ():
+        for sub in tree.constrained if tree is not None else ():
             within = sub.within
             assert within is not None
             assert self.one is not None

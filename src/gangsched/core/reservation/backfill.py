@@ -197,20 +197,20 @@ def _promises(state: State, demand: Demand) -> bool:
 
 def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
     best: Gang | None = None
-    order_of = state.queue.order_of
+    order_of, order = state.queue.order_of, None
     priority, latest = current.gang.priority, run_times.latest(state, current)
     for demand in state.queue.blocked():
         if not demand.parked or not _promises(state, demand):
             continue
         for gangs in demand.parked.by_account():
             for gang in gangs:
-                if best is not None and order_of(best) < order_of(gang):
+                if order is not None and order < order_of(gang):
                     break
                 own, longest = gang.span or run_times.span(state, gang)
                 if longest > latest and own <= priority and gang is not current.gang:
                     continue
                 if run_times.is_exempt(state, current, gang):
-                    best = gang
+                    best, order = gang, order_of(gang)
                     break
     return best
 
