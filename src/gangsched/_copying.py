@@ -281,10 +281,10 @@ class Fork:
         return tuple(parts) if named is None else named(parts)
 
     def _list(self, thing: list[Any]) -> list[Any]:
+        made: list[Any] = []
         if _ATOMS.issuperset(map(type, thing)):
-            made = self._made[id(thing)] = list(thing)
+            self._made[id(thing)] = made = list(thing)
             return made
-        made = []
         self._made[id(thing)] = made  # Before its items, because a list may contain itself.
         made.extend(map(self.copied, thing))
         return made

@@ -176,12 +176,12 @@ def first_refusal(
     plugin: Any = None
     try:
         for plugin in plugins:
-            answer = getattr(plugin, point)(*args, now=now)
+            answer: object = getattr(plugin, point)(*args, now=now)
             if answer is SUCCESS:
                 continue  # most answers: worth the short way
-            kind: object = type(answer)  # ``__class__`` may hide the real one
+            kind = type(answer)  # ``__class__`` may hide the real one
             if kind is Unschedulable:
-                found: Unschedulable = answer
+                found: Any = answer
                 return plugin, found
             if kind is not Success and kind is not Skip:
                 raise returned(plugin, point, pod, answer)
