@@ -116,6 +116,11 @@ class PodRecord:
         """Whether it holds a node that the cluster does not show yet."""
         return self.state is _WAITING or self.state is _BINDING or self.cycle is not None
 
+    @property
+    def is_being_bound(self) -> bool:
+        """Whether it was released, and its bind is not reported yet."""
+        return self.cycle is not None and self.state is not _WAITING
+
     def __repr__(self) -> str:
         return f"<{self.uid} {self.state.name.lower()} on {self.node}>"
 
@@ -150,7 +155,7 @@ class Gang:
             made again before an event.
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
-        has_tried: Whether ``count_tried`` has found some.
+        tried: The pending members that are counted as tried; see ``count_tried``.
         standing: Its priority, when it was created, and since when it could have started, if that
             was asked since it was settled last; see ``candidates``.
         span: Its priority, and the longest run time of its pending members, as far as was asked
@@ -170,12 +175,11 @@ class Gang:
             "failures",
             "giving_way",
             "handle",
-            "has_tried",
         ),
         *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
-        *("standing", "tree", "waiting"),
+        *("standing", "tree", "tried", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
@@ -199,7 +203,7 @@ class Gang:
         self.began = 0
         self.is_whole = False
         self.giving_way = ""
-        self.has_tried = False
+        self.tried: dict[PodUID, PodRecord] = {}
         self.span: tuple[int, float] | None = None
         self.standing: tuple[int, float, float] | None = None
         self.held_at = -1
@@ -272,23 +276,30 @@ class Gang:
     def count_tried(self, tried: Collection[PodRecord] = frozenset()) -> None:
         """Count for its groups the pending members that its attempt has tried, and *tried*.
 
+        Members that are pending no more are left out at once (``forget_tried``). To be called when
+        a round begins or an attempt ends, and before a plugin decides about the others.
+
         Runtime complexity: O(pending members), but O(1) without an attempt.
         """
-        if not (self.began or tried or self.has_tried):
-            return
-        self.has_tried = False
-        for info in self.infos.values():
-            info.tried = 0
-            info.tried_by_role.clear()
+        for record in list(self.tried.values()):
+            self.forget_tried(record)
         for record in self.pending.values() if self.began or tried else ():
             group, role = record.info, record.role
             is_tried = self.began and record.round == self.round
             if group is None or not (is_tried or record in tried):
                 continue
-            self.has_tried = True
+            self.tried[record.uid] = record
             group.tried += 1
             if role is not None:
                 group.tried_by_role[role] = group.tried_by_role.get(role, 0) + 1
+
+    def forget_tried(self, record: PodRecord) -> None:
+        """Count a member as tried no longer. O(1)."""
+        group, role = record.info, record.role
+        if self.tried.pop(record.uid, None) is not None and group is not None:
+            group.tried -= 1
+            if role is not None:
+                group.tried_by_role[role] -= 1
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.place.value}: {len(self.pending)} of {len(self.members)} pend>"

@@ -59,11 +59,14 @@ def not_admitted(
             state.out.append(PodNotAdmitted(gang.pod.uid, denial))
         return
     present, absent = presence(state, info)
+    has_minimum = gang.is_bundle or info.min_available is not None
+    is_present = has_minimum and present >= (info.min_available or 0) and not absent
     notice: Effect | None = None
     if told:
         reason = told
-    elif gang.is_bundle and present >= (info.min_available or 0) and not absent:
-        reason = f"pod group {info.key} waits for another group of its bundle"
+    elif is_present:  # another group of its bundle is not complete, or another plugin refuses it
+        waits = f"pod group {info.key} waits for another group of its bundle"
+        reason = waits if gang.is_bundle else denial
     else:
         notice = GroupIncomplete(info.key, present, info.min_available, absent)
         reason = incomplete(info.key)

@@ -166,6 +166,8 @@ class Records:
         if before is not state:
             if before is _UNSCHEDULED:
                 gang.pending.pop(uid, None)
+                if gang.tried:
+                    gang.forget_tried(record)
             elif before is _WAITING:
                 gang.waiting.pop(uid, None)
             elif before is _TERMINATING:
@@ -451,6 +453,7 @@ class Records:
             _require(record.needs == table.needs(record.pod.requests), f"{record} needs other")
             _require(record.leaf == gang.leaf_of(record.info, record.role), f"{record} in a leaf")
             info = record.info
+            _require(uid not in gang.tried or uid in gang.pending, f"{record} counts as tried")
             if info is not None:
                 _require(info.members.state(uid) is record.state, f"{record} is counted otherwise")
             must_hold = record.state in (_WAITING, _BINDING, _ASSIGNED)
@@ -483,6 +486,10 @@ class Records:
         _require(ending == set(self.terminating), f"{self.terminating} terminate")
         priorities = Counter(r.pod.priority for r in self.pods.values() if r.slot >= 0)
         _require(priorities == self.priorities, f"priorities {self.priorities}")
+        for gang in self.gangs.values():
+            tried = Counter(record.info.key for record in gang.tried.values() if record.info)
+            counted = {key: info.tried for key, info in gang.infos.items() if info.tried}
+            _require(tried == counted, f"{gang} has tried {tried}, not {counted}")
         for key, gang in self.gang_of.items():
             _require(key in gang.infos and self.gangs.get(gang.key) is gang, f"{key} of {gang}")
 

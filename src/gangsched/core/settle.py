@@ -118,7 +118,7 @@ def settle(state: State, gang: Gang) -> None:
         return
     has_quotas = records.quotas.is_used
     gang.span = gang.standing = None
-    if gang.began or gang.has_tried:
+    if gang.began or gang.tried:
         gang.count_tried()
     attempt.note_progress(state, gang)
     restarts.judge(state, gang)
@@ -266,6 +266,7 @@ def _not_admit(
     for each in gang.infos.values():
         each.attempt_started_at = None
     gang.began = 0
+    gang.count_tried()
     gang.denial, gang.reason = reason, ""
     notices.not_admitted(state, gang, info, reason, told, is_known=reason == before)
 

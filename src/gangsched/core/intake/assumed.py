@@ -30,7 +30,6 @@ __all__ = [
     "confirm",
     "evict_if_due",
     "fail_alone",
-    "is_being_bound",
     "note_change_while_bound",
     "unassume",
     "what_happened",
@@ -51,11 +50,6 @@ def note_change_while_bound(state: State, record: PodRecord, pod: Pod) -> None:
     if pod.deleted_at is not None and record.state is MemberState.BINDING:
         state.records.move(record, _TERMINATING, record.slot)
     state.touch(record.gang)
-
-
-def is_being_bound(record: PodRecord) -> bool:
-    """Return whether a pod was released and its bind is not reported yet."""
-    return record.cycle is not None and record.state is not _WAITING
 
 
 def confirm(state: State, record: PodRecord) -> None:

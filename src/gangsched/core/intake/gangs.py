@@ -106,6 +106,7 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         return
     other = gang_of_group(state, info, members[0].pod)
     for record in members:
+        gang.forget_tried(record)
         del gang.members[record.uid]
         gang.pending.pop(record.uid, None)
         gang.waiting.pop(record.uid, None)
@@ -113,7 +114,6 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         other.members[record.uid] = record
         if record.state is _UNSCHEDULED:
             other.pending[record.uid] = record
-    other.has_tried = True  # the group brings its count
     gang.set_tree(_tree(state, gang))
     other.set_tree(_tree(state, other))
     state.touch(other)

@@ -11,7 +11,6 @@ from gangsched.core.intake.assumed import (
     check_waiting,
     confirm,
     evict_if_due,
-    is_being_bound,
     note_change_while_bound,
     unassume,
     what_happened,
@@ -63,7 +62,7 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
         return
     pod = seen.pod
     is_shown_elsewhere = pod.node_name is not None or pod.is_finished
-    if record is not None and not is_shown_elsewhere and is_being_bound(record):
+    if record is not None and not is_shown_elsewhere and record.is_being_bound:
         if is_bound:
             raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
         note_change_while_bound(state, record, pod)
@@ -82,7 +81,7 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
 def _read_another(state: State, record: PodRecord, seen: Seen) -> None:
     """Forget a pod, and read it as another one, which is evicted if the first one was to be."""
     pod, started_at, reason = seen.pod, record.started_at, record.reason
-    is_evicted, was_being_bound = record.is_evicted, is_being_bound(record)
+    is_evicted, was_being_bound = record.is_evicted, record.is_being_bound
     if record.is_assumed and pod.node_name == record.node:
         confirm(state, record)
     _forget(state, record, "changed")

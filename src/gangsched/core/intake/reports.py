@@ -9,7 +9,6 @@ from gangsched._core._counters import MemberState
 from gangsched._plugin_calls import name_of
 from gangsched.core import attempt, notices
 from gangsched.core.gang import PodRecord
-from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
@@ -42,7 +41,7 @@ def bind_failed(state: State, event: BindFailed) -> None:
     """Take a pod whose bind failed off its node; it is tried again after a backoff."""
     read_pod(state, event.uid)
     record = state.records.pods.get(event.uid)
-    if record is None or not is_being_bound(record) or record.attempt != event.attempt:
+    if record is None or not record.is_being_bound or record.attempt != event.attempt:
         return
     gang, was_evicted = record.gang, record.is_evicted
     record.is_evicted = False  # it was never bound, so there is nothing to evict

@@ -55,7 +55,7 @@ def binding(state: State) -> Listing[BindingRow]:
             attempt=record.attempt,
         )
         for uid, record in state.records.pods.items()
-        if record.state is MemberState.BINDING and record.node is not None
+        if record.is_being_bound and record.node is not None
     )
 
 

@@ -15,7 +15,6 @@ Rules:
 from __future__ import annotations
 
 from gangsched.core.gang import PodRecord
-from gangsched.core.intake.assumed import is_being_bound
 from gangsched.core.intake.groups import read_group
 from gangsched.core.intake.pods import is_another, read_pod
 from gangsched.core.intake.reports import bind_failed
@@ -38,14 +37,14 @@ def read_again(state: State) -> None:
         PluginError: ``membership`` or a plugin raised.
     """
     records = state.records.pods
-    under_way = {uid: r for uid, r in records.items() if is_being_bound(r) or r.is_evicted}
+    under_way = {uid: r for uid, r in records.items() if r.is_being_bound or r.is_evicted}
     groups, state.unread_groups = state.unread_groups, {}
     for key in groups:
         read_group(state, key)
     unread, state.unread = state.unread, {}
     for uid in list(dict.fromkeys([*unread, *under_way])):
         record = records.get(uid)
-        if record is not None and is_being_bound(record) and _is_void(state, record):
+        if record is not None and record.is_being_bound and _is_void(state, record):
             reason = f"pod {record.pod.name} has changed since its bind was decided"
             bind_failed(state, BindFailed(uid, record.attempt, reason))
         else:
@@ -91,7 +90,7 @@ def _takes(state: State, record: PodRecord, seen: Seen) -> bool:
 def _effect(state: State, record: PodRecord) -> Bind | Evict | None:
     """Return what is to be done for a pod again; None if the cluster state shows it as done."""
     pod = record.pod
-    if is_being_bound(record):
+    if record.is_being_bound:
         return state.points.bind(record, state.records.now)
     is_done = pod.node_name is None or pod.deleted_at is not None or pod.is_finished
     if not record.is_evicted or is_done or pod.node_name is None:
