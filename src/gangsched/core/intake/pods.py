@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gangsched._core._counters import MemberState
@@ -76,6 +77,19 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
         _admit(state, seen, wanted, problem)
     else:
         _update(state, record, seen, wanted, problem)
+    if is_shown_elsewhere and state.records.waiting.earliest < math.inf:
+        _check_neighbours(state, uid)
+
+
+def _check_neighbours(state: State, uid: PodUID) -> None:
+    """Take members off a node on which they wait, if a pod there leaves too little. O(pods there).
+
+    Another scheduler may have bound it, or it requests more than before.
+    """
+    record = state.records.pods.get(uid)
+    if record is not None and record.slot >= 0:
+        holders = state.records.holders(record.slot)
+        check_waiting(state, [each for each in holders if each.state is MemberState.WAITING])
 
 
 def _read_another(state: State, record: PodRecord, seen: Seen) -> None:
