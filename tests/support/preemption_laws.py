@@ -175,8 +175,9 @@ class PreemptionLaws:
         enough = enough and all(roles.count(role) >= n for role, n in group.roles.items())
         if not enough and self._cluster_says(group, roles):
             enough = True
-        if not enough and all(member.is_being_bound for member in left):
-            for member in left:
+        binding = [member for member in left if member.is_being_bound]
+        if not enough and binding and all(m.is_being_bound or m.landed for m in left):
+            for member in binding:
                 self._leaves_after_its_bind(member)
             self._falls_or_goes_on(group)
             return
