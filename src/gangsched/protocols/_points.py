@@ -48,7 +48,10 @@ class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: Pod, group: GroupView | None, *, now: float) -> Outcome:
         """Return ``Success`` or ``Skip`` to admit *pod*, ``Unschedulable`` to keep it out.
 
-        Called again whenever the pod or its group changes.
+        Called again whenever the pod or its group changes. The members of a group are admitted
+        together: the call is about any one of those that need a node, and its answer counts for
+        all. So read *group*, not what may differ between its members; to keep out a single member,
+        give it a scheduling gate, or refuse it in ``pre_filter``.
         """
         ...
 
