@@ -23,6 +23,7 @@ from gangsched import (
     PodAdded,
     PodDeleted,
     PodGroupDeleted,
+    Preemption,
     Release,
     Scheduler,
     explain,
@@ -167,6 +168,19 @@ def test_gang_whose_binds_are_in_progress_is_listed_pod_by_pod() -> None:
     assert [row.name for row in again.running()] == ["default/g"]
     again.handle(BindFailed(second.uid, reason="lost", attempt=second.attempt), now=1.0)
     assert [row.name for row in again.binding()] == ["default/p"]
+
+
+def test_victim_is_listed_until_its_bind_is_reported() -> None:
+    cluster = InMemoryCluster()
+    scheduler = presets.gang(cluster, preemption=Preemption())
+    low = PodAdded(Pod(name="low", requests={"cpu": 1}))
+    for event in (NodeAdded(Node(name="n", allocatable={"cpu": 1})), low):
+        scheduler.handle(cluster.apply(event), now=0.0)
+    assert scheduler.schedule_one(now=0.0)
+    high = Pod(name="high", priority=1, requests={"cpu": 1})
+    scheduler.handle(cluster.apply(PodAdded(high)), now=0.0)
+    scheduler.schedule_one(now=0.0)
+    assert [row.name for row in scheduler.binding()] == ["default/low"]
 
 
 # What a reader of ``pending``, ``groups`` and ``why`` meets: late members, ended jobs, tables
