@@ -73,7 +73,8 @@ def begin(state: State, gang: Gang) -> None:
     """Begin an attempt of each group of a gang unless one is under way."""
     if not gang.began:
         gang.began = gang.round = state.records.step
-        gang.count_tried()
+        if gang.tried:
+            gang.count_tried()
     for info in gang.infos.values():
         if info.attempt_started_at is None:
             info.attempts += 1
@@ -211,7 +212,8 @@ def release(
     gang.refused, gang.giving_way = None, ""
     if not gang.waiting:
         gang.began, gang.is_whole = 0, False
-        gang.count_tried()
+        if gang.tried:
+            gang.count_tried()
     for record in members:
         if record.seq in refused:
             refuse(state, record, refused[record.seq])
@@ -373,7 +375,8 @@ def reject(
         until = max(gang.backoff_until, state.records.now)
         state.out.append(GroupRejected(info.key, info.attempts, reason, until))
     gang.began, gang.giving_way = 0, ""
-    gang.count_tried()
+    if gang.tried:
+        gang.count_tried()
     if evicts:
         gang.refused = None  # its backoff ends with time alone
     if tells:

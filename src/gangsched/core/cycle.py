@@ -187,7 +187,8 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
             try_one(state, gang, demand)
     except GangschedError:
         gang.began, gang.round, figures = before
-        gang.count_tried()
+        if gang.tried:
+            gang.count_tried()
         for info, attempts, started_at in figures:
             info.attempts, info.attempt_started_at = attempts, started_at
         if nomination is not None:

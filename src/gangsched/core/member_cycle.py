@@ -181,7 +181,8 @@ def _park_waiting(state: State, gang: Gang) -> None:
     """Park a gang whose members wait and that cannot be completed now; it keeps its nodes."""
     if state.gains.last >= gang.round:
         gang.round = state.records.step + 1  # a node may take more since the round began
-        gang.count_tried()
+        if gang.tried:
+            gang.count_tried()
         return
     own = demand_of(state, gang)
     state.queue.put(gang, QueuePlace.NOWHERE, own)
@@ -211,7 +212,8 @@ def _next_member(state: State, gang: Gang) -> PodRecord:
     untried = gang.untried()
     if not untried:
         gang.round = state.records.step
-        gang.count_tried()
+        if gang.tried:
+            gang.count_tried()
         untried = gang.in_order()
     assert gang.tree is not None
     if gang.tree.children:

@@ -266,7 +266,8 @@ def _not_admit(
     for each in gang.infos.values():
         each.attempt_started_at = None
     gang.began = 0
-    gang.count_tried()
+    if gang.tried:
+        gang.count_tried()
     gang.denial, gang.reason = reason, ""
     notices.not_admitted(state, gang, info, reason, told, is_known=reason == before)
 
