@@ -37,7 +37,7 @@ def demand_of(state: State, gang: Gang) -> Demand:
     tree = gang.tree or SubGroup(gang.key)
     constrained = bool(tree.constrained)
     alone, together = split(state, gang)
-    reach = reach_of(state, gang)
+    reach = reach_of(state, gang, together or alone)
     # a nominated gang sees other nodes than the others do, and so does one that a reservation's
     # plan keeps off some; and a filter may refuse others that look like it
     sees_others = (

@@ -37,6 +37,7 @@ from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
 from gangsched.core.gang_tree import SubGroup
 from gangsched.core.nomination import NominatedPod, Nomination
+from gangsched.core.pending_members import split
 from gangsched.core.placement.task import Task
 from gangsched.core.preemption.reach import reach_of
 from gangsched.core.state import State
@@ -153,7 +154,8 @@ def _why_obsolete(state: State, nomination: Nomination) -> str:
             records.drop(each.hold)
     if records.gangs.get(gang.key) is not gang or not nomination.is_sufficient:
         return "too few nominated pods or nodes are left"
-    reach = reach_of(state, gang)
+    alone, together = split(state, gang)
+    reach = reach_of(state, gang, together or alone)
     if reach is None or reach[0] != nomination.priority:
         return "the priority has changed"
     for key, spec in nomination.specs:

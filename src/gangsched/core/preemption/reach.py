@@ -1,7 +1,7 @@
 """Whom a gang may preempt: pods and nominations of a priority below its *reach*.
 
-The lowest priority counts: of its groups, and of its members that hold no node for good. Members
-that wait on permit count too: a gang gives their nodes back before it preempts.
+The lowest priority counts: of the members that are tried, and of their groups. Members that wait on
+permit count too: a gang gives their nodes back before it preempts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ from gangsched.model import PreemptionPolicy
 __all__ = ["helps", "may_evict", "may_preempt", "reach_of"]
 
 
-def reach_of(state: State, gang: Gang) -> Reach | None:
-    """Return the reach of a gang; None if nothing is ever preempted. O(members)."""
+def reach_of(state: State, gang: Gang, tried: Sequence[PodRecord]) -> Reach | None:
+    """Return the reach of a gang; None if nothing is ever preempted. O(members).
+
+    Args:
+        state: The state.
+        gang: The gang.
+        tried: The pending members that start together; without any, those that go alone.
+    """
     if state.settings.preemption is None:
         return None
-    unbound = [*gang.pending.values(), *gang.waiting.values()]
+    unbound = [*tried, *gang.waiting.values()]
     starting = {r.info.key: r.info for r in unbound if r.info is not None}
     priorities = [info.priority for info in starting.values()] or [gang.priority]
     lowest = min([*priorities, *(record.pod.priority for record in unbound)])
@@ -31,7 +37,7 @@ def reach_of(state: State, gang: Gang) -> Reach | None:
     evicts = all(_may_displace(info, by_group[key]) for key, info in starting.items())
     if not starting:
         evicts = all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
-    evicts = evicts and any(may_evict(state, record) for record in gang.pending.values())
+    evicts = evicts and any(may_evict(state, record) for record in tried)
     return lowest, evicts
 
 
