@@ -15,15 +15,21 @@ from gangsched import (
     AnnotatedRunTimes,
     Backfill,
     Bind,
+    Bound,
     ClusterState,
     Effect,
     GroupRejected,
+    InMemoryCluster,
     NodeAdded,
     NodeUpdated,
     NominationLapsed,
+    PodAdded,
+    PodDeleted,
     PodGroup,
     PodGroupAdded,
+    PodGroupUpdated,
     PodPhase,
+    PodScheduled,
     PodUpdated,
     Preemption,
     PriorityOverruled,
@@ -306,3 +312,28 @@ def test_queue_entry_and_group_say_what_an_attempt_has_not_tried_yet() -> None:
         story.cycle()
         story.interrupt()
     assert seen == [(4, 3), (4, 2)]
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_pod_is_read_anew_after_a_call_that_read_what_a_snapshot_leaves_open(
+    is_bound: bool,
+) -> None:
+    """Its group changed while the scheduler was away, and the first call is about no event."""
+    cluster = InMemoryCluster()
+    before = presets.gang(cluster)
+    pod = make_pod("a", group="g", cpu=1)
+    group = PodGroup(name="g", min_available=1)
+    for event in (NodeAdded(make_node("n", cpu=1)), PodGroupAdded(group), PodAdded(pod)):
+        before.handle(cluster.apply(event), now=0.0)
+    cluster.apply(PodGroupUpdated(evolve(group, schedule_timeout=5.0)))
+    scheduler = presets.gang(cluster)
+    scheduler.restore(before.snapshot())
+    scheduler.advance(now=0.0)
+    if is_bound:
+        decided = scheduler.schedule_one(now=0.0) or ()
+        (bind,) = [effect for effect in decided if isinstance(effect, Bind)]
+        bound = cluster.apply(Bound(bind.uid, bind.node, bind.attempt))
+        assert PodScheduled(pod.uid, bind.node) in scheduler.handle(bound, now=0.0)
+    else:
+        scheduler.handle(cluster.apply(PodDeleted(pod.uid)), now=0.0)
+        assert scheduler.schedule_one(now=0.0) is None

@@ -119,8 +119,10 @@ class Evaluator:
         try:
             found = self._classes.get(key)
         except Exception as error:
-            plugin, part = _unhashable(zip(self._signers, signature[2:], strict=True))
-            raise calls.returned(plugin, _SIGNED, pod, part) from error
+            for plugin, part in zip(self._signers, signature[2:], strict=True):
+                if not _is_hashable(part):
+                    raise calls.returned(plugin, _SIGNED, pod, part) from error
+            raise
         if found is None:
             labels = self._labels(pod)
             self.table.watch(labels)
@@ -360,15 +362,12 @@ def _has(plugin: Any, method: str) -> bool:
     return callable(getattr(plugin, method, None))
 
 
-def _unhashable(parts: Iterable[tuple[Any, object]]) -> tuple[Any, object]:
-    """Return the first plugin with a part that has no hash."""
-    found: tuple[Any, object] = (None, None)
-    for found in parts:
-        try:
-            hash(found[1])
-        except Exception:
-            break
-    return found
+def _is_hashable(part: object) -> bool:
+    try:
+        hash(part)
+    except Exception:
+        return False
+    return True
 
 
 def _compares(plugin: Any) -> bool:

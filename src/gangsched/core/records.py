@@ -206,7 +206,10 @@ class Records:
             record.gang.pending[record.uid] = record
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
-        """Take over a newer version of a pod. O(resources) if it requests something else."""
+        """Take over a newer version of a pod. O(resources) if it needs or may evict something else.
+
+        A pod of a lower priority than before may be a victim, so its node may take more.
+        """
         known, slot = record.pod, record.slot
         is_like = pod.requests is known.requests
         needs = record.needs if is_like else self.table.needs(pod.requests)
@@ -279,7 +282,7 @@ class Records:
         if self.table.nodes[record.slot] is not None:
             if self.counts.is_active:
                 self.counts.put(record.pod, record.slot)
-            elif self._carried(record.pod):
+            elif record.uid in self.selections.stated and self._carried(record.pod):
                 self.counts.activate()  # this counts the pod too
 
     def _uncount(self, record: PodRecord) -> None:

@@ -74,8 +74,11 @@ def take_in(state: State, event: Event) -> None:
 def read_given_back(state: State) -> None:
     """Read the pods that gave nodes back on which they waited: they may be bound there by now."""
     given_back, state.given_back = state.given_back, {}
-    for uid in given_back:
-        read_pod(state, uid)
+    try:
+        for uid in given_back:
+            read_pod(state, uid)
+    finally:
+        state.seen.clear()
 
 
 def listing(state: State) -> None:

@@ -51,7 +51,7 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
     Args:
         state: The state.
         uid: The pod.
-        is_bound: Whether the bind that is under way was reported as done.
+        is_bound: Whether a bind in its last attempt was reported as done.
 
     Raises:
         ClusterStateError: The cluster state does not show that.
@@ -63,9 +63,9 @@ def read_pod(state: State, uid: PodUID, *, is_bound: bool = False) -> None:
         return
     pod = seen.pod
     is_shown_elsewhere = pod.node_name is not None or pod.is_finished
+    if is_bound and record is not None and record.is_being_bound and pod.node_name is None:
+        raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
     if record is not None and not is_shown_elsewhere and record.is_being_bound:
-        if is_bound:
-            raise ClusterStateError(pod.key, "was bound, and the cluster state does not show it")
         note_change_while_bound(state, record, pod)
         return
     if record is not None and is_another(record, seen):
@@ -167,9 +167,9 @@ def _update(
             look_ahead(state, _refused(state, record.info))
     if not is_assumed and known != pod:
         state.note_event(record.gang)
-    stated = records.selections.stated.get(pod.uid, ())
-    is_other = known.labels != pod.labels or stated != state.evaluator.selectors(pod)
-    if record.slot >= 0 and is_other:
+    stated = records.selections.stated.get(pod.uid)
+    says_less = stated is not None and stated != state.evaluator.selectors(pod)
+    if record.slot >= 0 and (says_less or known.labels != pod.labels):
         state.pods_changed = True
     if claim is not None and record.info is not None:
         if before is _REFUSED:

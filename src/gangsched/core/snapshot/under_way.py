@@ -36,6 +36,13 @@ def read_again(state: State) -> None:
         ClusterStateError: The cluster state contradicts itself.
         PluginError: ``membership`` or a plugin raised.
     """
+    try:
+        _read_again(state)
+    finally:
+        state.seen.clear()
+
+
+def _read_again(state: State) -> None:
     records = state.records.pods
     under_way = {uid: r for uid, r in records.items() if r.is_being_bound or r.is_evicted}
     groups, state.unread_groups = state.unread_groups, {}
