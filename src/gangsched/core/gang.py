@@ -184,7 +184,7 @@ class Gang:
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
         self.key = key
-        self.is_bundle = key.startswith("bundle:")
+        self.is_bundle: bool = key.startswith("bundle:")
         self.seq = seq
         self.infos: dict[GroupKey, PodGroupInfo] = {}
         self.members: dict[PodUID, PodRecord] = {}

@@ -20,7 +20,7 @@ Invariants (``check``, and ``Records.check`` for what pods take):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from hashlib import sha256
 from heapq import heappop, heappush, nsmallest
 from typing import Any, ClassVar, Final, TypeAlias, final
@@ -61,7 +61,7 @@ class NodeState:
             so that a scheduler that was restarted chooses as before.
     """
 
-    SHALLOW: ClassVar = ("_heap",)
+    SHALLOW: ClassVar[tuple[str, ...]] = ("_heap",)
     __slots__ = ("_heap", "count", "free", "key", "kind", "number", "offered", "order")
 
     def __init__(self, number: int, key: _Key, kind_text: str) -> None:
@@ -99,8 +99,8 @@ class NodeTable:
             not; see ``Queue.wake``.
     """
 
-    DERIVED: ClassVar = {"log": list}
-    SHALLOW: ClassVar = ("_signatures", "nodes")
+    DERIVED: ClassVar[Mapping[str, Callable[[], Any]]] = {"log": list}
+    SHALLOW: ClassVar[tuple[str, ...]] = ("_signatures", "nodes")
     """What a copy has of its own, with the same items, which are values; see ``_copying``."""
 
     def __init__(self) -> None:
