@@ -90,7 +90,15 @@ def test_binding_member_is_counted() -> None:
 
 def test_unused_role_counts_zero() -> None:
     assert PodGroupCounters().role("ps") == RoleCounts(0, 0, 0, 0)
-    assert PodGroupCounters().role("ps", tried=0) == RoleCounts()
+
+
+def test_members_of_a_role_are_untried_but_those_that_were_tried() -> None:
+    counters = PodGroupCounters()
+    for uid in UIDS[:2]:
+        counters.set(uid, MemberState.UNSCHEDULED)
+        counters.give_role(uid, "ps")
+    assert counters.role("ps") == RoleCounts(unscheduled=2, untried=2)
+    assert counters.role("ps", tried=1) == RoleCounts(unscheduled=2, untried=1)
 
 
 def test_changed_role_counts_once() -> None:

@@ -120,9 +120,9 @@ class PodGroupInfo(MemberCounts):
         minimum = self.min_available
         if minimum is None or self.present < minimum:
             return False
-        return not (roles := self.roles) or all(
-            role.unscheduled + role.scheduled + role.succeeded >= least
-            for role, least in ((self.role(name), least) for name, least in roles.items())
+        counts = ((self.role(name), least) for name, least in self.roles.items())
+        return all(
+            role.unscheduled + role.scheduled + role.succeeded >= least for role, least in counts
         )
 
     @property

@@ -211,8 +211,8 @@ class Records:
         A pod of a lower priority than before may be a victim, so its node may take more.
         """
         known, slot = record.pod, record.slot
-        is_like = pod.requests is known.requests
-        needs = record.needs if is_like else self.table.needs(pod.requests)
+        asks_alike = pod.requests is known.requests
+        needs = record.needs if asks_alike else self.table.needs(pod.requests)
         account = self.account_of(pod)
         self.selections.add(pod)
         before = record.needs, record.account, known.priority
@@ -224,11 +224,9 @@ class Records:
             self._come(record)
             self.table.let_go(slot)
         elif slot >= 0 and pod is not known:
-            if self.counts.is_active:
-                self._uncount(record)
+            self._uncount(record)
             record.pod = pod
-            if self.counts.is_active or record.uid in self.selections.stated:
-                self._count(record)
+            self._count(record)
         record.pod, record.needs, record.account = pod, needs, account
 
     def forget(self, record: PodRecord) -> None:
@@ -275,8 +273,7 @@ class Records:
     def _come(self, record: PodRecord) -> None:
         self._on.setdefault(record.slot, {})[record.uid] = record
         self._use(record, 1)
-        if self.counts.is_active or record.uid in self.selections.stated:
-            self._count(record)
+        self._count(record)
 
     def _count(self, record: PodRecord) -> None:
         if self.table.nodes[record.slot] is not None:
@@ -293,8 +290,7 @@ class Records:
         slot = record.slot
         if self.notes_departed:
             self.departed.append(record.uid)
-        if self.counts.is_active:
-            self._uncount(record)
+        self._uncount(record)
         on = self._on[slot]
         del on[record.uid]
         if not on:

@@ -429,7 +429,7 @@ class Scheduler(SchedulerView):
 
 
 def _end_waits(state: State, *, passing: bool) -> None:
-    """End the waits on permit that are due; what begins now only if time passes."""
+    """End the waits on permit that are due; one that began at this instant only if time passes."""
     now = state.records.now
     due = state.records.waiting.expire(now=now, begun_before=float("inf") if passing else now)
     expired: list[tuple[PodRecord, str]] = []

@@ -159,23 +159,23 @@ def _update(
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
     known, before, is_assumed = record.pod, record.state, record.is_assumed
-    says_more = False
+    claims_another = False
     if claim is not None and record.info is not None and before is not _REFUSED:
         says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
-        says_more = says != record.info.claims.get(pod.uid)
-        if says_more:
+        claims_another = says != record.info.claims.get(pod.uid)
+        if claims_another:
             look_ahead(state, _refused(state, record.info))
     if not is_assumed and known != pod:
         state.note_event(record.gang)
     stated = records.selections.stated.get(pod.uid)
-    says_less = stated is not None and stated != state.evaluator.selectors(pod)
-    if record.slot >= 0 and (says_less or known.labels != pod.labels):
+    states_others = stated is not None and stated != state.evaluator.selectors(pod)
+    if record.slot >= 0 and (states_others or known.labels != pod.labels):
         state.pods_changed = True
     if claim is not None and record.info is not None:
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)
             grow_tree(state, record.gang, record.info)
-        elif says_more and records.registry.update_claim(pod, claim, wanted):
+        elif claims_another and records.registry.update_claim(pod, claim, wanted):
             grow_tree(state, record.gang, record.info)
             _read_refused(state, record.info)
     if is_assumed:
