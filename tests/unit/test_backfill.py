@@ -26,6 +26,7 @@ from gangsched import (
     PodGroupAdded,
     PodGroupUpdated,
     PodUID,
+    PodUpdated,
     Preemption,
     Profile,
     Reservation,
@@ -443,3 +444,18 @@ def test_start_of_a_reservation_is_a_date_in_utc() -> None:
 def test_reservation_of_drained_nodes_has_no_start_in_utc() -> None:
     made = Reservation(BIG, 1795370000.0, None, NODES[:1])
     assert made.in_utc() == str(made) == "1 node is drained for pod group default/big"
+
+
+def test_pod_whose_run_time_changes_is_asked_about_it_again() -> None:
+    host = Host(a=2)
+    host.pod("old", 100)
+    host.decide()
+    host.gang("big", 2)
+    host.decide()
+    assert host.reservation.group == BIG
+    host.pod("late", 900)
+    assert host.decide() == []
+    late = host.cluster.pod(PodUID("default/late"))
+    assert late is not None
+    host.tell(PodUpdated(running(late, "50")))
+    assert host.decide() == ["late"]

@@ -270,7 +270,8 @@ def look(calls: FourCalls, state: State, now: float, spending: Spending | None =
         *zip(state.settings.profile.plugins, profile.plugins, strict=True),
     )
     (twin, memory), copies = copying.fork_counted((calls, state), instead=instead)
-    memory.table.log_start += len(state.table.log)  # nobody has read the log of a fork
+    # a fork begins with an empty log; a reservation has a position in it, so these go on
+    memory.table.log_start += len(state.table.log)
     spending = Spending(_UNBOUNDED) if spending is None else spending
     spending.spend(_FORK + (len(state.records.pods) + state.table.count) // _COPIED)
     return Ahead(twin, memory, cluster, now, spending, copies, state)
