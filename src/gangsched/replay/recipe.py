@@ -64,7 +64,9 @@ def _read_steps(value: object, path: str) -> int:
 
 
 _STEPS: Final[Form[int]] = Form(lambda value: value, _read_steps)
-_PREEMPTION: Final = Record(Preemption, whole=True, grace=SECONDS, search_budget=_STEPS)
+_PREEMPTION: Final = Record(
+    Preemption, whole=True, grace=SECONDS, search_budget=_STEPS, elastic_members=BOOL
+)
 _RUN_TIMES: Final = Record(
     AnnotatedRunTimes, whole=True, annotation=STR, wrong_by=SECONDS, seed=INT
 )
