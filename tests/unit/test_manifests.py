@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable
 from importlib import resources
 from typing import Any
@@ -411,6 +412,62 @@ def test_objects_arrive_at_one_instant_in_the_order_of_the_documents() -> None:
     assert names == ["p", "x", "j-0", "j-1", "g"]
 
 
+def names_of(workload: Workload) -> list[str]:
+    events = [arrival.event for arrival in workload.arrivals]
+    assert all(isinstance(event, PodAdded | NodeAdded | PodGroupAdded) for event in events)
+    return [getattr(event, "pod", getattr(event, "node", event)).name for event in events]
+
+
+def test_list_of_any_kind_is_read_and_its_items_have_its_kind() -> None:
+    """The items of a list that the API server returns have no kind of their own."""
+    bare = "{metadata: {name: %s}, spec: {containers: [{}]}, status: {phase: Pending}}"
+    nodes = "{metadata: {name: m}, status: {allocatable: {cpu: 1}}}"
+    groups = "{metadata: {name: g}, spec: {minMember: 2}}"
+    inner = f"{{apiVersion: v1, kind: List, items: [{pod(metadata='name: c').strip()}]}}"
+    text = together(
+        f"{{apiVersion: v1, kind: PodList, items: [{bare % 'a'}, {bare % 'b'}]}}\n",
+        f"{{apiVersion: v1, kind: NodeList, items: [{nodes}]}}\n",
+        f"{{apiVersion: v1, kind: List, items: [{inner}]}}\n",
+        "{apiVersion: v1, kind: PodList, items: []}\n",
+    )
+    assert names_of(load(text)) == ["a", "b", "m", "c"]
+    of_groups = f"{{apiVersion: {SCHEDULER_PLUGINS}, kind: PodGroupList, items: [{groups}]}}"
+    assert read(of_groups).min_available == 2
+
+
+def test_list_of_an_unknown_kind_is_skipped_item_by_item() -> None:
+    text = "{apiVersion: v1, kind: SecretList, items: [{metadata: {name: s}}]}\n"
+    assert load(text).skipped == (f"{HEAD}Secret s (v1) is of an unknown kind and was skipped",)
+    allow = "{apiVersion: example.com/v1, kind: AllowList, spec: {items: 3}}\n"
+    assert "AllowList (example.com/v1) is of an unknown kind" in load(allow).skipped[0]
+
+
+def test_generated_name_is_the_same_each_time_and_differs_from_any_other() -> None:
+    equal = pod(metadata="generateName: train-")
+    other = pod("priority: 3", metadata="generateName: train-")
+    (one, two, three) = names = names_of(load(together(equal, equal, other)))
+    assert names == names_of(load(together(equal, equal, other)))
+    assert len({*names}) == 3
+    assert all(re.fullmatch(r"train-[bcdfghjklmnpqrstvwxz2456789]{5}", each) for each in names)
+    assert names_of(load(together(other, equal))) == [three, one]
+    assert names_of(load(equal, at=60.0)) not in ([one], [two])
+    job = document(
+        "Job",
+        "batch/v1",
+        "spec: {parallelism: 2, template: {spec: {containers: [{}]}}}",
+        "generateName: j-",
+    )
+    members = names_of(load(job))
+    assert [each[-2:] for each in members] == ["-0", "-1"]
+    assert len({each[:-2] for each in members}) == 1
+
+
+def test_name_goes_before_generate_name() -> None:
+    assert read(pod(metadata="name: x, generateName: train-")).name == "x"
+    long = read(pod(metadata=f"generateName: {'a' * 100}")).name
+    assert len(long) == 63
+
+
 @pytest.mark.parametrize(
     ("version", "kind"),
     [
@@ -536,7 +593,11 @@ bundle ["b"] | {BUNDLED} | a JSON list such as
 bundle ["a/b/c"] | {BUNDLED} | a JSON list such as
 bundle [3] | {BUNDLED} | a JSON list such as
 bundle {"[" * 9999} | {BUNDLED} | a JSON list such as
-list {{apiVersion: v1, kind: List, items: []}} | items[0].kind | a List in a List is not supported
+list {{apiVersion: v1, kind: List, items: [null]}} | items[0].items[0] | got nothing
+list {{metadata: {{name: x}}}} | items[0].apiVersion | got nothing
+{{apiVersion: v1, kind: PodList, items: [5]}} | items[0] | expected a mapping, got 5
+{{apiVersion: v1, kind: Pod, metadata: {{generateName: 5}}}} | metadata.generateName | got 5
+named generateName: A_ | metadata.name | got 'A_
 """.replace("\n  |", " |")
 ROWS = [line.split(" | ") for line in MALFORMED.strip().splitlines()]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -9,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangsched.errors import ManifestError
+from gangsched.events import PodAdded
+from gangsched.kubernetes import read_notification
 from gangsched.model import Pod, QOSClass, Resources
 from gangsched.objects.fields import Field, Source
 from gangsched.objects.podresources import pod_limits, pod_requests
+from gangsched.simulation import load_manifests
 from support.calls import lines_for
 
 
@@ -47,6 +52,27 @@ def test_containers_are_added_up() -> None:
     assert _requests(_asking({"cpu": "500m"}), _asking({"cpu": 1, "memory": "1Gi"}), {}) == (
         Resources({"cpu": "1500m", "memory": "1Gi"})
     )
+
+
+@pytest.mark.parametrize("amount", [0.5, 0.1, 1e-7, 2.0, 1e15, 3, "500m"])
+def test_notification_takes_a_quantity_as_a_manifest_does(amount: float | str) -> None:
+    requests = {"cpu": amount, "memory": "1Gi"}
+    metadata = {"name": "p", "namespace": "default", "uid": "default/p"}
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    event = read_notification({"type": "ADDED", "object": manifest}).event
+    (arrival,) = load_manifests(json.dumps(manifest), file="f.json").arrivals
+    assert isinstance(event, PodAdded)
+    assert isinstance(arrival.event, PodAdded)
+    assert event.pod.requests == arrival.event.pod.requests != Resources()
+
+
+@pytest.mark.parametrize("amount", [math.inf, math.nan, -0.5, True, 1e30])
+def test_notification_refuses_what_is_no_quantity(amount: float) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    with pytest.raises(ManifestError, match=r"requests.cpu: expected a (Kubernetes )?quantity"):
+        read_notification({"type": "ADDED", "object": manifest})
 
 
 def test_limit_is_the_default_of_the_request() -> None:

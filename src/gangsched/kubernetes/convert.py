@@ -100,7 +100,8 @@ def read_notification(
     read.
 
     Args:
-        change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON.
+        change: ``{"type": "ADDED", "object": {...}}``, as decoded from JSON. The object may be one
+            as for ``kubectl apply``, with a quantity such as ``cpu: 0.5``.
         ignore: Constraints that are not modelled and shall be ignored, as paths without indices:
             ``spec.resourceClaims``.
         scheduler_names: The values of ``spec.schedulerName`` whose pods are scheduled. A pending

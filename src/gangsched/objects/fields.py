@@ -164,9 +164,12 @@ class Field:
     def quantity(self, name: str) -> int:
         """Return a quantity of the resource *name*, in thousandths; not negative.
 
-        A quantity finer than a thousandth is rounded up, as the API server does.
+        A quantity finer than a thousandth is rounded up, as the API server does. A float, as
+        decoded from JSON, is the number that its shortest text says: 0.1 is exactly ``100m``.
         """
-        value = self.value.text if isinstance(self.value, Number) else self.value
+        value: object = self.value
+        if isinstance(value, Number | float):
+            value = repr(value)
         if not isinstance(value, int | str):
             raise self.refuse("a Kubernetes quantity such as 500m, 4Gi or 1e3")
         try:

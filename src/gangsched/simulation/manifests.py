@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias, final
 
 from gangsched.cluster_objects import RuntimeClass
@@ -20,19 +20,19 @@ from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
 from gangsched.model import GroupKey
 from gangsched.objects.cluster_objects import OBJECT_KINDS, read_object
-from gangsched.objects.fields import Field, Source
+from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest, read_manifest
 from gangsched.objects.podgroups import read_core_group, read_group
 from gangsched.objects.pods import read_node
 from gangsched.objects.priorities import PriorityClasses, with_priority_classes
 from gangsched.quantity import is_seconds
+from gangsched.simulation._manifest_objects import GeneratedNames, read_roots, version_of
 from gangsched.simulation.controllers import (
     read_job,
     read_mpi_job,
     read_pytorch_job,
     read_tf_job,
 )
-from gangsched.simulation.documents import read_documents
 from gangsched.simulation.timed_pods import read_timed_pod
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
@@ -95,7 +95,7 @@ class ParsedManifests:
         _check_string("text", text)
         _check_string("file", file)
         self._notes: list[str] = []
-        self._roots = tuple(_roots(text, file, self._notes))
+        self._roots = tuple(read_roots(text, file, self._notes))
 
     def priority_classes(self, known: PriorityClasses | None = None) -> PriorityClasses:
         """Return *known* with the priority classes of these documents.
@@ -156,12 +156,15 @@ class ParsedManifests:
         arrived: list[tuple[_Object, bool]] = []
         seen: dict[tuple[str, str], int] = {}
         given: set[GroupKey] = set()
+        names = GeneratedNames(at)
         for root in self._roots:
             reader = _reader(root)
             if reader is None:
                 root.source.note(f"{_name_of(root)} {_why_skipped(root)} and was skipped")
                 continue
-            manifest = read_manifest(root, at=at, classes=classes, runtime_classes=runtime_classes)
+            manifest = read_manifest(
+                names.named(root), at=at, classes=classes, runtime_classes=runtime_classes
+            )
             for event in reader(manifest):
                 implied = isinstance(event, PodGroupAdded) and manifest.kind != "PodGroup"
                 if not implied:
@@ -188,7 +191,8 @@ def load_manifests(
 
     Known are ``Node``, ``Pod``, ``Job``, ``TFJob``, ``PyTorchJob``, ``MPIJob``, ``PodGroup`` in
     the dialects of scheduler-plugins, Kubernetes and Volcano, ``PriorityClass``, ``RuntimeClass``,
-    and ``List``. So are the kinds of ``gangsched.cluster_objects`` that have no pods of their own.
+    and lists of any kind. So are the kinds of ``gangsched.cluster_objects`` that have no pods of
+    their own. An object with ``generateName`` gets a name that is the same each time.
 
     Runtime complexity: O(text + pods).
 
@@ -214,26 +218,8 @@ def _check_string(name: str, value: object) -> None:
         raise InvalidValueError(name, value, "a string")
 
 
-def _roots(text: str, file: str, notes: list[str]) -> Iterator[Field]:
-    for document in read_documents(text, file=file):
-        root = Field(Source(file, document.number, notes), "", document.value)
-        if not root.given:
-            continue
-        if (_version(root), root["kind"].name()) != ("v1", "List"):
-            yield root
-            continue
-        for item in root["items"].elements():
-            if item.required()["kind"].name() == "List":
-                raise item["kind"].problem("a List in a List is not supported")
-            yield item
-
-
-def _version(root: Field) -> str:
-    return root["apiVersion"].name()
-
-
 def _reader(root: Field) -> _Reader | None:
-    version, kind = _version(root), root["kind"].name()
+    version, kind = version_of(root), root["kind"].name()
     group, _, _ = version.rpartition("/")
     if group == "" and version != "v1":
         return None
@@ -242,7 +228,7 @@ def _reader(root: Field) -> _Reader | None:
 
 def _why_skipped(root: Field) -> str:
     """Return why an object without a reader is skipped."""
-    version, kind = _version(root), root["kind"].name()
+    version, kind = version_of(root), root["kind"].name()
     if kind == "Workload" and version in _TEMPLATES:
         return "has only templates of pod groups"
     return "is of an unknown kind"
@@ -253,7 +239,7 @@ def _name_of(root: Field) -> str:
     metadata = root["metadata"].value
     name = metadata.get("name") if isinstance(metadata, dict) else None
     named = f" {name[:80]}" if isinstance(name, str) else ""
-    return f"{root['kind'].name()[:80]}{named} ({_version(root)[:80]})"
+    return f"{root['kind'].name()[:80]}{named} ({version_of(root)[:80]})"
 
 
 def _refuse_repeated(manifest: Manifest, event: _Object, seen: dict[tuple[str, str], int]) -> None:
