@@ -9,9 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from gangsched import SchedulingUnit
 from support.runs import begin_run, of_other_runs
@@ -19,23 +22,24 @@ from support.units import deciding_by, runs_in_both
 from support.workers import control_plane_scheduling
 
 _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
-settings.register_profile(
-    "fast",
-    max_examples=50,
-    deadline=None,
-    # a gate that is red by chance costs more than the examples that it draws anew find
-    derandomize=bool(os.environ.get("CI")),
-    suppress_health_check=_SLOW,
-)
-settings.register_profile(
-    "ci",
-    max_examples=100,
-    deadline=None,
+_EACH_TIME = settings(
+    # whoever runs the tests gets the same answer: other examples are drawn by support.explore
     derandomize=True,
+    database=None,
+    deadline=None,
     print_blob=True,
     suppress_health_check=_SLOW,
 )
-settings.register_profile("deep", max_examples=20_000, deadline=None, suppress_health_check=_SLOW)
+_DRAWN = settings(_EACH_TIME, derandomize=False)
+settings.register_profile("fast", _EACH_TIME, max_examples=50)
+settings.register_profile("ci", _EACH_TIME, max_examples=100)
+settings.register_profile(
+    "explore", _DRAWN, max_examples=100, phases=set(Phase) - {Phase.explain, Phase.reuse}
+)
+settings.register_profile("deep", _DRAWN, max_examples=20_000)
+# Hypothesis also draws constants of all modules that are loaded. Which these are depends on the
+# tests that ran before in the same process, and on where the library is installed.
+patch.object(providers, "_get_local_constants", Constants, create=True).start()
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 _spent: defaultdict[str, float] = defaultdict(float)

@@ -17,12 +17,13 @@ from differential.judge import Judge
 from differential.lockstep import compare
 from differential.profiles import rank_and
 from differential.scene import Scene
+from support.examples import PROFILE
 
 KINDS: Final = ("fit", "ports", "pod affinity", "spread")
 """The kinds of constraint for which pods on nodes matter."""
 
 _SCENES: Final = {"fast": 6, "ci": 12, "deep": 400}
-_FEW: Final = settings(max_examples=_SCENES[settings.get_current_profile_name()])
+_FEW: Final = settings(max_examples=_SCENES[PROFILE])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,6 +17,7 @@ from differential.judge import Judge
 from differential.lockstep import compare
 from differential.profiles import rank_and
 from differential.scene import Scene
+from support.examples import PROFILE
 
 KINDS: Final = ("fit", "node affinity", "node names", "taints", "ports", "pod affinity", "spread")
 """The kinds of constraint that are compared; see ``draws.KINDS``."""
@@ -24,7 +25,7 @@ KINDS: Final = ("fit", "node affinity", "node names", "taints", "ports", "pod af
 _ALL: Final = frozenset((*KINDS, "volumes"))
 
 _SCENES: Final = {"fast": 8, "ci": 16, "deep": 400}
-_FEW: Final = settings(max_examples=_SCENES[settings.get_current_profile_name()])
+_FEW: Final = settings(max_examples=_SCENES[PROFILE])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -35,7 +36,7 @@ def test_pod_is_placed_as_by_kube_scheduler(judge: Judge, kind: str, data: st.Da
 
 
 @given(scene=scenes(frozenset({"volumes", "node affinity"}), pending=6))
-@settings(max_examples=max(_SCENES[settings.get_current_profile_name()] // 2, 8))
+@settings(max_examples=max(_SCENES[PROFILE] // 2, 8))
 def test_pod_with_volumes_is_placed_as_by_kube_scheduler(judge: Judge, scene: Scene) -> None:
     compare(judge, scene, rank_and())
 

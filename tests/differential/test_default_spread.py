@@ -22,6 +22,7 @@ from differential.profiles import WEIGHT, rank_and
 from differential.scene import NAMESPACES, Object, Scene
 from gangsched.model import TopologySpreadConstraint
 from gangsched.plugins import SYSTEM_DEFAULT_CONSTRAINTS, ScoringPodTopologySpread
+from support.examples import PROFILE
 
 LISTED: Final = tuple(
     TopologySpreadConstraint(max_skew=1, topology_key=key, when_unsatisfiable="ScheduleAnyway")
@@ -125,7 +126,7 @@ def owned_scenes(draw: st.DrawFn) -> Scene:
 
 @pytest.mark.parametrize("name", PLUGINS)
 @given(data=st.data())
-@settings(max_examples=_SCENES[settings.get_current_profile_name()])
+@settings(max_examples=_SCENES[PROFILE])
 def test_pods_of_services_and_controllers_are_spread_as_by_kube_scheduler(
     judge: Judge, name: str, data: st.DataObject
 ) -> None:

@@ -19,12 +19,13 @@ from differential.preemption import cost, is_enough, preempting_scenes
 from differential.profiles import PREEMPTING, rank_and
 from differential.scene import Object, Scene
 from gangsched import Preemption as Preempting
+from support.examples import PROFILE
 
 _SCENES: Final = {"fast": 12, "ci": 40, "deep": 600}
 
 
 @given(scene=preempting_scenes())
-@settings(max_examples=_SCENES[settings.get_current_profile_name()])
+@settings(max_examples=_SCENES[PROFILE])
 def test_pods_are_preempted_as_by_kube_scheduler(judge: Judge, scene: Scene) -> None:
     ours = Lockstep(rank_and(), preemption=Preempting())
     nodes, running = judge.stage(scene)

@@ -11,9 +11,10 @@ from differential.judge import Judge
 from differential.lockstep import compare
 from differential.profiles import rank_and
 from differential.scene import Scene
+from support.examples import PROFILE
 
 _SCENES: Final = {"fast": 8, "ci": 16, "deep": 400}
-_FEW: Final = settings(max_examples=_SCENES[settings.get_current_profile_name()])
+_FEW: Final = settings(max_examples=_SCENES[PROFILE])
 
 
 @given(scene=scenes(frozenset({"fit", "resized"})))

@@ -28,6 +28,7 @@ from gangsched.plugins import (
     ScoringPodTopologySpread,
     ScoringStrategy,
 )
+from support.examples import PROFILE
 
 _REQUESTS: Final = frozenset({"fit", "spacious"})
 SCORES: Final[Mapping[str, tuple[Any, frozenset[str]]]] = {
@@ -58,7 +59,7 @@ _SCENES: Final = {"fast": 6, "ci": 10, "deep": 60}
 
 @pytest.mark.parametrize("name", SCORES)
 @given(data=st.data())
-@settings(max_examples=_SCENES[settings.get_current_profile_name()])
+@settings(max_examples=_SCENES[PROFILE])
 def test_best_node_is_that_of_kube_scheduler(judge: Judge, name: str, data: st.DataObject) -> None:
     plugin, kinds = SCORES[name]
     scene = data.draw(scenes(kinds))

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from gangsched import WhenBindFails
 from support import histories as h
 from support.driver import Fate
-from support.examples import one_in
+from support.examples import PROFILE, one_in
 from support.final_checks import ends_lawfully
 from support.history_steps import (
     ChangePod,
@@ -167,7 +167,7 @@ class HistoryMachine(RuleBasedStateMachine):
 @pytest.mark.once("draws the policy, and the unit with it")
 def test_no_life_of_the_machine_breaks_a_law_at_any_step() -> None:
     """As many lives as it takes: in the profile ``deep`` a million steps."""
-    wanted = STEPS[settings.get_current_profile_name()]
+    wanted = STEPS[PROFILE]
     HistoryMachine.steps = 0
     while HistoryMachine.steps < wanted:
         lives = math.ceil((wanted - HistoryMachine.steps) / STEPS_A_LIFE)

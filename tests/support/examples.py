@@ -13,12 +13,14 @@ from typing import Final
 
 from hypothesis import Phase, settings
 
-__all__ = ["FINDS", "IS_DEEP", "least", "one_in", "surely"]
+__all__ = ["FINDS", "IS_DEEP", "PROFILE", "least", "one_in", "surely"]
 
 _LEAST: Final = 20
 FINDS: Final = settings(settings.get_profile("ci"), max_examples=200)
 """Enough examples to find the violations that tests plant."""
 IS_DEEP: Final = settings.get_current_profile_name() == "deep"
+PROFILE: Final = settings.get_current_profile_name().replace("explore", "ci")
+"""Whose row of a table of counts applies: ``explore`` draws as many as ``ci``, in each round."""
 
 
 def one_in(share: int, *, at_least: int = _LEAST) -> settings:
