@@ -1,24 +1,25 @@
 """Which units are taken off the nodes so that a preemptor fits: on all, in a domain, or on one.
 
 Units of ascending priority are taken until it fits (``run``), and those that it does not need are
-put back. At each priority, units that end no gang (elastic members, nominations) are taken before
-others. Of each kind, the one that gains most goes first: the one whose capacity takes most of the
-lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What one unit
-frees may help only with what another frees, so the rest is taken in batches that double.
+put back. At each priority nominations come first, since no pod is evicted for them, and elastic
+members before gangs. Of each kind, the one that gains most goes first: the one whose capacity takes
+most of the lacking pods. Bounds on gains are kept in a heap, and only the first is computed. What
+one unit frees may help only with what another frees, so the rest is taken in batches that double.
 
 Rules:
   R1  what is taken is a unit, with what was on nodes of it and not taken before. Of a gang that is
       evicted as a whole only what is in the domain, unless pods and capacity elsewhere matter;
   R2  the preemptor does not fit if any one of the victims that are left stays, unless the steps
       were spent before that was tried;
-  R3  while budgets are kept, no unit is taken that violates one.
+  R3  while budgets are kept, no unit is taken that violates one;
+  R4  a pod is taken off its node once, and counts once for a budget, in however many units it is.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Final, TypeAlias, final
 
@@ -26,7 +27,6 @@ from attrs import evolve, field, frozen
 
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import PodRecord
-from gangsched.core.hold import Hold
 from gangsched.core.node_table import Needs
 from gangsched.core.placing import Places
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets
@@ -34,14 +34,15 @@ from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
 from gangsched.core.trial import Lifted, Trial
 
-__all__ = ["UnitSearch", "VictimPlan"]
+__all__ = ["UnitSearch", "VictimPlan", "level_of"]
 
 _BASE: Final = 2**31
 """Added to each priority of a sum, so that more pods never cost less; as in kube-scheduler."""
 
-_Taken: TypeAlias = tuple[EvictionUnit, list[Lifted]]
-"""A unit, with what was taken off nodes for it."""
-_Cost: TypeAlias = tuple[float, int, int, int, float]
+_Taken: TypeAlias = tuple[EvictionUnit, list[Lifted], list[PodRecord]]
+"""A unit, with what was taken off nodes for it, and which pods are evicted with it."""
+_Level: TypeAlias = tuple[float, bool]
+_Cost: TypeAlias = tuple[_Level, float, int, int, int, float]
 
 
 @final
@@ -53,8 +54,9 @@ class VictimPlan:
         places: A node for each pod of the preemptor.
         units: The gangs and regular pods that are evicted, and the nominations that are taken.
         members: The elastic members that are evicted.
-        cost: The sort key of plans: the highest priority of a victim, gangs, the sum of priorities,
-            pods, and how early the first victim of the highest priority was created.
+        cost: The sort key of plans: the highest level of a unit, the highest priority of a victim,
+            gangs, the sum of priorities, pods, and how early the first victim of that priority was
+            created.
         violations: The number of evictions that violate a disruption budget.
         awaited: The terminating pods that must have left, on whichever nodes; None for a preemptor
             that needs only its nodes.
@@ -63,7 +65,7 @@ class VictimPlan:
     places: Places
     units: list[EvictionUnit] = field(factory=list[EvictionUnit])
     members: list[PodRecord] = field(factory=list[PodRecord])
-    cost: _Cost = (-math.inf, 0, 0, 0, 0.0)
+    cost: _Cost = ((-math.inf, False), -math.inf, 0, 0, 0, 0.0)
     violations: int = 0
     awaited: list[PodRecord] | None = None
 
@@ -95,6 +97,7 @@ class UnitSearch:
         self._slot = slot
         self._places: Places | None = None
         self._gone: set[Lifted] = set()
+        self._evicted: set[PodRecord] = set()
         self._violating: set[EvictionUnit] | None = None
         self._ratios: dict[Needs, int] = {}
         # the nodes on which it matters what is taken; None for all
@@ -105,22 +108,38 @@ class UnitSearch:
     # Runs ---------------------------------------------------------------------------------------
 
     def run(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
-        """Consider one priority after the other, the lowest first.
+        """Consider one level after the other, the lowest first.
 
-        Units below the first priority that is enough are not enough by themselves. Other choices
-        may do without some of them, so all up to that priority are chosen from again.
+        Units below the first level that is enough are not enough by themselves. Other choices may
+        do without some of them, so all up to that level are chosen from again. If it is one of
+        nominations, as few priorities of pods as possible are chosen from.
+        """
+        below, here = self._first_enough(units, level_of)
+        if not here:
+            return None
+        if below and here[0].nomination is not None:
+            self.undo()
+            below, here = self._first_enough([*below, *here], _level_of_pods)
+        if below:
+            self._choose_again([*below, *here])
+        return self._spare()
+
+    def _first_enough(
+        self, units: Sequence[EvictionUnit], level: Callable[[EvictionUnit], _Level]
+    ) -> tuple[list[EvictionUnit], list[EvictionUnit]]:
+        """Take units level by level; return those below the first level that is enough, and of it.
+
+        If none is enough, or the steps are spent, no unit is of it.
         """
         below: list[EvictionUnit] = []
-        for _priority, equal in groupby(sorted(units, key=_priority_of), key=_priority_of):
+        for _level, equal in groupby(sorted(units, key=level), key=level):
             if self._preemptor.steps.are_spent:
-                return None
+                break
             here = list(equal)
             if self._take_enough(here):
-                if below:
-                    self._choose_again([*below, *here])
-                return self._spare()
+                return below, here
             below += here
-        return None
+        return below, []
 
     def run_sparing(self, units: Sequence[EvictionUnit]) -> VictimPlan | None:
         """Take all units, then put back those that violate a budget, then the others.
@@ -132,9 +151,9 @@ class UnitSearch:
         if not self._fits():
             return None
         if self._budgets is not None:
-            marks = self._budgets.marks(map(_evicted, self.taken))
+            marks = self._budgets.marks(evicted for _unit, _some, evicted in self.taken)
             both = zip(self.taken, marks, strict=True)
-            self._violating = {unit for (unit, _some), violates in both if violates}
+            self._violating = {taken[0] for taken, violates in both if violates}
         plan = self._spare()
         if plan is not None and not plan.places:
             places = self._preemptor.places(self._trial, anyway=True)
@@ -150,7 +169,7 @@ class UnitSearch:
 
     def _choose_again(self, units: list[EvictionUnit]) -> None:
         """Take other units that are enough, if there are any; otherwise the same ones again."""
-        before, places = [unit for unit, _some in self.taken], self._places
+        before, places = [taken[0] for taken in self.taken], self._places
         self.undo()
         if not self._take_enough(units):
             self.undo()
@@ -164,7 +183,7 @@ class UnitSearch:
         mild = [unit for unit in units if not unit.gangs]
         if mild and self._take_mild(mild):
             return True
-        taken = {unit for unit, _some in self.taken}
+        taken = {taken[0] for taken in self.taken}
         left = [unit for unit in units if unit not in taken]
         return self._take_by_gain(left) or self._take_in_batches(left)
 
@@ -173,7 +192,7 @@ class UnitSearch:
         before = len(self.taken)
         if self._take_by_gain(mild):
             return True
-        by_gain = [unit for unit, _some in self.taken[before:]]
+        by_gain = [taken[0] for taken in self.taken[before:]]
         if self._take_in_batches([unit for unit in mild if unit not in by_gain]):
             return True
         self.undo(before)
@@ -185,7 +204,7 @@ class UnitSearch:
         return False
 
     def _take_by_gain(self, units: Sequence[EvictionUnit]) -> bool:
-        """Take the unit with the greatest gain, of equals the one with the fewest pods, and so on.
+        """Take the unit with the greatest gain, of equals that of the lowest priority, and so on.
 
         Gains only shrink as others are taken, so an old gain is a bound.
         """
@@ -193,32 +212,32 @@ class UnitSearch:
         if not lacking:
             return self._fits()
         heap = [
-            (-min(self._bound(unit), lacking), unit.pods, -unit.created_at, -unit.seq, number)
+            (-min(self._bound(unit), lacking), *_preference(unit), number)
             for number, unit in enumerate(units)
         ]
         heap = [each for each in heap if each[0]]
         heapq.heapify(heap)
         known: dict[int, int] = {}
         while lacking and heap and not steps.are_spent:
-            most, pods, created, seq, number = heapq.heappop(heap)
+            most, *preference, number = heapq.heappop(heap)
             if -most > lacking:
-                heapq.heappush(heap, (-lacking, pods, created, seq, number))
+                heapq.heappush(heap, (-lacking, *preference, number))
                 continue
             if known.get(number) != len(self.taken):
                 gain = self._gain(units[number], lacking)
                 known[number] = len(self.taken)
                 if gain < -most:
                     if gain > 0:
-                        heapq.heappush(heap, (-gain, pods, created, seq, number))
+                        heapq.heappush(heap, (-gain, *preference, number))
                     continue
             self._take(units[number])
             lacking = self._lacking()
         return not lacking and self._fits()
 
     def _take_in_batches(self, units: Iterable[EvictionUnit]) -> bool:
-        taken = {unit for unit, _some in self.taken}
+        taken = {taken[0] for taken in self.taken}
         left = [unit for unit in units if unit not in taken]
-        left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
+        left.sort(key=lambda unit: (unit.gangs, *_preference(unit)))
         count = 1
         while left and not self._preemptor.steps.are_spent:
             for unit in left[:count]:
@@ -271,21 +290,30 @@ class UnitSearch:
 
     def _take(self, unit: EvictionUnit) -> None:
         some = self._left(unit)
-        taken = (unit, some)
-        if self._keeps and self._budgets is not None and not self._budgets.take(_evicted(taken)):
+        # of a gang all members are evicted, wherever they are
+        pods = some if unit.elastic is not None else unit.taken
+        evicted = [p for p in pods if isinstance(p, PodRecord) and p not in self._evicted]
+        taken = (unit, some, evicted)
+        if self._keeps and self._budgets is not None and not self._budgets.take(evicted):
             return
-        self._trial.lift(some)
+        self._lift(taken)
         self._preemptor.steps.count_pods(len(some))
-        self._gone.update(some)
         self.taken.append(taken)
 
+    def _lift(self, taken: _Taken) -> None:
+        _unit, some, evicted = taken
+        self._trial.lift(some)
+        self._gone.update(some)
+        self._evicted.update(evicted)
+
     def _put_back(self, taken: _Taken) -> None:
-        some = taken[1]
+        _unit, some, evicted = taken
         self._trial.land(some)
         self._preemptor.steps.count_pods(len(some))
         self._gone.difference_update(some)
+        self._evicted.difference_update(evicted)
         if self._keeps and self._budgets is not None:
-            self._budgets.give_back(_evicted(taken))
+            self._budgets.give_back(evicted)
 
     def _lacking(self) -> int:
         return self._preemptor.shortfall(self._domain)
@@ -329,38 +357,38 @@ class UnitSearch:
         whole = sorted((each for each in self.taken if each[0].gangs), key=self._worth)
         mild = sorted((each for each in self.taken if not each[0].gangs), key=self._worth)
         kept = self._victims_of(whole)
-        ended = {unit.gang for unit, _some in kept}
+        ended = {unit.gang for unit, _some, _evicted in kept}
         pieces: list[_Taken] = []
-        for unit, some in mild:
+        for taken in mild:
+            unit, some, _evicted = taken
             if unit.elastic is None:
-                pieces.append((unit, some))
+                pieces.append(taken)
             elif unit.gang not in ended:
                 # of elastic members the first to arrive is spared first
-                pieces += [(unit, [each]) for each in reversed(some)]
+                pieces += [(unit, [r], [r]) for r in reversed(some) if isinstance(r, PodRecord)]
         kept_pieces = self._victims_of(pieces)
         if self._preemptor.depends_on_pods:
             kept, kept_pieces = self._spare_again(kept, kept_pieces)
         elsewhere = [e for e in mild if e[0].elastic is not None and e[0].gang in ended]
-        evicted = [*kept, *kept_pieces]
-        self.taken = [*evicted, *elsewhere]
+        victims = [*kept, *kept_pieces]
+        self.taken = [*victims, *elsewhere]
         members = [
             each
-            for unit, some in kept_pieces
+            for unit, _some, evicted in kept_pieces
             if unit.elastic is not None
-            for each in some
-            if not isinstance(each, Hold)
+            for each in evicted
         ]
-        units = [unit for unit, _some in evicted if unit.elastic is None]
+        units = [taken[0] for taken in victims if taken[0].elastic is None]
         violations = 0
         if self._budgets is not None and not self._keeps:
-            violations = self._budgets.violations(r for each in self.taken for r in _evicted(each))
-        return VictimPlan(self._places or [], units, members, _cost_of(evicted), violations)
+            violations = self._budgets.violations(r for taken in self.taken for r in taken[2])
+        return VictimPlan(self._places or [], units, members, _cost_of(victims), violations)
 
     def _spare_again(
         self, kept: list[_Taken], pieces: list[_Taken]
     ) -> tuple[list[_Taken], list[_Taken]]:
         """Put back what can be spared because others were: a pod may allow another one to stay."""
-        in_parts = {unit.gang for unit, _some in self.taken if unit.elastic is not None}
+        in_parts = {taken[0].gang for taken in self.taken if taken[0].elastic is not None}
         fixed = [each for each in kept if each[0].gang in in_parts]
         left = [each for each in (*kept, *pieces) if each not in fixed]
         count = len(left) + 1
@@ -380,7 +408,7 @@ class UnitSearch:
         if self._violating is not None:
             violates = unit in self._violating
         elif self._budgets is not None and not self._keeps:
-            violates = bool(self._budgets.violations(_evicted(taken)))
+            violates = bool(self._budgets.violations(taken[2]))
         return (not violates, -unit.priority, -unit.pods, unit.created_at, unit.seq)
 
     def _victims_of(self, pieces: list[_Taken]) -> list[_Taken]:
@@ -400,43 +428,46 @@ class UnitSearch:
         else:
             if self._fits():
                 return []
-        for unit, some in back:
-            self._trial.lift(some)
-            self._gone.update(some)
+        for piece in back:
+            self._lift(piece)
             if self._keeps and self._budgets is not None:
-                self._budgets.take(_evicted((unit, some)))
+                self._budgets.take(piece[2])
         if len(pieces) == 1:
             return pieces
         half = len(pieces) // 2
         return self._victims_of(pieces[:half]) + self._victims_of(pieces[half:])
 
 
-def _evicted(taken: _Taken) -> Collection[PodRecord]:
-    """Return the pods that are evicted: of a gang all members, wherever they are."""
-    unit, some = taken
-    if unit.elastic is None:
-        return [each for each in unit.taken if isinstance(each, PodRecord)]
-    return [each for each in some if isinstance(each, PodRecord)]
-
-
-def _cost_of(evicted: Sequence[_Taken]) -> _Cost:
+def _cost_of(victims: Sequence[_Taken]) -> _Cost:
     """Return the cost of a plan; see ``VictimPlan``. O(victims)."""
     each = [
         (unit.priority, len(some) if unit.elastic is not None else unit.pods, unit.created_at)
-        for unit, some in evicted
+        for unit, some, _evicted in victims
+        if unit.nomination is None
     ]
     highest = max((priority for priority, _pods, _at in each), default=-math.inf)
     return (
+        max((level_of(unit) for unit, _some, _evicted in victims), default=(-math.inf, False)),
         highest,
-        sum(unit.gangs for unit, _some in evicted),
+        sum(unit.gangs for unit, _some, _evicted in victims),
         sum((priority + _BASE) * pods for priority, pods, _at in each),
         sum(pods for _priority, pods, _at in each),
         -min((at for priority, _pods, at in each if priority == highest), default=0.0),
     )
 
 
-def _priority_of(unit: EvictionUnit) -> int:
-    return unit.priority
+def level_of(unit: EvictionUnit) -> _Level:
+    """Return how late a unit is taken: nominations go before pods of their priority."""
+    return unit.priority, unit.nomination is None
+
+
+def _level_of_pods(unit: EvictionUnit) -> _Level:
+    return (-math.inf, False) if unit.nomination is not None else level_of(unit)
+
+
+def _preference(unit: EvictionUnit) -> tuple[int, int, float, int]:
+    """Return the sort key of units that gain as much, the one that is taken first."""
+    return (unit.priority, unit.pods, -unit.created_at, -unit.seq)
 
 
 def _importance(unit: EvictionUnit) -> tuple[int, float, int]:

@@ -14,7 +14,8 @@ Rules:
   R1  a plan evicts no pod and assumes none; it names the victims, and a node for each pod of the
       preemptor;
   R2  the highest priority among the victims is as low as possible; of such plans, one is chosen
-      with few gangs. Then the ranks of kube-scheduler decide: a small sum of priorities, few pods,
+      with few gangs. A nomination is taken before pods of its priority are evicted, and after pods
+      of lower ones. Then the ranks of kube-scheduler decide: a small sum of priorities, few pods,
       victims that came late. No victim of a plan can be spared;
   R3  a plan that violates no disruption budget goes before all others;
   R4  terminating pods are counted on before any pod is evicted.
@@ -33,9 +34,9 @@ from gangsched.core.gang import PodRecord, by_seq
 from gangsched.core.preemption.disruption_budgets import DisruptionBudgets, disruption_budgets
 from gangsched.core.preemption.eviction_units import EvictionUnit
 from gangsched.core.preemption.preemptor import Preemptor
-from gangsched.core.preemption.unit_search import UnitSearch, VictimPlan
+from gangsched.core.preemption.unit_search import UnitSearch, VictimPlan, level_of
 from gangsched.core.state import State
-from gangsched.core.trial import Trial
+from gangsched.core.trial import Lifted, Trial
 
 __all__ = ["find"]
 
@@ -87,8 +88,8 @@ class _Finder:
         for keeps in (True, False) if budgets is not None else (False,):
             found = self._in_domains(units, budgets, keeps=keeps)
             if preemptor.one is not None:
-                most = min((plan.cost[0] for plan in found), default=math.inf)
-                near = [unit for unit in units if unit.priority <= most]
+                most = min((plan.cost[0] for plan in found), default=(math.inf, True))
+                near = [unit for unit in units if level_of(unit) <= most]
                 found += self._on_nodes(near, budgets)
             if found:
                 break
@@ -107,7 +108,8 @@ class _Finder:
         if preemptor.depends_on_pods and preemptor.domains != [EVERYWHERE]:
             # a pod outside of the domain may be in the way of the preemptor inside
             kept = [plan.cost[0] for plan in found if not plan.violations]
-            near = [unit for unit in units if unit.priority < min(kept, default=math.inf)]
+            least = min(kept, default=(math.inf, True))
+            near = [unit for unit in units if level_of(unit) < least]
             for domain in preemptor.domains if near else ():
                 search = UnitSearch(preemptor, self._trial, domain, budgets, keeps=keeps)
                 found += self._concluded(search, search.run(near))
@@ -162,11 +164,12 @@ class _Finder:
         assert one is not None
         pod_class = one.pod_class
         assert pod_class is not None
-        table = self._state.table
+        table, gone = self._state.table, set[Lifted]()
         with self._trial.placing():
             for unit in sorted(here, key=lambda each: each.priority):
                 for each in unit.taken:
-                    if each.slot == slot:
+                    if each.slot == slot and each not in gone:
+                        gone.add(each)  # an elastic member is of the unit of its gang, too
                         table.take(slot, each.needs, -1)
                 if pod_class.memo.fits(table.state_of[slot]):
                     return unit.priority
