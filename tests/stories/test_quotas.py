@@ -169,6 +169,31 @@ def test_member_that_terminates_on_its_node_counts_until_it_is_gone(preset: Pres
     assert len(story.bound) == 4
 
 
+@each_preset
+@each_way
+@pytest.mark.parametrize("memory", ["0", "1Mi"], ids=["alike", "unlike"])
+def test_gangs_that_fit_nowhere_take_the_quota_from_each_other_only_once(
+    preset: Preset, memory: str, way: Way
+) -> None:
+    """Whenever one held it with members that waited, the other forgot why it had failed."""
+    small = Quota(name="team", namespaces=["default"], hard={"cpu": 3})
+    story = Story(lambda cluster: preset(cluster, quotas=[small]), way)
+    story.tell(NodeAdded(make_node("n", cpu=2, allocatable={"memory": "1Gi"})))
+    story.gang("a", 3)
+    story.gang("b", 3, requests={"cpu": 1, "memory": memory})
+    story.interrupt()
+    story.add(make_pod("behind", cpu=1, created_at=5.0))
+    story.decide()
+    assert story.bound == {"behind": "n"}
+    assert "quota" not in str(story.scheduler.why(story.uid("a-0")))
+    story.tell(NodeAdded(make_node("m", cpu=2, allocatable={"memory": "1Gi"})))
+    story.decide()
+    assert len(story.bound) == 4
+    story.delete(*(name for name in list(story.bound) if name != "behind"))
+    story.run(60.0)
+    assert len(story.bound) == 4
+
+
 # Any history --------------------------------------------------------------------------------
 
 

@@ -8,12 +8,15 @@ The first row that holds:
 - its waiting members are outside of their domain: rejected, then as below;
 - its waiting members may go: released, then as below;
 - no member is pending: ``NOWHERE``;
+- a gang with its demand is known to fail, or it has failed pod by pod and cannot fit as a whole,
+  and its pods were told why they wait: ``PARKED``, unless it awaits victims or backs off;
 - a quota is exceeded: ``NOT_ADMITTED``;
 - it awaits the end of victims: ``NOMINATED``;
 - its backoff is not over: ``BACKOFF``;
-- a gang with its demand is known to fail, or it has failed pod by pod and cannot fit as a whole,
-  and its pods were told why they wait: ``PARKED``;
 - otherwise: ``ACTIVE``.
+
+A gang that is known to fail is not asked about quotas. If it were, the members of others that only
+wait on permit would let it forget why it failed, and gangs would try in turn for ever.
 
 A fact never asks a policy; a settlement never reads an event.
 """
@@ -64,9 +67,9 @@ def settle_all(state: State) -> None:
         if state.touched:
             touched, state.touched = state.touched, {}
             for gang in touched.values():
-                was_active = gang.place is _ACTIVE
+                before = gang.place
                 settle(state, gang)
-                if has_quotas and was_active and gang.place is not _ACTIVE:
+                if has_quotas and gang.place is not before and _has_left(before, gang.place):
                     accounts.note_left(state, gang)
         elif table.gains or state.pods_changed or state.pods_tried:
             _wake(state)
@@ -74,6 +77,11 @@ def settle_all(state: State) -> None:
             break
     if state.removed:
         _end_removed(state)
+
+
+def _has_left(before: QueuePlace, place: QueuePlace) -> bool:
+    """Return whether a gang uses no quota for which others have waited."""
+    return before is _ACTIVE or (before is QueuePlace.NOT_ADMITTED and place is not _ACTIVE)
 
 
 def _wake(state: State) -> None:
@@ -152,32 +160,48 @@ def settle(state: State, gang: Gang) -> None:
             return
         if gang is not state.asked:
             attempt.recheck(state, gang)
-    exceeded = accounts.denial(state, gang) if has_quotas else None
     if not gang.pending:
         queue.put(gang, _NOWHERE)
-    elif exceeded is not None:
+        return
+    awaited = nominations.awaits(state, gang)
+    in_backoff = records.now < gang.backoff_until
+    demand = None if awaited or in_backoff else _demand(state, gang)
+    if demand is not None and _is_parked(state, gang, demand):
+        if has_quotas:
+            accounts.stop_waiting(state, gang)
+        queue.put(gang, QueuePlace.PARKED, demand)
+        state.reserving.note_parked(gang)
+        return
+    exceeded = accounts.denial(state, gang) if has_quotas else None
+    if exceeded is not None:
         of_quota, reason = exceeded
         nominations.refused(state, gang, reason)
         told = f"pod group {of_quota.key} waits for its quota"
         _not_admit(state, gang, of_quota, reason, told, before=before)
-    elif awaited := nominations.awaits(state, gang):
+    elif awaited:
         queue.put(gang, QueuePlace.NOMINATED)
         gang.denial = awaited
-    elif records.now < gang.backoff_until:
+    elif in_backoff:
         queue.put(gang, QueuePlace.BACKOFF, gang.demand)
     else:
-        if not state.has_classes(gang):
-            _classify(state, gang)
-        demand = demand_of(state, gang)
-        is_due = gang.is_whole and not demand.blocked_at and not lacks_reason(gang)
-        if is_due and cannot_fit(state, gang, demand):
-            gang.is_whole = False
-            queue.block(demand, is_tried=False)
-        waits = (demand.blocked_at or queue.follows(gang, demand)) and not lacks_reason(gang)
-        place = QueuePlace.PARKED if waits else _ACTIVE
-        queue.put(gang, place, demand)
-        if place is QueuePlace.PARKED:
-            state.reserving.note_parked(gang)
+        queue.put(gang, _ACTIVE, demand)
+
+
+def _demand(state: State, gang: Gang) -> Demand:
+    """Return what a gang asks for. O(pending members)."""
+    if not state.has_classes(gang):
+        _classify(state, gang)
+    return demand_of(state, gang)
+
+
+def _is_parked(state: State, gang: Gang, demand: Demand) -> bool:
+    """Return whether a gang is known to fail, or follows another one of its demand."""
+    if lacks_reason(gang):
+        return False
+    if gang.is_whole and not demand.blocked_at and cannot_fit(state, gang, demand):
+        gang.is_whole = False
+        state.queue.block(demand, is_tried=False)
+    return bool(demand.blocked_at) or state.queue.follows(gang, demand)
 
 
 def _classify(state: State, gang: Gang) -> None:
