@@ -56,7 +56,8 @@ FILES: dict[str, str | bytes] = {
     "own-pod.yaml": POD.replace("{name: p,", "{name: a-0,"),
     "unknown.csv": "id,when\n1,2\n",
     "lacks.csv": "job,submit_s,workers,duration_s\n",
-    "jobs.gz": gzip.compress(TRACE.encode()),
+    "torn.gz": gzip.compress(TRACE.encode())[:-9],
+    "latin.gz": gzip.compress(b"\xff"),
     "jobs.bin": b"\xff" + TRACE.encode(),
     "no.json": "{",
     "bind-0.json": '{"faults": [{"kind": "BindFails", "bind": 0}]}',
@@ -92,9 +93,11 @@ def words_of(line: str) -> list[str]:
         ("--trace bad.csv --nodes 1x8", "bad.csv: line 2: workers: "),
         ("--trace jobs.csv", "--trace: expected --nodes"),
         ("--trace jobs.csv --nodes 40", "'40'"),
-        ("--trace jobs.gz --nodes 1x1", "jobs.gz: expected UTF-8 text, byte 1 is not; the file is"),
+        ("--trace torn.gz --nodes 1x1", "torn.gz: the compressed file is not whole: "),
+        ("torn.gz", "torn.gz: the compressed file is not whole: "),
+        ("--trace latin.gz --nodes 1x1", "latin.gz: expected UTF-8 text, byte 0 is not\n"),
         ("--trace jobs.bin --nodes 1x1", "jobs.bin: expected UTF-8 text, byte 0 is not\n"),
-        ("--trace jobs.csv --nodes jobs.gz", "the file is compressed: "),
+        ("--trace jobs.csv --nodes latin.gz", "latin.gz: expected UTF-8 text, byte 0 is not"),
         ("--trace lacks.csv --nodes 1x4", "gpus_per_worker"),
         ("--trace unknown.csv --nodes 1x4", "job and submit_s"),
         ("--trace unknown.csv --nodes 1x4", "creation_time and num_gpu"),
@@ -172,6 +175,17 @@ def test_trace_of_a_pipe_runs_as_that_of_a_file(folder: Path) -> None:
 
 def test_nodes_of_a_pipe_are_read(folder: Path) -> None:
     printed_by("simulate", "--trace", "jobs.csv", "--nodes", piped(folder, NODES))
+
+
+def test_compressed_inputs_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run_command("simulate", *WORKLOAD, "pod.yaml")
+    for name in ("jobs.csv", "pod.yaml"):
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+    for trace in ("jobs.csv.gz", "-"):
+        packed = io.TextIOWrapper(io.BytesIO((folder / "jobs.csv.gz").read_bytes()))
+        monkeypatch.setattr("sys.stdin", packed)
+        words = ("--trace", trace, "--nodes", "1x4", "pod.yaml.gz")
+        assert run_command("simulate", *words) == plain
 
 
 def test_each_policy_of_compare_gets_the_trace_of_a_pipe(folder: Path) -> None:

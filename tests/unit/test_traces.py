@@ -116,6 +116,36 @@ def test_quotes_blank_lines_line_breaks_and_a_byte_order_mark_are_no_obstacle() 
     assert _load() == Workload()
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_cells_may_be_separated_by_semicolons_or_tabs(separator: str, tmp_path: Path) -> None:
+    rows = ("a,0,4,1,100", "b,10,1,0.5,1h30m")
+    lines = [f"{row}\n".replace(",", separator) for row in (JOBS, *rows)]
+    assert load_trace(["\n", *lines], file="t.csv") == _load(*rows, header=JOBS)
+    nodes = ("node,gpus,label:rack", "n,4,r")
+    split = [row.replace(",", separator) for row in nodes]
+    assert load_nodes(split, file="n") == load_nodes(nodes, file="n")
+    with pytest.raises(TraceError, match=r"^t: line 2: workers: .* got 'x,y'$"):
+        load_trace([lines[0], separator.join(("a", "0", "x,y", "1", "9"))], file="t")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("0", "2026-11-02T08:00:00Z", "seconds as in line 2, which has '0', got '2026-11-02T"),
+        ("2026-11-02", "90", "a date as in line 2, which has '2026-11-02', got '90'"),
+    ],
+)
+def test_instants_in_seconds_and_as_dates_are_refused_with_both_lines(
+    first: str, second: str, said: str
+) -> None:
+    rows = [f"job{n},{at},1,1,9" for n, at in enumerate((first, second, second, first))]
+    with pytest.raises(TraceError, match=re.escape(f"line 3: submit_s: expected {said}")) as error:
+        _load(*rows, header=JOBS)
+    assert "line 4: submit_s: " in str(error.value)
+    epoch = str(int(1.8e9))
+    assert len(_pods(_load(f"a,{epoch},1,1,9", "b,2026-11-02,1,1,9", header=JOBS))) == 2
+
+
 def test_further_columns_of_a_job_are_read() -> None:
     full, empty = jobs("j,0,1,2,60,500m,4Gi,-7,blue,90.5", "k,0,1,0,60,,,,a,", more=MORE)
     assert full.requests == Resources({"nvidia.com/gpu": 2, "cpu": "500m", "memory": "4Gi"})

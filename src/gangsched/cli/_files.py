@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import sys
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 __all__ = [
     "STANDARD_INPUT",
     "BadInputError",
+    "content_of",
     "lines",
     "opened",
     "print_json",
     "read",
+    "text_of",
     "written",
 ]
 
@@ -42,12 +47,9 @@ def lines(name: str) -> Iterator[str]:
     if name == STANDARD_INPUT:
         yield from sys.stdin
         return
-    try:
-        with Path(name).open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield _decoded(line, name, number)
-    except OSError as error:
-        raise BadInputError(f"{name}: {error.strerror}") from error
+    with _open(name) as file:
+        for number, line in enumerate(file, start=1):
+            yield _decoded(line, name, number)
 
 
 def opened(name: str) -> Iterator[str]:
@@ -56,25 +58,59 @@ def opened(name: str) -> Iterator[str]:
     Raises:
         BadInputError: The file cannot be read, or is not UTF-8.
     """
-    try:
-        with Path(name).open(encoding="utf-8-sig", newline="") as file:
-            yield from file
-    except OSError as error:
-        raise BadInputError(f"{name}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise _no_text(name, error) from error
+    with _open(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        yield from text
 
 
 def read(name: str) -> str:
     """Return a text file, or standard input, with its line breaks as they are."""
+    return text_of(content_of(name), name)
+
+
+def content_of(name: str) -> bytes:
+    """Return the bytes of a file, or of standard input, as they are.
+
+    Raises:
+        BadInputError: The file cannot be read.
+    """
+    if name == STANDARD_INPUT:
+        binary = getattr(sys.stdin, "buffer", None)  # a stream of text need not have one
+        return sys.stdin.read().encode() if binary is None else binary.read()
+    with _named(name):
+        return Path(name).read_bytes()
+
+
+def text_of(content: bytes, name: str) -> str:
+    """Return bytes as text, unpacked if gzip has compressed them.
+
+    Raises:
+        BadInputError: They are not UTF-8, or not whole.
+    """
+    with _named(name):
+        plain = gzip.decompress(content) if content.startswith(_GZIP) else content
+        return plain.decode("utf-8-sig")
+
+
+@contextmanager
+def _open(name: str) -> Generator[IO[bytes]]:
+    """Open a file for reading; the content of one that gzip has compressed is read unpacked."""
+    with _named(name), Path(name).open("rb") as file:
+        is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
+        yield cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_packed else file
+
+
+@contextmanager
+def _named(name: str) -> Generator[None]:
+    """Describe what is wrong with a file that is read."""
     try:
-        if name == STANDARD_INPUT:
-            return sys.stdin.read()
-        return Path(name).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise BadInputError(f"{name}: {error.strerror}") from error
+        yield
     except UnicodeDecodeError as error:
-        raise _no_text(name, error) from error
+        sentence = f"{name}: expected UTF-8 text, byte {error.start} is not"
+        raise BadInputError(sentence) from error
+    except (EOFError, zlib.error) as error:
+        raise BadInputError(f"{name}: the compressed file is not whole: {error}") from error
+    except OSError as error:
+        raise BadInputError(f"{name}: {error.strerror or error}") from error
 
 
 def print_json(data: dict[str, Any]) -> None:
@@ -105,13 +141,6 @@ def written(name: str | None) -> Generator[Callable[[str], object] | None, None,
             yield file.write
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror}") from error
-
-
-def _no_text(name: str, error: UnicodeDecodeError) -> BadInputError:
-    sentence = f"{name}: expected UTF-8 text, byte {error.start} is not"
-    if error.object.startswith(_GZIP):
-        sentence += "; the file is compressed: give what gunzip -c prints, by a pipe"
-    return BadInputError(sentence)
 
 
 def _decoded(line: bytes, name: str, number: int) -> str:

@@ -16,7 +16,8 @@ from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.model import FrozenMap, Pod, PodGroup
 from gangsched.resources import Resources
 from gangsched.simulation._trace_notes import Note, Notes
-from gangsched.simulation._trace_rows import Row, Table, seconds_text
+from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_spellings import seconds_text
 from gangsched.simulation.workload import RUN_SECONDS, Arrival
 
 __all__ = ["DLRM", "dlrm_arrivals"]
@@ -85,5 +86,7 @@ def _in_order(pods: dict[str, list[Pod]]) -> Iterator[Arrival]:
 
 def _requests(row: Row) -> Resources:
     cpu, gpus = row.whole("cpu", least=0), row.whole("gpu", least=0)
-    memory = round(row.instant("memory_gib") * 1024**3)
-    return Resources({"cpu": cpu, _GPU: gpus, "memory": memory})
+    memory = row.number("memory_gib")
+    if memory is None:
+        raise row.refuse("memory_gib", "a number >= 0 such as 90 or 0.5")
+    return Resources({"cpu": cpu, _GPU: gpus, "memory": round(memory * 1024**3)})

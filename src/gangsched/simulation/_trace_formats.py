@@ -24,7 +24,8 @@ from gangsched.errors import TraceError
 from gangsched.resources import Resources
 from gangsched.simulation._trace_jobs import TraceJob
 from gangsched.simulation._trace_notes import Note, Notes
-from gangsched.simulation._trace_rows import Row, Table, seconds_text
+from gangsched.simulation._trace_rows import Row, Table
+from gangsched.simulation._trace_spellings import seconds_text
 
 __all__ = [
     "COLUMNS",

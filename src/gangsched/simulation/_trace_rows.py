@@ -4,7 +4,9 @@ Rules:
   R1  a malformed cell is an error that names file, line, column and value; nothing is guessed;
   R2  a column that is used is given once;
   R3  a file may call its columns otherwise, and have other units: then errors name its own columns;
-  R4  what programs write for a cell without a value (``nan``, ``null``) is an empty cell.
+  R4  what programs write for a cell without a value (``nan``, ``null``) is an empty cell;
+  R5  cells are separated by commas, semicolons or tabs: by what splits the header most often;
+  R6  the instants of a file are all seconds, or all dates: a mixture has no common clock.
 """
 
 from __future__ import annotations
@@ -13,16 +15,24 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final, final
 
-from gangsched._seconds import parse_duration
 from gangsched.errors import InvalidValueError, TraceError
 from gangsched.resources import Resources
+from gangsched.simulation._trace_spellings import (
+    AMOUNTS,
+    DATES,
+    SECONDS,
+    begun,
+    delimiter,
+    read_date,
+    read_duration,
+)
 from gangsched.simulation.workload import parse_seconds
 
-__all__ = ["Faults", "Row", "Table", "seconds_text"]
+__all__ = ["Faults", "Row", "Table"]
+
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _SIGNED: Final = re.compile(r"-?[0-9]{1,9}", re.ASCII)
@@ -31,27 +41,6 @@ _LONGEST_SHOWN: Final = 80
 _LONGEST_NUMBER: Final = 40
 _MOST_SHOWN: Final = 20
 _ABSENT: Final = frozenset({"n/a", "na", "nan", "none", "null"})
-_CLOCK: Final = re.compile(r"(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])", re.ASCII)
-"""A duration as Slurm writes it: ``[days-]hours:minutes:seconds``."""
-_SECONDS: Final[Mapping[str, Decimal]] = {
-    unit: Decimal(seconds)
-    for unit, seconds in zip(
-        ("us", "ms", "s", "min", "h", "d"),
-        ("0.000001", "0.001", "1", "60", "3600", "86400"),
-        strict=True,
-    )
-}
-_AMOUNTS: Final[Mapping[str, Decimal]] = {
-    "m": Decimal("0.001"),
-    "%": Decimal("0.01"),
-    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGT", 1)},
-    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGT", 1)},
-}
-
-
-def seconds_text(seconds: float) -> str:
-    """Return seconds in decimal digits, to the microsecond: ``90``, ``0.5``."""
-    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 @final
@@ -186,48 +175,31 @@ class Row:
     def instant(self, column: str) -> float:
         """Return an instant in seconds: a number, or a date, as seconds since 1970."""
         text = self.text(column)
-        if column not in self._table.units and _DECIMAL.fullmatch(text):
-            seconds = float(text)
-        else:
+        number: Decimal | str | None = text
+        if column in self._table.units or not _DECIMAL.fullmatch(text):
             number = self.number(column)
-            seconds = _date(text) if number is None else float(number)
+        seconds = read_date(text) if number is None else float(number)
         if not 0 <= seconds < math.inf:
             raise self.refuse(
                 column, "a number >= 0 such as 90 or 0.5, or a date such as 2017-10-07T01:12:09Z"
             )
+        if number is None or seconds < DATES:  # larger numbers are dates, too, and of either kind
+            kind = "a date" if number is None else "seconds"
+            line, other, first = self._table.first_instant(self.line, kind, text)
+            if kind != other:
+                raise self.refuse(column, f"{other} as in line {line}, which has {first!r}")
         return seconds
 
     def duration(self, column: str) -> str:
         """Return a duration in decimal seconds."""
         number = self.number(column) if column in self._table.units else None
-        text = _seconds(self.text(column)) if number is None else f"{number:f}"
+        text = read_duration(self.text(column)) if number is None else f"{number:f}"
         try:
             parse_seconds(text, field=column)
         except InvalidValueError as error:
             expected = "a duration > 0 such as 90, 0.5, 1h30m or 1-02:03:04"
             raise self.refuse(column, expected) from error
         return text
-
-
-def _date(text: str) -> float:
-    """Return an ISO date as seconds since 1970, in UTC without a zone; infinity for no date."""
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return math.inf
-
-
-def _seconds(text: str) -> str:
-    """Return a duration with units, or of a clock, in decimal seconds; any other text as it is."""
-    if text.isdigit():  # nearly every row of most traces
-        return text
-    clock = _CLOCK.fullmatch(text)
-    if clock:
-        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
-        return str(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    found = parse_duration(text) if text.endswith(("d", "h", "m", "s")) else None
-    return text if found is None else seconds_text(found)
 
 
 @final
@@ -259,7 +231,9 @@ class Table:
     ) -> None:
         self.file = file
         self.faults = faults
-        self._reader = csv.reader(lines, strict=True)
+        self._first_instant: tuple[int, str, str] | None = None
+        header, lines = begun(lines)
+        self._reader = csv.reader(lines, delimiter=delimiter(header), strict=True)
         self.columns: tuple[str, ...] = ()
         self.units: dict[str, Decimal] = {}
         self.line = 1
@@ -291,6 +265,12 @@ class Table:
         place = self.places.get(column)
         return column if place is None else self._own[place]
 
+    def first_instant(self, line: int, kind: str, text: str) -> tuple[int, str, str]:
+        """Return line, kind and text of the first instant of the file, which may be this one."""
+        if self._first_instant is None:
+            self._first_instant = (line, kind, text)
+        return self._first_instant
+
     def _renamed(self, columns: Mapping[str, str]) -> tuple[str, ...]:
         own = self._own
         names = [f"{name} (of the file)" if name in columns else name for name in own]
@@ -307,7 +287,9 @@ class Table:
 
     def _factor(self, column: str, source: str, unit: str) -> Decimal:
         is_amount = column.endswith("_per_worker")
-        units = _SECONDS if column.endswith("_s") else _AMOUNTS if is_amount else {}
+        units: Mapping[str, Decimal] = {}
+        if column.endswith("_s") or is_amount:
+            units = AMOUNTS if is_amount else SECONDS
         if unit not in units:
             problem = f"expected one of the units {', '.join(units)} for {column}, got {unit!r}"
             if not units:

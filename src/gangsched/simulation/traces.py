@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, TypedDict, Unpack, cast, final
 
@@ -32,6 +31,7 @@ from gangsched.simulation._trace_jobs import TraceJob, arrivals
 from gangsched.simulation._trace_notes import Notes
 from gangsched.simulation._trace_philly import PhillyReader
 from gangsched.simulation._trace_rows import Faults, Row, Table
+from gangsched.simulation._trace_spellings import DATES, begun
 from gangsched.simulation._trace_swf import SwfReader, is_job_line
 from gangsched.simulation.workload import MOST_OBJECTS, Arrival, Workload
 
@@ -45,8 +45,6 @@ _SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})", re.ASCII)
 _OPENB_NOTES: Final = ("shares of a GPU are added up by node, not by device",)
 _PHILLY_FIELDS: Final = {"job": "jobid", "workers": "attempts[0].detail"}
 _LIMIT_BY_NODE: Final = "max_per_node is not modelled"
-_DATES: Final = 100_000_000.0
-"""Instants from here on are dates since 1970: no trace begins three years after its own begin."""
 
 
 class _OwnColumns(TypedDict, total=False):
@@ -161,7 +159,7 @@ def open_trace(
     columns = _checked(columns)
     if most is None:
         most = MOST_STREAMED
-    first, lines = _begun(_strings(read()))
+    first, lines = begun(_strings(read()))
     faults = Faults(skip=skip_faulty)
     if columns:
         table = Table(lines, file, expected=COLUMNS, columns=columns, faults=faults)
@@ -210,16 +208,6 @@ def _checked(columns: object) -> dict[str, str]:
     return found
 
 
-def _begun(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
-    """Return the first line that is not blank, and all lines."""
-    blank: list[str] = []
-    for line in lines:
-        if line.strip("\ufeff \t\r\n"):
-            return line.lstrip("\ufeff \t"), chain(blank, [line], lines)
-        blank.append(line)
-    return "", iter(blank)
-
-
 def _rows(
     read: Callable[[], Iterable[str]],
     table: Table,
@@ -245,9 +233,9 @@ def _rows(
     skipped += notes.sentences() + faults.sentences(file) + check.sentences(file)
 
     def again() -> Iterator[TraceJob]:
-        begun = _begun(_strings(read()))[1]
         left_out = Faults(skip=True) if faults.skip else None
-        table = Table(begun, file, expected=COLUMNS, columns=columns, faults=left_out)
+        lines = _strings(read())
+        table = Table(lines, file, expected=COLUMNS, columns=columns, faults=left_out)
         return (job for row, job in rows(table, Notes(file)) if row.line not in twins)
 
     return Trace(file, check.pods, (), skipped, True, check.reader(again))
@@ -332,7 +320,7 @@ class _Check:
     @property
     def _origin(self) -> float:
         """The instant of the trace at which time begins: the first submission if it is a date."""
-        return self._first if _DATES <= self._first < math.inf else 0.0
+        return self._first if DATES <= self._first < math.inf else 0.0
 
     def sentences(self, file: str) -> tuple[str, ...]:
         """Return the date at which time begins; nothing if instants are no dates."""
