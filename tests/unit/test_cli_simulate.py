@@ -46,6 +46,21 @@ POLICY = (
     'gangsched.io/restart-policy: BelowMinimum, gangsched.io/restart-backoff-seconds: "20", '
     'gangsched.io/max-restarts: "2"'
 )
+CLASSES = """
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 7}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: usual}
+value: 5
+globalDefault: true
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: heavy}
+handler: heavy
+overhead: {podFixed: {cpu: 1500m}}
+"""
 COLUMNS = "job,submit_s,workers,gpus_per_worker,duration_s"
 CONFIGURED = ("--config", "config.yaml", "nodes.yaml")
 
@@ -113,6 +128,23 @@ def test_pod_runs_as_long_as_its_annotation_says() -> None:
         (310.0, ["Completed"]),
     ]
     assert found["summary"]["end"] == 310.0
+
+
+def test_classes_of_a_later_file_count_from_then() -> None:
+    Path("classes.yaml").write_text(CLASSES)
+    for n, named in enumerate(("", "priorityClassName: high, runtimeClassName: heavy, ")):
+        own = Path("pod.yaml").read_text().replace("name: p,", f"name: p{n},")
+        Path(f"p{n}.yaml").write_text(own.replace("spec: {", f"spec: {{{named}"))
+    later = ("--at", "60", "classes.yaml")
+    found = report("nodes.yaml", "p0.yaml", *later, "--at", "60", "p1.yaml")
+    assert [job["priority"] for job in found["jobs"]] == [0, 7]
+    assert found["summary"]["utilisation"]["cpu"] == pytest.approx(4.5 * 300 / (8 * 360))
+    assert report("nodes.yaml", *later, "--at", "61", "p0.yaml")["jobs"][0]["priority"] == 5
+    assert "spec.priorityClassName: expected the name of a known PriorityClass, got 'high'" in (
+        refuses("simulate", "nodes.yaml", "p1.yaml", *later)
+    )
+    words = ("explain", "research/p0", "nodes.yaml", "p0.yaml", "classes.yaml", "--apply")
+    assert "pod/research/p1" in printed_by(*words, "p1.yaml")
 
 
 def test_detail_selects_tables_events_or_the_summary() -> None:

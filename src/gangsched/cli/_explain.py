@@ -16,13 +16,13 @@ from gangsched.cli._files import BadInputError, print_json, read
 from gangsched.cli._options import add_policy
 from gangsched.cli._run import LINGER, add_run, run_settings, run_to_the_end, simulator_of
 from gangsched.cli._subject import Subject, find
-from gangsched.cli._workload import Source, add_source, read_source
+from gangsched.cli._workload import Source, add_source, applied, read_source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event, NodeAdded
 from gangsched.explain import Binding, Finished, Running, Terminating
 from gangsched.model import GroupKey, Node, NodeName, Resources
 from gangsched.simulation import EventLog, LogEntry, OwnerDeleted, Simulator, parse_nodes_shape
-from gangsched.simulation.manifests import load_manifests
+from gangsched.simulation.manifests import ParsedManifests
 from gangsched.what_if import Insufficient, Sufficient
 
 __all__ = ["add_explain"]
@@ -107,7 +107,7 @@ def _explain(options: argparse.Namespace) -> int:
         found = evolve(found, reservation=simulator.scheduler.reservation)
     if options.history:
         found = evolve(found, history=_history(log, found.subject))
-    events = _events(options, simulator)
+    events = _events(options, source, simulator)
     if events:
         group = None if found.subject.is_finished else found.subject.group
         found = evolve(found, what_if=_what_if(simulator, log, events, group))
@@ -160,7 +160,7 @@ def _ask(simulator: Simulator, subject: Subject, shape: Node | None, most: int) 
     return Explanation(now, subject, why, changes, len(kinds[_KINDS:]), ahead)
 
 
-def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
+def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -> list[Event]:
     """Return the events of ``--add`` and ``--apply``."""
     events: list[Event] = []
     if options.add is not None:
@@ -175,8 +175,9 @@ def _events(options: argparse.Namespace, simulator: Simulator) -> list[Event]:
                 name = NodeName(f"added-{name}")
             events.append(NodeAdded(evolve(node, name=name)))
     for name in options.apply:
-        applied = load_manifests(read(name), file=name, at=simulator.now)
-        events += [a.event for a in applied.arrivals if not isinstance(a.event, OwnerDeleted)]
+        file = ParsedManifests(read(name), file=name)
+        arrivals = applied(file, source.files, at=simulator.now).arrivals
+        events += [a.event for a in arrivals if not isinstance(a.event, OwnerDeleted)]
     return events
 
 

@@ -37,7 +37,7 @@ from gangsched.simulation import (
 )
 from gangsched.simulation.manifests import ParsedManifests, PriorityClasses
 
-__all__ = ["Source", "add_source", "read_source", "refuse_two_of_stdin"]
+__all__ = ["Source", "add_source", "applied", "read_source", "refuse_two_of_stdin"]
 
 
 @final
@@ -48,10 +48,12 @@ class Source:
     Attributes:
         start: What the manifests and the nodes are.
         trace: The trace; None for none.
+        files: The manifests, each with the instant at which it is applied.
     """
 
     start: Workload
     trace: Trace | None = None
+    files: Sequence[tuple[float, ParsedManifests]] = ()
 
     @property
     def pods(self) -> int:
@@ -169,14 +171,26 @@ def read_source(options: argparse.Namespace) -> Source:
     if nodes:
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
     files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
-    classes, runtime_classes = PriorityClasses(), dict[str, RuntimeClass]()
-    for _at, file in files:
-        classes = file.priority_classes(classes)
-        runtime_classes |= file.runtime_classes()
-    parts += [file.workload(classes, at=at, runtime_classes=runtime_classes) for at, file in files]
+    parts += [applied(file, files, at=at) for at, file in files]
     _refuse_twins(parts)
     parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
-    return Source(Workload().merge(*parts), trace)
+    return Source(Workload().merge(*parts), trace, files)
+
+
+def applied(
+    file: ParsedManifests, files: Iterable[tuple[float, ParsedManifests]], *, at: float
+) -> Workload:
+    """Return the objects of a file that is applied at an instant, beside *files*.
+
+    Priority and runtime classes count from the instant of their file on: the API server resolves
+    them when a pod is created.
+    """
+    there = [other for since, other in files if since <= at]
+    classes, runtime_classes = PriorityClasses(), dict[str, RuntimeClass]()
+    for each in there if file in there else [*there, file]:
+        classes = each.priority_classes(classes)
+        runtime_classes |= each.runtime_classes()
+    return file.workload(classes, at=at, runtime_classes=runtime_classes)
 
 
 def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple[float, str]]:
