@@ -13,7 +13,7 @@ from gangsched.events import PodAdded, PodGroupAdded
 from gangsched.membership import Membership, membership
 from gangsched.model import Pod, PodGroup, Resources, group_key
 from gangsched.simulation.manifests import load_manifests
-from gangsched.simulation.workload import Workload
+from gangsched.simulation.workload import FAIL_SECONDS, JOB_PODS, Workload
 
 GPU = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]}}
 
@@ -247,6 +247,119 @@ def test_job_without_min_available_gets_no_group() -> None:
     workload = _load(_scheduled({"queue": "q"}, _replicas(Worker=2)))
     assert _groups(workload) == []
     assert all(membership(pod) is None for pod in _pods(workload))
+
+
+# Fields that are not taken over ------------------------------------------------------------
+
+
+def _training(kind: str, spec: dict[str, Any], policy: dict[str, Any]) -> dict[str, Any]:
+    specs = {"TFJob": "tfReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}
+    replicas = _replicas(Worker=4) | (_replicas(Launcher=1) if kind == "MPIJob" else {})
+    name = specs.get(kind, "mpiReplicaSpecs")
+    return _job(kind, **{name: replicas, "runPolicy": policy, **spec})
+
+
+def _notes(*documents: dict[str, Any]) -> list[str]:
+    return [each.partition("j: ")[2] for each in _load(*documents).skipped]
+
+
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "MPIJob"])
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        *((where, "ofALaterVersion") for where in ("", "runPolicy", "runPolicy.schedulingPolicy")),
+        *(("runPolicy", name) for name in ("activeDeadlineSeconds", "managedBy")),
+        *(("runPolicy.schedulingPolicy", name) for name in ("queue", "priorityClass")),
+    ],
+)
+def test_field_of_a_training_job_that_is_not_taken_over_is_noted(
+    kind: str, where: str, name: str
+) -> None:
+    policy: dict[str, Any] = {"schedulingPolicy": {"minAvailable": 1}, "cleanPodPolicy": "None"}
+    spec: dict[str, Any] = {"runPolicy": policy}
+    for step in where.split(".") if where else ():
+        spec = spec[step]
+    document = _training(kind, {}, policy)
+    (spec if where else document["spec"])[name] = "x"
+    (note,) = _notes(document)
+    assert note.startswith(f"spec.{where}{'.' * bool(where)}{name} is not simulated")
+
+
+@pytest.mark.parametrize(
+    ("document", "note"),
+    [
+        (_batch(activeDeadlineSeconds=9), "spec.activeDeadlineSeconds is not simulated: it does"),
+        (_batch(ofALaterVersion=1), "spec.ofALaterVersion is not simulated"),
+        (
+            _batch() | {"metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}}},
+            "metadata.labels[kueue.x-k8s.io/queue-name] is not simulated: no queue admits the job",
+        ),
+        (
+            _training("MPIJob", {"launcherCreationPolicy": "WaitForWorkersReady"}, {}),
+            "spec.launcherCreationPolicy is not simulated: the launcher is created with the",
+        ),
+        (
+            _training("PyTorchJob", {"elasticPolicy": {"maxReplicas": 9}}, {}),
+            "spec.elasticPolicy.maxReplicas is not simulated: the number of workers",
+        ),
+        (
+            _training("TFJob", {"successPolicy": "AllWorkers"}, {}),
+            "spec.successPolicy is not simulated: the job ends with its last pod",
+        ),
+        (
+            _scheduled({"minResources": {"cpu": 1}}, _replicas(Worker=2)),
+            "spec.runPolicy.schedulingPolicy.minResources is not simulated: without minAvailable",
+        ),
+        (_training("TFJob", {"elasticPolicy": {"minReplicas": 2}}, {}), "spec.elasticPolicy is"),
+    ],
+    ids=range(8),
+)
+def test_field_that_is_not_taken_over_is_noted(document: dict[str, Any], note: str) -> None:
+    (found,) = _notes(document)
+    assert found.startswith(note)
+
+
+@pytest.mark.parametrize("kind", ["Job", "PyTorchJob", "Pod"])
+def test_topology_of_another_scheduler_is_noted_but_for_a_bound_pod(kind: str) -> None:
+    key = "kueue.x-k8s.io/podset-required-topology"
+    template = {"metadata": {"name": "j", "annotations": {key: "rack"}}, **GPU}
+    document = {
+        "Job": _batch() | {"spec": {"template": template}},
+        "PyTorchJob": _job("PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": template}}),
+        "Pod": {"apiVersion": "v1", "kind": "Pod", **template},
+    }[kind]
+    (note,) = _notes(document)
+    assert f"metadata.annotations[{key}] is not simulated: the field schedulingC" in note
+    if kind == "Pod":
+        assert _notes(document | {"spec": {**GPU["spec"], "nodeName": "node-0"}}) == []
+
+
+def test_what_only_follows_a_failure_is_noted_if_a_pod_fails() -> None:
+    fails = {"metadata": {"annotations": {FAIL_SECONDS: "9"}}, **GPU}
+    for template, count in ((GPU, 0), (fails, 2)):
+        worker = {"template": template, "restartPolicy": "Never", "replicas": 2}
+        job = _job("TFJob", tfReplicaSpecs={"Worker": worker}, runPolicy={"backoffLimit": 3})
+        assert len(_notes(job)) == count
+        policy = {"backoffLimit": 3, "podFailurePolicy": {"rules": [{}]}}
+        assert len(_notes(_job("Job", "batch/v1", template=template, **policy))) == count
+    assert _notes(_training("MPIJob", {"launcherCreationPolicy": "AtStartup"}, {})) == []
+    job = _training("MPIJob", {"launcherCreationPolicy": "Soon"}, {})
+    assert _refused(job).field == "spec.launcherCreationPolicy"
+
+
+@pytest.mark.parametrize(("least", "pods"), [(2, "3"), (4, "5"), (9, "5"), (None, "5")])
+def test_elastic_job_works_with_its_fewest_workers(least: int | None, pods: str) -> None:
+    elastic = {"minReplicas": least, "rdzvBackend": "c10d"}
+    replicas = _replicas(Master=1, Worker=4)
+    job = _job("PyTorchJob", pytorchReplicaSpecs=replicas, elasticPolicy=elastic)
+    workload = _load(job)
+    assert {pod.annotations[JOB_PODS] for pod in _pods(workload)} == {pods}
+    assert len(workload.skipped) == (least == 9)
+    job["spec"]["runPolicy"] = {"schedulingPolicy": {"minAvailable": 5}}
+    (group,) = _groups(_load(job))
+    assert group.min_available == 5
+    note = "spec.elasticPolicy.minReplicas is not simulated: minAvailable is the minimum of the"
+    assert [each.startswith(note) for each in _notes(job)] == [True] * (pods == "3")
 
 
 @pytest.mark.parametrize("given_first", [True, False])

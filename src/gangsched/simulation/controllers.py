@@ -9,8 +9,9 @@ Rules:
       create the workers first and the launcher last, and so does this module;
   R4  a job with ``minAvailable`` gets the pod group that its operator would create for
       scheduler-plugins, named as the job, unless a template names a group itself;
-  R5  a training job or MPI job without a group works only while all its pods run. Its pods get
-      the annotations ``JOB`` and ``JOB_PODS``, from which the report knows that.
+  R5  a training job or MPI job without a group works only while all its pods run, an elastic one
+      while its minimum does. Its pods get the annotations ``JOB`` and ``JOB_PODS``, from which the
+      report knows that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from gangsched.membership import ADMISSION_SPELLINGS, SPELLINGS
 from gangsched.model import FrozenMap, Pod, PodGroup, PodUID
 from gangsched.objects.fields import MOST_PODS, Field
 from gangsched.objects.manifest import Manifest
+from gangsched.objects.pod_fields import Schema
 from gangsched.objects.podgroups import group_of
+from gangsched.simulation._job_fields import (
+    JOB_SPEC,
+    MPI_SPEC,
+    PYTORCH_SPEC,
+    TF_SPEC,
+    note_field,
+    note_fields,
+)
 from gangsched.simulation.timed_pods import read_timed_pod
 from gangsched.simulation.workload import JOB, JOB_PODS
 
@@ -52,6 +62,7 @@ def read_job(manifest: Manifest) -> Iterator[PodAdded]:
     """
     spec = manifest.document["spec"]
     template = read_timed_pod(manifest, spec["template"])
+    note_fields(manifest, JOB_SPEC, spec["template"])
     indexed = spec["completionMode"].word(("NonIndexed", "Indexed"), "NonIndexed") == "Indexed"
     parallelism = spec["parallelism"].whole(1, least=0, most=MOST_PODS)
     completions = None
@@ -79,8 +90,8 @@ def read_tf_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     Raises:
         ManifestError: The document is malformed.
     """
-    specs = manifest.document["spec"]["tfReplicaSpecs"]
-    return _read_training_job(manifest, specs, ("PS", "Worker", "Chief", "Master", "Evaluator"))
+    types = ("PS", "Worker", "Chief", "Master", "Evaluator")
+    return _read_training_job(manifest, "tfReplicaSpecs", types, TF_SPEC)
 
 
 def read_pytorch_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
@@ -89,8 +100,8 @@ def read_pytorch_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     Raises:
         ManifestError: The document is malformed.
     """
-    specs = manifest.document["spec"]["pytorchReplicaSpecs"]
-    return _read_training_job(manifest, specs, ("Master", "Worker"))
+    types = ("Master", "Worker")
+    return _read_training_job(manifest, "pytorchReplicaSpecs", types, PYTORCH_SPEC)
 
 
 def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
@@ -104,6 +115,9 @@ def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
     """
     specs = manifest.document["spec"]["mpiReplicaSpecs"]
     replicas = _read_replicas(manifest, specs, ("Launcher", "Worker"), {"worker": 0})
+    _note_fields(manifest, MPI_SPEC, specs)
+    created = manifest.document["spec"]["launcherCreationPolicy"]
+    created.word(("AtStartup", "WaitForWorkersReady"), "AtStartup")
     launcher, launchers = replicas.get("launcher", (None, 0))
     if launcher is None or launchers != 1:
         raise specs.problem(f"expected one launcher, got {launchers}")
@@ -124,9 +138,11 @@ def read_mpi_job(manifest: Manifest) -> Iterator[PodAdded | PodGroupAdded]:
 
 
 def _read_training_job(
-    manifest: Manifest, specs: Field, types: tuple[str, ...]
+    manifest: Manifest, name: str, types: tuple[str, ...], taken: Schema
 ) -> Iterator[PodAdded | PodGroupAdded]:
+    specs = manifest.document["spec"][name]
     replicas = _read_replicas(manifest, specs, types, {})
+    _note_fields(manifest, taken, specs)
     group = _own_group(manifest, replicas)
     replicas = _with_job(manifest, group, replicas)
     if _suspended(manifest):
@@ -160,9 +176,18 @@ def _own_group(manifest: Manifest, replicas: _Replicas) -> PodGroup | None:
     """Return the group that the operator would create; None if it would create none."""
     policy = manifest.document["spec"]["runPolicy"]["schedulingPolicy"]
     if not policy["minAvailable"].given:
+        for field in (policy["minResources"], policy["scheduleTimeoutSeconds"]):
+            if field.given:
+                note_field(manifest, field, "without minAvailable the job has no group")
         return None
     group = group_of(manifest, policy["minAvailable"], policy)
-    return None if _names_a_group(replicas) else group
+    elastic = _elastic_minimum(manifest)
+    if elastic.given and _least_pods(manifest, replicas) != group.min_available:
+        note_field(manifest, elastic, "minAvailable is the minimum of the group")
+    if not _names_a_group(replicas):
+        return group
+    note_field(manifest, policy, "the pods are in a group of another name")
+    return None
 
 
 def _names_a_group(replicas: _Replicas) -> bool:
@@ -179,10 +204,33 @@ def _with_job(manifest: Manifest, group: PodGroup | None, replicas: _Replicas) -
     pods = sum(count for _template, count in replicas.values())
     if group is not None or pods < 2 or _names_a_group(replicas):
         return replicas
+    minimum, (_template, workers) = _elastic_minimum(manifest), replicas.get("worker", (None, 0))
+    if minimum.whole(0, least=0, most=MOST_PODS) > workers:
+        note_field(manifest, minimum, "the number of workers does not change")
+    least = str(_least_pods(manifest, replicas))
     return {
-        kind: (_annotated(template, {JOB: manifest.name, JOB_PODS: str(pods)}), count)
+        kind: (_annotated(template, {JOB: manifest.name, JOB_PODS: least}), count)
         for kind, (template, count) in replicas.items()
     }
+
+
+def _least_pods(manifest: Manifest, replicas: _Replicas) -> int:
+    """Return how many pods a job works with: all, or those of its elastic policy's minimum."""
+    pods = sum(count for _template, count in replicas.values())
+    minimum = _elastic_minimum(manifest)
+    _template, workers = replicas.get("worker", (None, 0))
+    least = minimum.whole(workers, least=0, most=MOST_PODS)
+    return pods - max(0, workers - least)
+
+
+def _elastic_minimum(manifest: Manifest) -> Field:
+    """Return the fewest workers of a ``PyTorchJob``; an absent field for other kinds."""
+    policy = manifest.document["spec"]["elasticPolicy"]
+    return policy["minReplicas" if manifest.kind == "PyTorchJob" else ""]
+
+
+def _note_fields(manifest: Manifest, taken: Schema, specs: Field) -> None:
+    note_fields(manifest, taken, *(spec["template"] for _kind, spec in specs.entries()))
 
 
 def _annotated(template: Pod, defaults: dict[str, str]) -> Pod:
