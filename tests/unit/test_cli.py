@@ -214,7 +214,7 @@ def test_file_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         parsed.append(file)
         yield from read_documents(text, file=file)
 
-    monkeypatch.setattr("gangsched.simulation.manifests.read_documents", counted)
+    monkeypatch.setattr("gangsched.simulation._manifest_objects.read_documents", counted)
     printed_by("simulate", "node.yaml", "--at", "5", "pod.yaml")
     assert parsed == ["node.yaml", "pod.yaml"]
 
