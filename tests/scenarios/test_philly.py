@@ -37,6 +37,7 @@ from gangsched.simulation import (
     parse_nodes_shape,
     report,
 )
+from support.calls import calls_for
 from support.examples import IS_DEEP
 from support.oracle import LawOracle
 
@@ -188,6 +189,25 @@ def test_cluster_deadlocks_without_gangs_and_the_report_states_it(traces: Path) 
     assert all(job.is_finished for job in simulator.jobs)
     assert with_gangs.summary.deadlock is None
     assert not with_gangs.summary.wasted.get("nvidia.com/gpu")
+
+
+def test_first_come_costs_at_most_twice_as_much_as_gangs_while_the_queue_grows(
+    philly: Workload,
+) -> None:
+    """The jobs of the trace on a few nodes, so that nearly all of them queue."""
+    nodes = [Arrival(0.0, NodeAdded(node)) for node in parse_nodes_shape("2x8")]
+    jobs = [each for each in philly.arrivals if isinstance(each.event, PodAdded)][:200]
+    of_order = {
+        order: Simulator(
+            Workload([*nodes, *jobs]),
+            partial(presets.gang, order=order),
+            strict_order=order is Order.CREATION,
+        )
+        for order in Order
+    }
+    calls = {order: calls_for(simulator.run) for order, simulator in of_order.items()}
+    assert calls[Order.CREATION] <= 2 * calls[Order.LAST_FAILURE]
+    assert any(job.wait for job in report(of_order[Order.CREATION]).jobs)
 
 
 def test_gang_that_never_fits_is_reported_and_blocks_no_other(

@@ -49,12 +49,11 @@ from gangsched.events import (
     PodUpdated,
     PodWaiting,
 )
-from gangsched.explain import Queued
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, NodeName, PodPhase, PodUID
 from gangsched.protocols import ClusterState, Observer
 from gangsched.replay import RecordedScheduler
-from gangsched.scheduler import Scheduler
+from gangsched.scheduler import QueueEntry, Scheduler
 from gangsched.simulation._event_delivery import EventDelivery
 from gangsched.simulation._fault_injector import FaultInjector
 from gangsched.simulation._upcoming import Upcoming
@@ -122,8 +121,8 @@ class WorkloadRun:
         self.injector = FaultInjector(plan)
         self._delete_finished = delete_finished
         self._strict_order = strict_order
-        # the jobs that failed, each of a higher priority than that before it
-        self._failed: list[Job] = []
+        # the entries that failed, each with its job; each goes before the one to its left
+        self._failed: list[tuple[QueueEntry, Job]] = []
         self._cache = WatchCache(self.cluster, ahead=plan.ahead or not plan.faults)
         self._volumes = VolumeController(self.cluster)
         self._make = make
@@ -194,40 +193,38 @@ class WorkloadRun:
             self._perform(effects)
 
     def _decide(self) -> tuple[Effect, ...] | None:
-        if self._strict_order and self._is_held_up():
+        head = self.scheduler.queue.head() if self._strict_order else None
+        if head is not None and self._is_held_up(head):
             return None
         self._before_a_call()
         effects = self._calls.schedule_one(now=self.now)
-        if self._strict_order and effects:
-            self._note_failure(effects)
+        if head is not None and effects:
+            self._note_failure(head, effects)
         return effects
 
     # Strict order ---------------------------------------------------------------------------
 
-    def _is_held_up(self) -> bool:
-        """Return whether a job that failed waits, and nothing of a higher priority is queued."""
-        while self._failed:
-            job = self._failed[-1]
-            jobs = self.usage.jobs
-            # on an empty cluster nothing ends that the job could wait for
-            if job.started_at is None and job.members and jobs.hold_nodes():
-                break
-            self._failed.pop()
-        else:
-            return False
-        head = self.scheduler.queue.head()
-        if head is None or head.priority > job.row().priority:
-            return False
-        subject = job.key if job.kind == "group" else next(iter(job.members))
-        return not isinstance(self.scheduler.why(subject), Queued)
+    def _is_held_up(self, head: QueueEntry) -> bool:
+        """Return whether a job that failed waits, and goes before the one that is tried next.
 
-    def _note_failure(self, effects: tuple[Effect, ...]) -> None:
+        Amortised O(1): it is asked before each decision, so the scheduler is not asked ``why``.
+        """
+        jobs = self.usage.jobs
+        while self._failed:
+            entry, job = self._failed[-1]
+            # on an empty cluster nothing ends that the job could wait for
+            if len(entry) and job.started_at is None and job.members and jobs.hold_nodes():
+                return entry != head and entry.sort_key < head.sort_key
+            self._failed.pop()
+        return False
+
+    def _note_failure(self, tried: QueueEntry, effects: tuple[Effect, ...]) -> None:
         told = [effect.uid for effect in effects if isinstance(effect, PodUnschedulable)]
         if not told or any(isinstance(effect, Bind | PodWaiting) for effect in effects):
             return
         job = self.usage.jobs.of(told[0])
-        if job is not None and job not in self._failed:
-            self._failed.append(job)
+        if job is not None and all(entry != tried for entry, _job in self._failed):
+            self._failed.append((tried, job))
 
     # Events ---------------------------------------------------------------------------------
 
@@ -473,6 +470,7 @@ class WorkloadRun:
             return
         self._generation += 1
         self._delivery.clear()
+        self._failed.clear()  # they are entries of the queue before
         self.usage.record_restart(self.now)
         self._calls = self._new_scheduler()
         self._list()
