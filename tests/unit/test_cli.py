@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from gangsched.cli import main
 from gangsched.replay import Call, Header, Recipe, Replay
 from gangsched.simulation import EventLog, FaultPlan
 from gangsched.simulation.documents import Document, read_documents
-from gangsched.simulation.render import progress
 from support.documents import fails, printed_by, refuses, run_command
 
 pytest.importorskip("rich")
@@ -232,17 +232,27 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_bar_is_for_terminals_only(
+def test_short_run_shows_no_progress_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("simulate", *WORKLOAD)) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_long_run_names_its_policy_and_its_progress_off_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with progress(10) as advanced:
-        advanced(5)
-    assert tuple(capsys.readouterr()) == ("", "")
+    clock = count(step=6)  # seconds between two looks at it
+    monkeypatch.setattr("gangsched.cli._progress.monotonic", lambda: next(clock))
+    assert main(("compare", *WORKLOAD, "--policy", "fifo", "--policy", "gang,backfill")) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "gangsched: fifo: 4 of 4 arrivals, t=5s" in lines
+    assert "gangsched: gang,backfill: 4 of 4 arrivals, t=5s" in lines
+
+
+def test_terminal_gets_a_progress_bar_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with progress(10) as advanced:
-        advanced(10)
-    assert "simulating" in terminal.getvalue()
+    assert main(("simulate", *WORKLOAD, "--policy", "fifo")) == 0
+    assert "fifo" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("job", ["p" * 250, "訓練" * 30])

@@ -4,7 +4,8 @@ Rules:
   R1  the exit code is 0; 1 if a replay diverges; 2 for bad input, or if standard output cannot
       be written; 130 after Ctrl-C. ``_signals`` has those of a command that works on a cluster.
       An error is one sentence with file, place, field and value;
-  R2  data goes to standard output; progress goes to standard error, and only on a terminal;
+  R2  data goes to standard output; progress goes to standard error: on a terminal a bar,
+      elsewhere a line now and then;
   R3  the same input and the same seed give the same bytes;
   R4  text output escapes every character that is not printable or that the stream cannot encode;
   R5  there is one module for each command, and one for each thing that commands share. Of the

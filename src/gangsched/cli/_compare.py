@@ -96,7 +96,7 @@ def _compare(options: argparse.Namespace) -> int:
     code = 0
     for name, settings in chosen:
         timeline = Timeline() if files else None
-        result, is_whole = run(source, settings, detail="summary", timeline=timeline)
+        result, is_whole = run(source, settings, name=name, detail="summary", timeline=timeline)
         if not is_whole:
             end = format_span(result.summary.end)
             print(f"gangsched: interrupted in {name} at t={end}", file=sys.stderr)

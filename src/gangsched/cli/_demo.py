@@ -39,7 +39,7 @@ def _demo(_options: argparse.Namespace) -> int:
 
 def _run(workload: Workload, settings: dict[str, Any]) -> bool:
     """Run a workload and print its report; return whether the run came to its end."""
-    result, is_whole = run(Source(workload), settings, detail="all")
+    result, is_whole = run(Source(workload), settings, name="demo", detail="all")
     print_as(result, "text")
     return is_whole
 

@@ -16,11 +16,11 @@ from typing import Any, Final, final
 from gangsched._seconds import format_duration
 from gangsched.cli._files import BadInputError, read
 from gangsched.cli._options import POLICIES, make_of, policy_settings, seconds
+from gangsched.cli._progress import progress
 from gangsched.cli._workload import Source
 from gangsched.errors import InvalidValueError
 from gangsched.events import Effect, Event
 from gangsched.simulation import FaultPlan, Simulator
-from gangsched.simulation.render import progress
 
 __all__ = [
     "LINGER",
@@ -28,6 +28,7 @@ __all__ = [
     "Interrupts",
     "add_run",
     "fault_plan",
+    "name_of",
     "run_settings",
     "run_to_the_end",
     "simulator_of",
@@ -136,6 +137,11 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def name_of(settings: dict[str, Any]) -> str:
+    """Return the name of the policy of a run."""
+    return str(settings["policy"] or settings["config"])
+
+
 def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simulator:
     """Return a simulator that has not run yet."""
     faults = settings.get("faults")
@@ -150,11 +156,18 @@ def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simul
     )
 
 
-def run_to_the_end(simulator: Simulator, until: float | None, arrivals: int) -> None:
-    """Run until an instant; without one until nothing happens, and ``LINGER`` if nodes are held."""
-    with _rare_collections(), progress(arrivals) as advanced:
+def run_to_the_end(simulator: Simulator, until: float | None, *, arrivals: int, name: str) -> None:
+    """Run until an instant; without one until nothing happens, and ``LINGER`` if nodes are held.
+
+    Args:
+        simulator: The simulator.
+        until: The instant, or None.
+        arrivals: How many arrivals there are.
+        name: What is run, for the progress that is shown.
+    """
+    with _rare_collections(), progress(name, arrivals) as advanced:
         while simulator.step(until=math.inf if until is None else until) is not None:
-            advanced(simulator.arrived)
+            advanced(simulator.arrived, simulator.now)
         if until is None and any(job.holding for job in simulator.jobs):
             until = simulator.last_event_at + LINGER
         if until is not None:

@@ -16,6 +16,7 @@ from gangsched.cli._run import (
     InterruptedRunError,
     Interrupts,
     add_run,
+    name_of,
     run_settings,
     run_to_the_end,
     simulator_of,
@@ -62,14 +63,15 @@ def _simulate(options: argparse.Namespace) -> int:
     refuse_two_of_stdin(options)
     settings, source = run_settings(options), read_source(options)
     timeline = Timeline() if files else None
+    name = name_of(settings)
     result, is_whole = run(
-        source, settings, detail=options.detail, log=options.log, timeline=timeline
+        source, settings, name=name, detail=options.detail, log=options.log, timeline=timeline
     )
     try:
         # before the report, whose reader may close the pipe early
         if timeline is not None:
             summary = summary_text(result)
-            runs = [(_name_of(settings), result, timeline)]
+            runs = [(name, result, timeline)]
             draw(files, runs, summary=summary, caption=source.caption)
     finally:
         print_as(result, options.output)
@@ -84,6 +86,7 @@ def run(
     source: Source,
     settings: dict[str, Any],
     *,
+    name: str,
     detail: str,
     log: str | None = None,
     timeline: Timeline | None = None,
@@ -111,7 +114,7 @@ def run(
             timeline.watch(simulator)
         with suppress(InterruptedRunError):
             try:
-                run_to_the_end(simulator, settings["until"], source.count)
+                run_to_the_end(simulator, settings["until"], arrivals=source.count, name=name)
             except InvalidValueError as error:
                 # whether a job has arrived by its deletion is not known before the run
                 if error.field == "job":
@@ -126,10 +129,6 @@ def run(
         events=events.entries,
     )
     return result, is_whole
-
-
-def _name_of(settings: dict[str, Any]) -> str:
-    return str(settings["policy"] or settings["config"])
 
 
 def print_as(result: Report, output: str) -> None:

@@ -1,4 +1,4 @@
-"""A report as text, for people: tables, events and summary; and the progress bar.
+"""A report as text, for people: tables, events and summary.
 
 Rules:
   R1  programs read the JSON; the text may change its layout;
@@ -11,10 +11,8 @@ Rules:
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import Any, Final, TextIO, cast
 
@@ -29,7 +27,6 @@ __all__ = [
     "area_text",
     "pending_reason",
     "print_report",
-    "progress",
     "share_text",
     "simulated_text",
     "summary_text",
@@ -244,17 +241,3 @@ def table_text(header: Sequence[str] | None, rows: Iterable[Sequence[str]]) -> s
     text = StringIO()
     Console(file=text, width=width, color_system=None, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
-
-@contextmanager
-def progress(total: int) -> Generator[Callable[[int], None], None, None]:
-    """Show a progress bar on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=total)
-        yield lambda done: bar.update(task, completed=done)
