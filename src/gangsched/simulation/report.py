@@ -3,25 +3,23 @@
 Rules:
   R1  every figure is computed from what the simulation recorded; nothing is estimated;
   R2  the shape of ``to_dict`` is documented and versioned: ``SCHEMA``;
-  R3  whether a job could ever start is tried with a scheduler on the empty cluster.
+  R3  whether a job could ever start is tried on the empty cluster: ``_never_fit``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, final
 
 from attrs import asdict, evolve, field, frozen
 
-from gangsched import presets
-from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.events import Bind, Event, NodeAdded, PodAdded, PodGroupAdded, PodRefused
+from gangsched.errors import InvalidValueError
+from gangsched.events import Event
 from gangsched.explain import BackingOff, NoNodeFits
-from gangsched.membership import membership
-from gangsched.memory import InMemoryCluster
-from gangsched.model import GroupKey, Node, Pod, PodPhase, PodUID, Resources
+from gangsched.model import GroupKey, Resources
+from gangsched.simulation._never_fit import never_fit
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
-from gangsched.simulation.jobs import Job, JobRow
+from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
 
@@ -242,7 +240,7 @@ def report(
     rows = pod_rows(simulator.cluster.pods(), now=now) if taken else ()
     if taken and taken[-1].at != now:
         taken.append(Snapshot(now, rows))
-    never = _never_fit(simulator)
+    never = never_fit(list(simulator.jobs), simulator.cluster)
     rows_of_jobs = simulator.jobs.rows()
     begin = now if simulator.first_pod_at is None else simulator.first_pod_at
     last = simulator.jobs.last_submitted_at
@@ -330,67 +328,3 @@ def _deadlock(simulator: Simulator) -> Deadlock | None:
         for uid in job.holding:
             held += job.members[uid].requests
     return Deadlock(simulator.last_event_at, tuple(job.key for job in partial), held)
-
-
-def _never_fit(simulator: Simulator) -> dict[str, None]:
-    """Return the pending, complete jobs that cannot start on the empty cluster."""
-    nodes = list(simulator.cluster.nodes())
-    known: dict[Hashable, bool] = {}
-    never: dict[str, None] = {}
-    for job in simulator.jobs:
-        if job.started_at is not None or job.submitted_at is None or not job.members:
-            continue
-        kind = _equivalence_class(job)
-        if kind not in known:
-            known[kind] = _starts_alone(job, nodes)
-        if not known[kind]:
-            never[job.key] = None
-    return never
-
-
-def _equivalence_class(job: Job) -> Hashable:
-    """Return a key that is equal for jobs that start alone under the same conditions."""
-    counts: dict[Hashable, int] = {}
-    for pod in job.members.values():
-        try:
-            claim = membership(pod)
-            minimum = None if claim is None else claim.min_available
-        except InvalidPodGroupError:
-            minimum = -1
-        needs = (pod.requests, pod.node_selector, pod.affinity, pod.tolerations, pod.priority)
-        kind = (needs, minimum, job.roles.get(pod.uid))
-        counts[kind] = counts.get(kind, 0) + 1
-    roles = None if job.spec is None else job.spec.roles
-    return (job.kind, job.quorum, roles, frozenset(counts.items()))
-
-
-def _starts_alone(job: Job, nodes: list[Node]) -> bool:
-    cluster = InMemoryCluster()
-    scheduler = presets.coscheduling(cluster)
-    for node in nodes:
-        cluster.apply(NodeAdded(node))
-    if job.spec is not None:
-        cluster.apply(PodGroupAdded(job.spec))
-    for pod in job.members.values():
-        cluster.apply(PodAdded(_fresh(pod)))
-    bound: set[PodUID] = set()
-    refused = False
-    while (effects := scheduler.schedule_one(now=0.0)) is not None:
-        bound |= {effect.uid for effect in effects if isinstance(effect, Bind)}
-        # The scheduler binds a group whole; the pods of another job are bound one by one.
-        if bound and (job.kind == "group" or job.has_quorum(bound)):
-            return True
-        refused = refused or any(isinstance(effect, PodRefused) for effect in effects)
-    # A job with a refused pod is incomplete: it may fit once its user has corrected the pod.
-    return refused
-
-
-def _fresh(pod: Pod) -> Pod:
-    return evolve(
-        pod,
-        node_name=None,
-        phase=PodPhase.PENDING,
-        created_at=0.0,
-        deleted_at=None,
-        scheduling_gates=(),
-    )
