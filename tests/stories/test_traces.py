@@ -200,15 +200,15 @@ def test_baselines_are_among_the_policies_that_are_compared(command: Command) ->
     assert [run["policy"] for run in runs][:2] == ["fifo", "sjf"]
 
 
-def test_identical_runs_are_called_identical(
+def test_policies_with_the_same_starts_are_named(
     command: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [COLUMNS, "a,0,4,1,100", "wide,10,8,1,60", "c,20,1,1,30"]
     policies = ("--policy", "gang", "--policy", "fifo", "--policy", "gang,backfill")
     runs = command("compare", rows, *policies)["runs"]
-    assert [run["identical_to"] for run in runs] == [None, None, "gang"]
+    assert [run["same_starts_as"] for run in runs] == [None, None, "gang"]
     assert main(("compare", "--trace", "t.csv", "--nodes", "2x4", *policies)) == 0
-    said = "the runs of gang and gang,backfill are identical: each job was on the same nodes"
+    said = "gang and gang,backfill have the same starts: each job started at the same time"
     assert said in capsys.readouterr().out
 
 

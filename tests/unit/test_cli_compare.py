@@ -242,3 +242,12 @@ def test_bash_completes_a_command_an_option_and_a_policy(folder: Path) -> None:
     assert complete("comp") == ["compare", "completion"]
     assert "--estimates" in complete("simulate", "--est")
     assert complete("simulate", "--policy", "cos") == ["coscheduling"]
+
+
+def test_policies_that_differ_in_what_waiting_jobs_held_have_the_same_starts() -> None:
+    """The wide job waits for its last worker: on nodes with ``coscheduling``, else in the queue."""
+    trace = "job,submit_s,workers,gpus_per_worker,duration_s\na,0,1,1,9\nwide,1,4,1,9\n"
+    named = ("coscheduling,when_blocked=until_timeout", "gang")
+    text = compared(trace, *(word for name in named for word in ("--policy", name)))
+    assert row(text, "nvidia.com/gpu wasted") == ["24 GPU-seconds", "nothing"]
+    assert f"\n{' and '.join(named)} have the same starts: each job started" in text

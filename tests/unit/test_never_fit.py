@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gangsched import (
@@ -69,7 +71,7 @@ def test_group_whose_partner_is_not_there_may_fit() -> None:
 
 def test_gang_of_unlike_members_may_fit_if_any_placement_of_all_exists() -> None:
     gang = [make_pod(f"g-{gpu}-{n}", group="g", min_available=3, gpu=gpu) for n, gpu in GPUS]
-    full = [node("a", 4), node("b", 3), on("a", 1)]
+    full: list[Event] = [node("a", 4), node("b", 3), on("a", 1)]
     assert never(*full, *map(PodAdded, gang)) == ()
     assert never(*full, *map(PodAdded, gang), on("b", 1)) == ()
     assert never(node("a", 3), node("b", 3), *map(PodAdded, gang)) == ("default/g",)
@@ -95,7 +97,7 @@ def test_pod_whose_volume_is_on_a_full_node_may_fit() -> None:
 def test_cost_of_the_report_is_linear_in_the_pods_that_wait(group: str | None) -> None:
     def calls(count: int) -> int:
         nodes = [node(f"n{n}", 8) for n in range(count // 8)]
-        of = {} if group is None else {"group": group, "min_available": count + 1}
+        of: dict[str, Any] = {} if group is None else {"group": group, "min_available": count + 1}
         pods = [make_pod(f"p-{n}", gpu=1 if group else 9, **of) for n in range(count + 1)]
         simulator = simulated(*nodes, *map(PodAdded, pods))
         return calls_for(lambda: report(simulator))

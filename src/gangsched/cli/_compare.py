@@ -7,8 +7,8 @@ Rules:
   R3  a figure of jobs that started says how many they are, because policies differ in that;
   R4  rows of what was lost, or has not started, are left out if they are zero for every policy;
   R5  below the table is why jobs have not started;
-  R6  runs in which all jobs went the same way are called identical, since equal figures may be
-      a coincidence.
+  R6  policies with the same starts are named, since equal figures may be a coincidence. What jobs
+      held before their start may differ: that is the row ``wasted``.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _compare(options: argparse.Namespace) -> int:
             for sentence in source.skipped:
                 print(f"skipped: {sentence}")
             print(_table(reports))
-            if identical := _identical_text(reports):
-                print(f"\n{identical}")
+            if same := _same_starts_text(reports):
+                print(f"\n{same}")
             if reasons := _reasons(reports):
                 print(f"\n{reasons}")
     return code
@@ -153,24 +153,24 @@ def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[
     for name, result in reports:
         plain = result.to_dict()
         kept = {each: plain[each] for each in ("settings", "summary", "pending")}
-        runs.append({"policy": name, "identical_to": twins.get(name), **kept})
+        runs.append({"policy": name, "same_starts_as": twins.get(name), **kept})
     return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
 
 
 def _twins(reports: list[tuple[str, Report]]) -> dict[str, str]:
-    """Return for each policy whose run is that of an earlier one the name of the first such."""
+    """Return for each policy with the starts of an earlier one the name of the first such."""
     first: dict[tuple[JobRow, ...], str] = {}
     found = ((name, first.setdefault(result.jobs, name)) for name, result in reports)
     return {name: other for name, other in found if name != other}
 
 
-def _identical_text(reports: list[tuple[str, Report]]) -> str:
-    """Return which runs are identical, a line for each set of them; empty if none are."""
+def _same_starts_text(reports: list[tuple[str, Report]]) -> str:
+    """Return which policies have the same starts, a line for each set; empty if none have."""
     groups: dict[str, list[str]] = {}
     for name, first in _twins(reports).items():
         groups.setdefault(first, [first]).append(name)
-    why = "are identical: each job was on the same nodes at the same time"
-    return "\n".join(f"the runs of {' and '.join(names)} {why}" for names in groups.values())
+    why = "have the same starts: each job started at the same time on the same nodes"
+    return "\n".join(f"{' and '.join(names)} {why}" for names in groups.values())
 
 
 def _headings(reports: list[tuple[str, Report]]) -> tuple[str, ...]:
