@@ -186,11 +186,11 @@ def test_priority_of_the_group_decides_over_that_of_a_member() -> None:
     """Row 33 without ``strict_priorities``: the member counts, and a notice names both values."""
     driver = a_cluster(labelled("rowan-0", 2))
     driver.drain()
-    odd = labelled("rowan-1", 2, priority=9)
+    odd = labelled("rowan-1", 2, priority=7)
     driver.add(odd)
 
     group = gang("rowan", 2).key
-    assert driver.log[-1].effects[0] == PriorityOverruled(odd.uid, group, 9, 8)
+    assert driver.log[-1].effects[0] == PriorityOverruled(odd.uid, group, 7, 8)
     driver.drain()
     assert all(pod.node_name for pod in driver.cluster.pods())
 

@@ -132,8 +132,7 @@ def test_each_victim_counts_once(
     story.tell(NodeAdded(make_node("n", cpu=5, allocatable={"memory": "5Gi"})))
     story.tell(PodGroupAdded(PodGroup(name="g", min_available=least)))
     for number, (cpu, memory) in enumerate(members):
-        requests = {"cpu": cpu, "memory": f"{memory}Gi"}
-        pod = make_pod(f"g-{number}", group="g", requests=requests)
+        pod = make_pod(f"g-{number}", group="g", cpu=cpu, requests={"memory": f"{memory}Gi"})
         story.add(evolve(pod, labels={**pod.labels, "app": "g"}))
     story.run(1.0)
     if allowed is not None:

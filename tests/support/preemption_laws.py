@@ -1,6 +1,6 @@
 """The laws of preemption, checked from outside: victims, preemptors and reserved capacity.
 
-  P1  a victim has a lower priority than each pod of its preemptor;
+  P1  the gang of a victim has a lower priority than that of its preemptor;
   P2  a gang that loses a member is evicted as a whole, or keeps a quorum. A member stays if its
       bind was reported as failed, and took effect after the decision;
   P3  at its nomination, a quorum of the preemptor fits: on capacity that is free, or used by its
@@ -259,7 +259,17 @@ class PreemptionLaws:
                 yield record.places[name]
 
     def _priority_of(self, record: Record) -> int:
+        """Return the one priority of a gang: the highest of the groups of its bundle."""
         group = record.group
-        if group is not None and group.spec is not None and group.spec.priority is not None:
-            return group.spec.priority
-        return record.pod.priority
+        if group is None:
+            return record.pod.priority
+        keys = () if group.spec is None else group.spec.bundle
+        groups = [self.account.groups[key] for key in keys if key in self.account.groups]
+        return max(map(_priority_of_group, (group, *groups)))
+
+
+def _priority_of_group(group: Group) -> int:
+    """Return what the group states, else the highest priority of its members."""
+    if group.spec is not None and group.spec.priority is not None:
+        return group.spec.priority
+    return max((member.pod.priority for member in group.members.values()), default=0)

@@ -164,12 +164,16 @@ def test_gang_whose_group_has_another_priority_starts(unit: SchedulingUnit) -> N
 
 
 @EACH_UNIT
-def test_members_of_two_priorities_start_with_that_of_the_first(unit: SchedulingUnit) -> None:
+@pytest.mark.parametrize("priorities", [(5, 7), (7, 5)])
+def test_members_of_two_priorities_start_with_the_highest(
+    unit: SchedulingUnit, priorities: tuple[int, int]
+) -> None:
     driver = host(unit)
-    driver.add(member("a", 5), member("b", 7))
+    driver.add(member("a", priorities[0]), member("b", priorities[1]))
     driver.settle()
     assert where(driver) == {"a": "n", "b": "n"}
-    assert told(driver, PriorityOverruled) == [PriorityOverruled(PodUID("default/b"), G, 7, 5)]
+    lower = PodUID("default/a" if priorities[0] == 5 else "default/b")
+    assert told(driver, PriorityOverruled) == [PriorityOverruled(lower, G, 5, 7)]
 
 
 @EACH_UNIT

@@ -171,7 +171,10 @@ def test_bound_or_finished_member_joins_despite_contradiction(state: MemberState
     other = grouped("b", minimum=5, priority=2)
     registry.join(other, claim_of(other), state)
     assert info.members.state(other.uid) is state
-    assert (info.min_available, info.priority) == (3, 1)
+    highest = 1 if state is MemberState.REFUSED else 2
+    assert (info.min_available, info.priority) == (3, highest)
+    registry.leave(G, other.uid, now=0.0)
+    assert info.priority == 1
     registry._check()
 
 

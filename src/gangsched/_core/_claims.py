@@ -1,11 +1,12 @@
 """Claims: what the members of one group say about it, in the order in which they came.
 
-The first member that claims a minimum sets the group's minimum, and the first member its priority.
-When that member leaves, the next one does. Groups with thousands of members lose them one by one,
-so the next one is found without looking at all of them.
+The first member that claims a minimum sets the group's minimum. When that member leaves, the next
+one does. The highest priority of a member is that of the group. Groups with thousands of members
+lose them one by one, so either is found without looking at all of them.
 
 Invariants (checked by ``_check``):
-  I1  ``_minima`` has the claims with a minimum, in the order of ``_all``;
+  I1  ``_minima`` has the claims with a minimum, in the order of ``_all``, and ``_priorities`` how
+      many claims have each priority;
   I2  less than half of the slots of either dict belong to claims that were removed. Python looks at
       these slots too when it looks for the first entry of a dict.
 """
@@ -32,11 +33,12 @@ _SPARE: Final = 32
 class Claims:
     """The claims of the members of one group. Each call is O(1) amortised, unless it says more."""
 
-    __slots__ = ("_all", "_last", "_minima", "_removed")
+    __slots__ = ("_all", "_last", "_minima", "_priorities", "_removed")
 
     def __init__(self) -> None:
         self._all: dict[PodUID, Claim] = {}
         self._minima: dict[PodUID, int] = {}
+        self._priorities: dict[int, int] = {}
         self._removed = 0
         self._last: Claim = (None, 0)  # most members claim the same, so they share a tuple
 
@@ -49,10 +51,13 @@ class Claims:
 
         Runtime complexity: O(1); O(members) if a member that claimed no minimum claims one now.
         """
-        before, (minimum, _priority) = self._all.get(uid), claim
+        before, (minimum, priority) = self._all.get(uid), claim
         if claim != self._last:
             self._last = claim
         self._all[uid] = self._last
+        self._priorities[priority] = self._priorities.get(priority, 0) + 1
+        if before is not None:
+            self._uncount(before)
         if minimum is None:
             self._minima.pop(uid, None)
         elif before is None or uid in self._minima:
@@ -64,8 +69,10 @@ class Claims:
 
     def discard(self, uid: PodUID) -> bool:
         """Remove the claim of a member; return whether it had one."""
-        if self._all.pop(uid, None) is None:
+        before = self._all.pop(uid, None)
+        if before is None:
             return False
+        self._uncount(before)
         self._minima.pop(uid, None)
         self._removed += 1
         if self._removed > len(self._all) + _SPARE:
@@ -73,8 +80,14 @@ class Claims:
             self._removed = 0
         return True
 
+    def _uncount(self, claim: Claim) -> None:
+        priority = claim[1]
+        self._priorities[priority] -= 1
+        if not self._priorities[priority]:
+            del self._priorities[priority]
+
     def claimed(self, *, without: PodUID | None = None) -> Claimed:
-        """Return the minimum and the priority of the group.
+        """Return the minimum and the priority of the group. O(different priorities).
 
         Args:
             without: A member that is taken as gone.
@@ -84,10 +97,10 @@ class Claims:
             if uid != without:
                 minimum = least
                 break
-        for uid, (_minimum, priority) in self._all.items():
-            if uid != without:
-                return minimum, priority
-        return minimum, None
+        gone = None if without is None else self._all.get(without)
+        alone = gone is not None and self._priorities[gone[1]] == 1
+        others = (p for p in self._priorities if gone is None or not alone or p != gone[1])
+        return minimum, max(others, default=None)
 
     def values(self) -> ValuesView[Claim]:
         """Return a view of the claims, in order."""
@@ -104,5 +117,10 @@ class Claims:
         minima = [(uid, least) for uid, (least, _p) in self._all.items() if least is not None]
         if list(self._minima.items()) != minima:
             raise InternalError(f"members claim the minima {minima}, not {self._minima}")
+        counts: dict[int, int] = {}
+        for _least, priority in self._all.values():
+            counts[priority] = counts.get(priority, 0) + 1
+        if counts != self._priorities:
+            raise InternalError(f"members claim the priorities {counts}, not {self._priorities}")
         if self._removed > len(self._all) + _SPARE:
             raise InternalError(f"{self._removed} claims were removed since the last clearing")

@@ -2,9 +2,9 @@
 
 Theory of operation. A group exists because of a specification (``set_spec``), of members
 (``join``), or of both. A field of the specification overrides what members claim on their labels.
-Without a specification, the first member that claims a minimum sets the group's minimum, and the
-first member sets its priority. Claims are kept for each member in order of arrival: if the first
-member changes its labels or leaves, the group's values are taken from the next one.
+Without a specification, the first member that claims a minimum sets the group's minimum: if that
+member changes its labels or leaves, the next one does. Without a priority in a specification, the
+group has the highest priority of its members.
 
 A member that contradicts the group is refused when it joins. A member that has joined stays a
 member even if it contradicts the group later.
@@ -53,7 +53,7 @@ class PodGroupInfo(MemberCounts):
         uid: The number of the group, ascending in the order of creation.
         spec: The specification; None if only members define the group.
         claimed_min: The minimum of the first member that claims one; None if none does.
-        claimed_priority: The priority of the first member; None without a member.
+        claimed_priority: The highest priority of a member; None without a member.
         first_seen_at: The creation time of the first member; None without a member.
         claims: The minimum and the priority that each member claims, except refused members.
         members: The members, counted by state.
@@ -172,7 +172,7 @@ class PodGroupInfo(MemberCounts):
 
     @property
     def priority(self) -> int:
-        """The priority of the specification, else of the first member; 0 without either."""
+        """The priority of the specification, else the highest of a member; 0 without either."""
         if self.spec is not None and self.spec.priority is not None:
             return self.spec.priority
         return self.claimed_priority or 0
@@ -314,10 +314,7 @@ class PodGroupRegistry:
         info = self._groups.get(claim.group) or self._create(claim.group)
         if state is not MemberState.REFUSED:
             info.claims.put(pod.uid, (claim.min_available, pod.priority))
-            if info.claimed_min is None:
-                info.claimed_min = claim.min_available
-            if info.claimed_priority is None:
-                info.claimed_priority = pod.priority
+            self._read_claims(info)
             if info.first_seen_at is None:
                 info.first_seen_at = pod.created_at
             self._left.pop(info.key, None)
@@ -329,7 +326,7 @@ class PodGroupRegistry:
         """Update the claim of a member that has joined before.
 
         The member stays a member even if it contradicts the others now. If it is the first
-        member, the group takes its values.
+        member, the group takes its minimum.
 
         Args:
             pod: The member.
@@ -372,7 +369,7 @@ class PodGroupRegistry:
             return
         info.members.discard(uid)
         if info.claims.discard(uid):
-            # The first member may have left: then the next one sets minimum and priority.
+            # The first member may have left, or that of the highest priority.
             self._read_claims(info)
         if not info.claims:  # the members that are left are refused
             info.claimed_min = info.claimed_priority = None

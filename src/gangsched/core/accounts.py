@@ -92,7 +92,7 @@ def ask_waiting(state: State) -> None:
         return
     known = [records.registry.get(key) for key in ledger.waiting]
     found = [info for info in known if info is not None]
-    found.sort(key=lambda info: (-info.priority, info.created_at, info.uid))
+    found.sort(key=lambda info: (-_priority(state, info), info.created_at, info.uid))
     ahead: list[tuple[GroupKey, Resources]] = []
     for info in found:
         gang = records.gang_of.get(info.key)
@@ -106,6 +106,11 @@ def ask_waiting(state: State) -> None:
             if not ledger.exceeded([*ahead, *claims]):
                 ahead += claims
                 state.touch(gang)
+
+
+def _priority(state: State, info: PodGroupInfo) -> int:
+    gang = state.records.gang_of.get(info.key)
+    return info.priority if gang is None else gang.priority
 
 
 def stop_waiting(state: State, gang: Gang) -> None:

@@ -160,6 +160,8 @@ class Gang:
             was asked since it was settled last; see ``candidates``.
         span: Its priority, and the longest run time of its pending members, as far as was asked
             since it was settled last; see ``run_times``.
+        on_nodes: How many of its pods hold nodes; ``counted_priority``: its priority when
+            ``Records.priorities`` counted them last.
         told_all: What every pending member was told while the gang was not admitted; new ones, and
             those that changed, come last among them. Empty if one was told something else.
     """
@@ -170,6 +172,7 @@ class Gang:
             "backoff_until",
             "began",
             "classes_of",
+            "counted_priority",
             "demand",
             "denial",
             "failures",
@@ -177,7 +180,7 @@ class Gang:
             "handle",
         ),
         *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
-        *("pending", "place"),
+        *("on_nodes", "pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
         *("standing", "tree", "tried", "waiting"),
     )
@@ -206,6 +209,7 @@ class Gang:
         self.tried: dict[PodUID, PodRecord] = {}
         self.span: tuple[int, float] | None = None
         self.standing: tuple[int, float, float] | None = None
+        self.on_nodes = self.counted_priority = 0
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None
         self.refused: UnschedulableMember | None = None
@@ -249,7 +253,11 @@ class Gang:
 
     @property
     def priority(self) -> int:
-        """The priority of the pod or the group."""
+        """Its one priority: in the queue, as preemptor and as victim. O(groups).
+
+        That of a regular pod; of a group the one that it states, else the highest of its members;
+        of a bundle the highest of its groups.
+        """
         group = self.group
         return self.pod.priority if group is None else group.priority
 

@@ -80,7 +80,7 @@ class Records:
         waiting: The pods that wait on permit.
         holds: The capacity that is kept for pods that are not there yet.
         terminating: The pods that terminate.
-        priorities: How many pods of each priority hold a node.
+        priorities: How many pods hold a node, by the priority of their gang.
         guard: What keeps the plan of a reservation valid; None if the pods that are placed now may
             break it.
         altered: How often a node was added, changed or removed.
@@ -204,19 +204,41 @@ class Records:
         self.selections.add(record.pod)
         if record.state is _UNSCHEDULED:
             record.gang.pending[record.uid] = record
+        self.count_priority(record.gang)
+
+    def join(self, record: PodRecord, gang: Gang) -> None:
+        """Let a pod be one of another gang, which is counted afterwards. O(1)."""
+        if record.slot >= 0:
+            self._use_priority(record.gang, -1)
+            self._use_priority(gang, 1)
+        record.gang = gang
+
+    def count_priority(self, gang: Gang) -> None:
+        """Count the pods of a gang on nodes under its priority. O(groups)."""
+        priority = gang.priority if gang.members else 0
+        if priority != gang.counted_priority:
+            number = gang.on_nodes
+            self._use_priority(gang, -number)
+            gang.counted_priority = priority
+            self._use_priority(gang, number)
+
+    def _use_priority(self, gang: Gang, change: int) -> None:
+        priority = gang.counted_priority
+        gang.on_nodes += change
+        number = self.priorities.get(priority, 0) + change
+        if number:
+            self.priorities[priority] = number
+        else:
+            self.priorities.pop(priority, None)
 
     def replace(self, record: PodRecord, pod: Pod) -> None:
-        """Take over a newer version of a pod. O(resources) if it needs or may evict something else.
-
-        A pod of a lower priority than before may be a victim, so its node may take more.
-        """
+        """Take over a newer version of a pod. O(resources) if it needs something else."""
         known, slot = record.pod, record.slot
         asks_alike = pod.requests is known.requests
         needs = record.needs if asks_alike else self.table.needs(pod.requests)
         account = self.account_of(pod)
         self.selections.add(pod)
-        before = record.needs, record.account, known.priority
-        if (needs, account, pod.priority) != before and slot >= 0:
+        if (needs, account) != (record.needs, record.account) and slot >= 0:
             self.table.keep(slot)  # its node may be gone
             self._leave(record, 0)
             record.pod, record.needs, record.account = pod, needs, account
@@ -299,12 +321,7 @@ class Records:
         self.table.give(slot, record.needs, since)
 
     def _use(self, record: PodRecord, sign: int) -> None:
-        priority = record.pod.priority
-        number = self.priorities.get(priority, 0) + sign
-        if number:
-            self.priorities[priority] = number
-        else:
-            del self.priorities[priority]
+        self._use_priority(record.gang, sign)
         used = self.usage.setdefault(record.account, {})
         for number, amount in record.needs:
             used[number] = used.get(number, 0) + sign * amount
@@ -483,7 +500,7 @@ class Records:
         _require(not self._lifted, "pods are still lifted")
         ending = {uid for uid, record in self.pods.items() if record.state is _TERMINATING}
         _require(ending == set(self.terminating), f"{self.terminating} terminate")
-        priorities = Counter(r.pod.priority for r in self.pods.values() if r.slot >= 0)
+        priorities = Counter(r.gang.priority for r in self.pods.values() if r.slot >= 0)
         _require(priorities == self.priorities, f"priorities {self.priorities}")
         for gang in self.gangs.values():
             tried = Counter(record.info.key for record in gang.tried.values() if record.info)

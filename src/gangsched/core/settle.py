@@ -135,6 +135,7 @@ def settle(state: State, gang: Gang) -> None:
     if not gang.members:
         _forget(state, gang)
         return
+    _note_priority(state, gang)
     before = gang.denial if gang.place is QueuePlace.NOT_ADMITTED else ""
     if not gang.pending and not gang.waiting:
         gang.denial = ""
@@ -202,6 +203,16 @@ def _is_parked(state: State, gang: Gang, demand: Demand) -> bool:
         gang.is_whole = False
         state.queue.block(demand, is_tried=False)
     return bool(demand.blocked_at) or state.queue.follows(gang, demand)
+
+
+def _note_priority(state: State, gang: Gang) -> None:
+    """Note the priority of a gang; if it is lower than before, its nodes may take more."""
+    before = gang.counted_priority
+    state.records.count_priority(gang)
+    if gang.on_nodes and gang.counted_priority < before:
+        for record in gang.members.values():
+            if record.slot >= 0:
+                state.table.gained(record.slot)
 
 
 def _classify(state: State, gang: Gang) -> None:

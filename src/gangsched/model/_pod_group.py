@@ -130,7 +130,7 @@ class PodGroup:
             each attempt; finite and >= 0. None for the default of the policy, 0 to not wait.
         min_resources: The resources that the group needs in total. The group is not attempted while
             the nodes together have less than that free.
-        priority: The priority of the group; None to use the priority of its members.
+        priority: The priority of the group; None to use the highest priority of its members.
         created_at: The instant at which the group was created.
         topology: The topology constraint: the node label of which all members' nodes must have one
             value. None for no constraint.

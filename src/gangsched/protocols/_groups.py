@@ -84,7 +84,7 @@ class GroupView(Protocol):
 
     @property
     def priority(self) -> int:
-        """The priority that all members share."""
+        """The priority that the group states, else the highest of its members."""
         ...
 
     @property

@@ -110,7 +110,7 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         del gang.members[record.uid]
         gang.pending.pop(record.uid, None)
         gang.waiting.pop(record.uid, None)
-        record.gang = other
+        records.join(record, other)
         other.members[record.uid] = record
         if record.state is _UNSCHEDULED:
             other.pending[record.uid] = record

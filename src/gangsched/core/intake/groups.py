@@ -8,10 +8,9 @@ from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core.gang import PodRecord
 from gangsched.core.intake.gangs import regroup
-from gangsched.core.intake.pods import read_pod
+from gangsched.core.intake.pods import read_pod, tell_priority
 from gangsched.core.intake.seen import group_shown, look_ahead
 from gangsched.core.state import State
-from gangsched.events import PriorityOverruled
 from gangsched.model import GroupKey
 
 __all__ = ["read_group"]
@@ -58,19 +57,11 @@ def read_group(state: State, key: GroupKey) -> None:
         ]:
             read_pod(state, record.uid)
         if info.priority != priority:
-            _tell_priority(state, info)
+            tell_priority(state, info)
     gang = records.gang_of.get(key)
     if gang is not None:
         state.note_event(gang)
         state.touch(gang)
-
-
-def _tell_priority(state: State, info: PodGroupInfo) -> None:
-    """Post which pending members say another priority than their group does by now."""
-    for record in _members_of(state, info):
-        own = record.pod.priority
-        if record.state is _UNSCHEDULED and own != info.priority:
-            state.out.append(PriorityOverruled(record.uid, info.key, own, info.priority))
 
 
 def _members_of(state: State, info: PodGroupInfo) -> list[PodRecord]:

@@ -36,7 +36,7 @@ from gangsched.events import (
 )
 from gangsched.model import PodUID
 
-__all__ = ["is_another", "read_pod"]
+__all__ = ["is_another", "read_pod", "tell_priority"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _ASSIGNED: Final = MemberState.ASSIGNED
@@ -129,10 +129,11 @@ def _admit(
 ) -> None:
     """Take in a pod that was not known."""
     pod, claim, records = seen.pod, seen.claim, state.records
-    info, minimum = None, None
+    info, minimum, priority = None, None, None
     if claim is not None:
         known = records.registry.get(claim.group)
-        minimum = None if known is None else known.claimed_min
+        if known is not None and known.claims:
+            minimum, priority = known.claimed_min, known.priority
         info = records.registry.join(pod, claim, wanted)
         gang = gang_of_group(state, info, pod)
     else:
@@ -148,6 +149,18 @@ def _admit(
     if info is not None and (info.claimed_min != minimum or len(gang.members) < 2):
         grow_tree(state, gang, info)
     _set_state(state, record, seen, wanted, problem)
+    if info is not None and priority is not None and info.priority != priority:
+        tell_priority(state, info, besides=record)
+
+
+def tell_priority(state: State, info: PodGroupInfo, besides: PodRecord | None = None) -> None:
+    """Post which pending members say another priority than their group has by now. O(members)."""
+    gang = state.records.gang_of.get(info.key)
+    for record in () if gang is None else gang.members.values():
+        own = record.pod.priority
+        is_pending = record.info is info and record.state is _UNSCHEDULED
+        if is_pending and record is not besides and own != info.priority:
+            state.out.append(PriorityOverruled(record.uid, info.key, own, info.priority))
 
 
 def _update(
@@ -256,6 +269,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
     """Forget a pod that is gone, or is read as another one."""
     records, info, gang = state.records, record.info, record.gang
     said = None if info is None else (info.claimed_min, info.claimed_priority)
+    priority = None if info is None else info.priority
     if info is not None and said != info.claims.claimed(without=record.uid):
         look_ahead(state, _refused(state, info))
     state.note_event(gang)
@@ -278,6 +292,8 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
     elif said != (info.claimed_min, info.claimed_priority):
         grow_tree(state, gang, info)
         _read_refused(state, info)
+        if info.claims and info.priority != priority:
+            tell_priority(state, info)
 
 
 def _refused(state: State, info: PodGroupInfo | None) -> list[PodUID]:

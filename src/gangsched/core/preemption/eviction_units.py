@@ -1,8 +1,8 @@
 """Eviction units: the pods and nominations that preemption may take together.
 
 Rules:
-  R1  a pod may be evicted if its priority is lower than the preemptor's, it holds a node, and it
-      is not terminating already;
+  R1  a pod may be evicted if the priority of its gang is lower than the preemptor's, it holds a
+      node, and it is not terminating already;
   R2  a gang is evicted as a whole, or it gives up elastic members: those beyond its minima. It
       never goes on with fewer members than its minima;
   R3  a nomination of a lower priority is a unit too; taking its capacity evicts no pod.
@@ -35,7 +35,7 @@ class EvictionUnit:
     """Pods or a nomination that are evicted or removed together.
 
     Attributes:
-        priority: Its priority; of a gang, the highest of its groups and its pods on nodes.
+        priority: Its priority, that of its gang.
         gangs: 1 if it ends a running gang or a regular pod; else 0.
         pods: The number of pods that are evicted.
         created_at: When it was created.
@@ -85,12 +85,12 @@ def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit
     """Return the units of a lower priority than *below*. O(gangs), O(members) of few."""
     found: list[EvictionUnit] = []
     for gang in state.records.gangs.values():
-        if gang is besides:
+        if gang is besides or not gang.on_nodes or gang.priority >= below:
             continue
         if not gang.infos:
-            _add_pod(gang, below, found)
+            _add_pod(gang, found)
         else:
-            _add_gang(gang, below, found)
+            _add_gang(gang, found)
     for made in state.nominations:
         if made.priority < below and made.gang is not besides:
             gang = made.gang
@@ -99,28 +99,20 @@ def eviction_units(state: State, below: int, besides: Gang) -> list[EvictionUnit
     return found
 
 
-def _add_pod(gang: Gang, below: int, found: list[EvictionUnit]) -> None:
+def _add_pod(gang: Gang, found: list[EvictionUnit]) -> None:
     for record in gang.members.values():
         pod = record.pod
-        if record.state in _ON_NODES and pod.priority < below:
-            unit = EvictionUnit(pod.priority, 1, 1, pod.created_at, gang.seq, gang)
+        if record.state in _ON_NODES:
+            unit = EvictionUnit(gang.priority, 1, 1, pod.created_at, gang.seq, gang)
             unit._taken = [record]
             found.append(unit)
 
 
-def _add_gang(gang: Gang, below: int, found: list[EvictionUnit]) -> None:
+def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
     infos = [info for info in gang.infos.values() if info.scheduled]
     if not infos:
         return
-    priority = max(info.priority for info in infos)
-    if priority < below and any(
-        claimed > priority for info in infos for _minimum, claimed in info.claims.values()
-    ):
-        # a running member may have a higher priority than its group, which has changed since
-        on_nodes = (r.pod.priority for r in gang.members.values() if r.state in _ON_NODES)
-        priority = max(priority, *on_nodes)
-    if priority >= below:
-        return
+    priority = gang.priority
     created_at = max(info.created_at for info in infos)
     pods, started = 0, False
     for info in infos:

@@ -1,7 +1,6 @@
-"""Whom a gang may preempt: pods and nominations of a priority below its *reach*.
+"""Whom a gang may preempt: pods and nominations of a priority below its own (``Gang.priority``).
 
-The lowest priority counts: of the members that are tried, and of their groups. Members that wait on
-permit count too: a gang gives their nodes back before it preempts.
+Whether it may at all is said by the groups that start, else by their members.
 """
 
 from __future__ import annotations
@@ -31,14 +30,12 @@ def reach_of(state: State, gang: Gang, tried: Sequence[PodRecord]) -> Reach | No
         return None
     unbound = [*tried, *gang.waiting.values()]
     starting = {r.info.key: r.info for r in unbound if r.info is not None}
-    priorities = [info.priority for info in starting.values()] or [gang.priority]
-    lowest = min([*priorities, *(record.pod.priority for record in unbound)])
     by_group = {key: [r for r in unbound if r.info is info] for key, info in starting.items()}
     evicts = all(_may_displace(info, by_group[key]) for key, info in starting.items())
     if not starting:
         evicts = all(r.pod.preemption_policy is not PreemptionPolicy.NEVER for r in unbound)
     evicts = evicts and any(may_evict(state, record) for record in tried)
-    return lowest, evicts
+    return gang.priority, evicts
 
 
 def _may_displace(info: PodGroupInfo, unbound: Iterable[PodRecord]) -> bool:
@@ -83,7 +80,7 @@ def helps(state: State, demand: Demand, slots: Sequence[int]) -> bool:
             lifted: list[Lifted] = [
                 record
                 for record in records.holders(slot)
-                if record.pod.priority < below or record.uid in records.terminating
+                if record.gang.priority < below or record.uid in records.terminating
             ]
             lifted += [
                 hold

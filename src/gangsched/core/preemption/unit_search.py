@@ -212,23 +212,23 @@ class UnitSearch:
         if not lacking:
             return self._fits()
         heap = [
-            (-min(self._bound(unit), lacking), *_preference(unit), number)
+            (-min(self._bound(unit), lacking), _preference(unit), number)
             for number, unit in enumerate(units)
         ]
         heap = [each for each in heap if each[0]]
         heapq.heapify(heap)
         known: dict[int, int] = {}
         while lacking and heap and not steps.are_spent:
-            most, *preference, number = heapq.heappop(heap)
+            most, preference, number = heapq.heappop(heap)
             if -most > lacking:
-                heapq.heappush(heap, (-lacking, *preference, number))
+                heapq.heappush(heap, (-lacking, preference, number))
                 continue
             if known.get(number) != len(self.taken):
                 gain = self._gain(units[number], lacking)
                 known[number] = len(self.taken)
                 if gain < -most:
                     if gain > 0:
-                        heapq.heappush(heap, (-gain, *preference, number))
+                        heapq.heappush(heap, (-gain, preference, number))
                     continue
             self._take(units[number])
             lacking = self._lacking()

@@ -394,6 +394,7 @@ def _read_gangs(state: State, rows: SnapshotRow) -> None:
     found = [(gangs[row.key], row) for row in rows.gangs if row.key in gangs]
     known = {row.key for row in rows.gangs}
     for gang in gangs.values():
+        state.records.count_priority(gang)
         if gang.key not in known:
             state.touch(gang)
     state.records.gangs = {gang.key: gang for gang, _row in found} | gangs
