@@ -11,6 +11,7 @@ from gangsched import (
     NodeAdded,
     NodeName,
     Nominated,
+    NominationLapsed,
     Outcome,
     Pod,
     PodGroup,
@@ -159,3 +160,43 @@ def test_gang_with_a_terminating_member_keeps_its_minimum(
     assert story.evicted == []
     assert len(story.bound) == 4
     assert "urgent" in story.bound
+
+
+@each_way
+@each_of(GANG_PRESETS)
+@pytest.mark.parametrize("priority", [5, 0, -1])
+def test_nominated_pod_whose_priority_changes_starts(
+    preset: Preset, priority: int, way: Way
+) -> None:
+    """It is read as another pod: of that name there are two for the rest of the call."""
+    story = Story(partial(preset, preemption=Preemption()), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    story.add(make_pod("low", cpu=1))
+    story.run(until=1)
+    story.add(make_pod("high", cpu=1, priority=9))
+    story.run(until=2)
+    assert story.evicted == ["low"]
+    story.interrupt()
+    story.update("high", priority=priority)
+    story.run(until=3)
+    story.delete("low")
+    story.run(until=100)
+    assert story.bound == {"high": "n"}
+    assert story.scheduler.pending() == ()
+
+
+@pytest.mark.parametrize("way", [Way.LIVE, Way.RESTORED])
+@each_of(GANG_PRESETS)
+def test_nomination_counts_the_victims_that_are_still_there(preset: Preset, way: Way) -> None:
+    story = Story(partial(preset, preemption=Preemption(grace=20)), way, holds_evictions=True)
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.add(*(make_pod(f"low-{number}", cpu=1) for number in range(3)))
+    story.run(until=1)
+    story.gang("g", 3, priority=9)
+    story.run(until=2)
+    story.interrupt()
+    for name, left in (("low-2", "2 pods"), ("low-0", "1 pod")):
+        story.delete(name)
+        assert f"waiting for {left} to terminate" in str(story.scheduler.why("default/g"))
+    story.run(until=100)
+    assert story.of(NominationLapsed)[0].reason == "1 pod did not terminate in time"

@@ -66,7 +66,7 @@ def settle_all(state: State) -> None:
                 state.queue.used(used)
         if state.touched:
             touched, state.touched = state.touched, {}
-            for gang in touched.values():
+            for gang in touched:
                 before = gang.place
                 settle(state, gang)
                 if has_quotas and gang.place is not before and _has_left(before, gang.place):

@@ -69,7 +69,8 @@ class State:
     Attributes:
         views: All nodes, as plugins see them.
         out: The effects of the current call.
-        touched: The gangs that are to be settled before the call ends, by key.
+        touched: The gangs that are to be settled before the call ends. Of one key there may be two:
+            that of a pod that is forgotten, and that of the pod that it is read as now.
         pods_changed: Whether pods came to nodes or left them since blocked demands were woken.
         pods_tried: Whether members did that in an attempt: they may only wait there.
         had_terms: Whether a pod on a node carried terms about other pods then.
@@ -113,7 +114,7 @@ class State:
         self.reserving: Reserving = Reserving(settings.backfill)
         self.events = 0
         self.out: list[Effect] = []
-        self.touched: dict[str, Gang] = {}
+        self.touched: dict[Gang, None] = {}
         self.pods_changed = self.pods_tried = False
         self.had_terms = False
         self.gains: Gains = Gains()
@@ -143,7 +144,7 @@ class State:
 
     def touch(self, gang: Gang) -> None:
         """Note that a gang is to be settled."""
-        self.touched[gang.key] = gang
+        self.touched[gang] = None
 
     def has_classes(self, gang: Gang) -> bool:
         """Return whether pending members have the classes that the known selectors give them."""

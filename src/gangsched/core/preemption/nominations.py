@@ -132,7 +132,7 @@ def _end_grace(state: State, nomination: Nomination) -> None:
 
 
 def _pods(nomination: Nomination) -> str:
-    count = len(nomination.awaited)
+    count = sum(record.slot >= 0 for record in nomination.awaited)
     return "1 pod" if count == 1 else f"{count} pods"
 
 
