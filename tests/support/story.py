@@ -145,19 +145,25 @@ class Story:
         self._perform(self.scheduler.advance(now=self.now))
         self.decide()
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, lists: bool = False) -> None:
         """Replace the scheduler, or not, as ``way`` says.
 
         A rebuilt scheduler does not know of binds under way: they are lost with the one before.
+
+        Args:
+            lists: Whether ``rebuild`` is called then, since the cluster has changed meanwhile. The
+                scheduler that stays has missed the events, too.
         """
-        if self.way is Way.LIVE:
-            return
         if self.way is Way.REBUILT:
             self.binds.clear()
-        before, self.scheduler = self.scheduler, self.make(self.cluster)
-        if self.way is Way.RESTORED:
-            self.scheduler.restore(json.loads(json.dumps(before.snapshot())))
-        self._perform(self.scheduler.advance(now=self.now))
+        if self.way is not Way.LIVE:
+            before, self.scheduler = self.scheduler, self.make(self.cluster)
+            if self.way is Way.RESTORED:
+                self.scheduler.restore(json.loads(json.dumps(before.snapshot())))
+        if lists:
+            self._perform(self.scheduler.rebuild(now=self.now))
+        elif self.way is not Way.LIVE:
+            self._perform(self.scheduler.advance(now=self.now))
 
     # The host -------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ def accept_more(state: State) -> None:
     state.queue.wake_all()
     refused: list[Gang] = []
     for gang in state.records.gangs.values():
+        if not gang.pending and not gang.waiting:
+            continue  # the same call took its pods, and has not settled it yet
         member = gang.refused
         if gang.place is QueuePlace.NOT_ADMITTED or gang.waiting:
             state.touch(gang)

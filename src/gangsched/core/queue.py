@@ -327,14 +327,19 @@ class Queue:
         self._led.pop(demand, None)
         if not demand.parked or demand.blocked_at:
             return
-        if self.could_fit(demand) or self.preempts(demand, None):
+        if not (self.could_fit(demand) or self.preempts(demand, None)):
+            self.block(demand, is_tried=False)
+            return
+        while demand.parked:
             gang = demand.parked.first(self._share)
+            if not gang.pending:  # one call lost its members too, and settles it after this one
+                self.put(gang, _NOWHERE)
+                continue
             if gang.backoff_until > self._records.now:
                 gang.end_backoff()
             self.put(gang, _ACTIVE, demand)
             self.lead(demand, gang)
-        else:
-            self.block(demand, is_tried=False)
+            return
 
     def _drop(self, demand: Demand) -> None:
         demand.gangs -= 1
