@@ -276,13 +276,23 @@ def test_charges_and_waiting_gangs_outlive_a_restart(make: Any, way: Way) -> Non
     assert running(story) == {"b"}
 
 
-def test_snapshot_that_contradicts_the_quotas_is_refused() -> None:
+@pytest.mark.parametrize("left", [[], [evolve(QUOTA, namespaces=["other"])]], ids=["gone", "other"])
+def test_snapshot_is_read_after_its_quota_was_taken_away(left: list[Quota]) -> None:
+    """One gang is charged, and one waits for the quota."""
     story = limited()
     gang(story, "a", 3)
-    running(story)
-    other = presets.gang(story.cluster, quotas=[evolve(QUOTA, namespaces=["other"])])
-    with pytest.raises(InvalidValueError, match="a namespace with a quota"):
-        other.restore(story.scheduler.snapshot())
+    gang(story, "b", 2)
+    assert running(story) == {"a"}
+    data = story.scheduler.snapshot()
+    assert {"charges", "over_quota"} <= set(data)
+    story.scheduler = presets.gang(story.cluster, quotas=left)
+    story.scheduler.restore(data)
+    story.scheduler.rebuild(now=story.now)
+    assert running(story) == {"a", "b"}
+    again = presets.gang(story.cluster, quotas=[QUOTA])
+    again.restore(story.scheduler.snapshot())  # and the quota comes back
+    again.rebuild(now=story.now)
+    assert "charges" in again.snapshot()
 
 
 def test_gang_that_another_scheduler_has_bound_is_charged_and_regular_pods_are_not() -> None:

@@ -240,10 +240,10 @@ class QuotaLedger:
         self._has_returned = bool(self._waiting)
 
     def restore(self, charges: Iterable[Charge], waiting: Iterable[tuple[GroupKey, str]]) -> None:
-        """Remember what a snapshot has; members are counted when they are read."""
+        """Remember what a snapshot has of groups with a quota; members are counted when read."""
         for charge in charges:
             self._put(charge)
-        self._waiting.update(waiting)
+        self._waiting.update((key, why) for key, why in waiting if self.covers(key))
 
     # Inside ---------------------------------------------------------------------------------
 

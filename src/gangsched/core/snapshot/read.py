@@ -180,14 +180,14 @@ def _read_restarts(state: State, rows: SnapshotRow) -> None:
 
 
 def _read_charges(state: State, rows: SnapshotRow) -> None:
-    quotas, known = state.records.quotas, state.records.registry._groups
+    """Read what groups reserve of quotas, and which wait for one; a quota may be gone since."""
+    known = state.records.registry._groups
     charged = each_once((charge.key for charge in rows.charges), "charges")
     waiting = pairs_once(rows.over_quota, "over_quota")
     for path, keys in (("charges", charged), ("over_quota", waiting)):
         for n, key in enumerate(keys):
             get(known, key, f"{path}[{n}]")
-            require(quotas.covers(key), f"{path}[{n}]", key, "a group in a namespace with a quota")
-    quotas.restore(rows.charges, waiting.items())
+    state.records.quotas.restore(rows.charges, waiting.items())
 
 
 def _read_claims(state: State, rows: SnapshotRow) -> None:
