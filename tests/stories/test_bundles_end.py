@@ -16,10 +16,13 @@ from attrs import evolve
 from gangsched import (
     GroupKey,
     GroupRejected,
+    GroupRemoved,
     GroupRestarted,
     NodeAdded,
+    NodeUpdated,
     PodGroup,
     PodGroupAdded,
+    PodGroupDeleted,
     PodGroupUpdated,
     PodPhase,
     Preemption,
@@ -149,3 +152,56 @@ def test_incomplete_gang_returns_no_quota_of_a_gang_that_does_not_name_it(
     story.tell(NodeAdded(make_node("n", cpu=8)))
     story.run(until=60)
     assert story.bound == {"trainer-0": "n"}, "it came first, and the quota is for one"
+
+
+def waiting(preset: Preset, way: Way) -> Story:
+    """Return a story in which both gangs have failed as a bundle, and the trainer lost its pod."""
+    story = Story(preset, way)
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    for name in ("feeder", "trainer"):
+        story.tell(PodGroupAdded(group_of(name, bundle=BUNDLE)))
+    add_the_members(story)
+    story.run(until=1)
+    story.delete("trainer-0")
+    story.run(until=100)
+    return story
+
+
+@each_way
+@each_of(GANG_PRESETS)
+def test_group_that_is_forgotten_and_comes_back_starts_with_its_bundle(
+    preset: Preset, way: Way
+) -> None:
+    story = waiting(preset, way)
+    story.tell(PodGroupDeleted(TRAINER))
+    assert [notice.group for notice in story.of(GroupRemoved)] == [TRAINER]
+    story.interrupt()
+    story.tell(PodGroupAdded(group_of("trainer", bundle=BUNDLE)))
+    story.add(make_pod("trainer-0", group="trainer", cpu=1))
+    story.run(until=200)
+    assert story.bound == {}, "one of a bundle does not start alone"
+    story.tell(NodeUpdated(make_node("n", cpu=2)))
+    story.run(until=300)
+    assert sorted(story.bound) == ["feeder-0", "trainer-0"]
+
+
+@each_of(GANG_PRESETS)
+@pytest.mark.parametrize("lists", [False, True])
+def test_restored_scheduler_tells_of_a_group_without_members_what_the_live_one_tells(
+    preset: Preset, lists: bool
+) -> None:
+    told: list[list[str]] = []
+    for way in (Way.LIVE, Way.RESTORED):
+        story = waiting(preset, way)
+        before = len(story.effects)
+        story.interrupt()
+        if lists:
+            assert story.scheduler.rebuild(now=story.now) == ()
+        story.run(until=200)
+        assert len(story.effects) == before, "nothing has changed"
+        story.add(make_pod("trainer-1", group="trainer", cpu=1))
+        story.run(until=300)
+        story.delete("trainer-1")
+        story.run(until=400)
+        told.append([str(effect) for effect in story.effects[before:]])
+    assert told[0] == told[1]

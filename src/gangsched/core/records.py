@@ -503,11 +503,14 @@ class Records:
         priorities = Counter(r.gang.priority for r in self.pods.values() if r.slot >= 0)
         _require(priorities == self.priorities, f"priorities {self.priorities}")
         for gang in self.gangs.values():
+            _require(all(self.gang_of.get(key) is gang for key in gang.infos), f"groups of {gang}")
             tried = Counter(record.info.key for record in gang.tried.values() if record.info)
             counted = {key: info.tried for key, info in gang.infos.items() if info.tried}
             _require(tried == counted, f"{gang} has tried {tried}, not {counted}")
         for key, gang in self.gang_of.items():
-            _require(key in gang.infos and self.gangs.get(gang.key) is gang, f"{key} of {gang}")
+            _require(self.gangs.get(gang.key) is gang, f"{gang} of {key} is not known")
+            info = registry.get(key)
+            _require(gang.infos.get(key) is info is not None, f"{gang} has another group {key}")
 
 
 def _told_apart(node: Node) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from gangsched.core.gang_tree import REGULAR, SubGroup, group_tree
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 
-__all__ = ["gang_of_group", "grow_tree", "regroup"]
+__all__ = ["add_group", "gang_of_group", "grow_tree", "regroup"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
 _WAITING: Final = MemberState.WAITING
@@ -31,10 +31,18 @@ def gang_of_group(state: State, info: PodGroupInfo, pod: Pod) -> Gang:
             gang.failures, gang.backoff_until = info.failures, info.backoff_until
             gang.reason = info.failure
             records.gangs[key] = gang
+        add_group(state, gang, info)
+    elif gang.infos[info.key] is not info:  # the group was forgotten in this call, and is back
         gang.infos[info.key] = info
-        records.gang_of[info.key] = gang
-        gang.set_tree(_tree(state, gang))
     return gang
+
+
+def add_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
+    """Count a group among those of a gang, if it belongs to it."""
+    if _gang_key(state, info) == gang.key:
+        gang.infos[info.key] = info
+        state.records.gang_of[info.key] = gang
+        gang.set_tree(_tree(state, gang))
 
 
 def _gang_key(state: State, info: PodGroupInfo) -> str:
@@ -80,12 +88,11 @@ def regroup(state: State, keys: Iterable[GroupKey]) -> None:
     """Put the members of some groups in the gangs that they belong to by now."""
     records = state.records
     for key in sorted(keys):
-        info = records.registry.get(key)
         gang = records.gang_of.get(key)
-        if info is None or gang is None:
-            continue
-        if _gang_key(state, info) != gang.key:
-            _move_group(state, info, gang)
+        if gang is not None:
+            info = gang.infos[key]  # the registry may have forgotten it
+            if _gang_key(state, info) != gang.key:
+                _move_group(state, info, gang)
     for key in keys:
         gang = records.gang_of.get(key)
         if gang is not None:

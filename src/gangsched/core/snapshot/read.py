@@ -29,7 +29,7 @@ from gangsched._pod_copy import pod_with_fields
 from gangsched.core.demand import Demand
 from gangsched.core.gains import Gains
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.intake.gangs import gang_of_group, grow_tree
+from gangsched.core.intake.gangs import add_group, gang_of_group, grow_tree
 from gangsched.core.intake.seen import Seen, conflict, seen_as, wanted_state
 from gangsched.core.pending_members import demand_of
 from gangsched.core.snapshot.checks import each_once, get, pairs_once, require, unique
@@ -399,7 +399,7 @@ def _read_gangs(state: State, rows: SnapshotRow) -> None:
             state.touch(gang)
     state.records.gangs = {gang.key: gang for gang, _row in found} | gangs
     for gang, row in found:
-        _remember(gang, row)
+        _remember(state, gang, row)
     state.records._numbers = max([rows.arrivals, *(gang.seq for gang in gangs.values())])
     state.giving_way = sum(bool(gang.giving_way) for gang, _row in found)
     # a nominated gang, and one that the plan of a reservation concerns, has a demand of its own
@@ -416,7 +416,11 @@ def _read_gangs(state: State, rows: SnapshotRow) -> None:
     read_failed(state, rows.backfill)
 
 
-def _remember(gang: Gang, row: GangRow) -> None:
+def _remember(state: State, gang: Gang, row: GangRow) -> None:
+    for key in row.groups:
+        info = state.records.registry.get(key)
+        if info is not None and not info.members:  # of a bundle that waits for its members
+            add_group(state, gang, info)
     order = [key for key in row.groups if key in gang.infos]
     gang.infos = {key: gang.infos[key] for key in dict.fromkeys([*order, *gang.infos])}
     gang.seq, gang.queued_at, gang.failures = row.seq, row.queued_at, row.failures
