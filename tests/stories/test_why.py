@@ -14,6 +14,8 @@ from attrs import evolve
 from gangsched import (
     Coscheduling,
     Event,
+    GroupKey,
+    MatchPolicy,
     Node,
     NodeAdded,
     NodeDeleted,
@@ -29,7 +31,7 @@ from gangsched import (
     presets,
 )
 from gangsched.drivers.host import Host, Job
-from gangsched.explain import BackingOff, NoNodeFits, OnPermit, in_utc
+from gangsched.explain import BackingOff, NoNodeFits, OnPermit, PartlyRunning, Running, in_utc
 from gangsched.outcomes import SUCCESS
 from gangsched.testing import make_pod
 from support.story import Story, Way, each_way
@@ -193,3 +195,26 @@ def test_why_of_a_host_has_the_reason_of_now() -> None:
         assert "at most 2 of 3 members fit" in _until(host, job, "at most")
         host.tell(NodeDeleted(NodeName("n1")))
         assert str(host.why(job)).endswith("at most 1 of 3 members fit: cpu is short")
+
+
+@each_way
+@each_preset
+@pytest.mark.parametrize("match", list(MatchPolicy))
+def test_gang_that_runs_is_never_said_to_wait_for_members(
+    make: MakeScheduler, match: MatchPolicy, way: Way
+) -> None:
+    """Below its minimum it runs in part, whether or not this scheduler saw it start."""
+    if isinstance(make, partial):
+        make = partial(presets.kube_default, policy=Coscheduling(match_policy=match))
+    else:
+        make = partial(make, match_policy=match)
+    story = Story(make, way)
+    story.tell(NodeAdded(node("n", cpu=4)))
+    story.gang("g", 3)
+    story.run(until=1)
+    story.interrupt()
+    assert story.scheduler.why("default/g") == Running(None, 3)
+    story.delete("g-1")
+    story.interrupt()
+    story.run(until=2)
+    assert story.scheduler.why("default/g") == PartlyRunning(GroupKey("default/g"), 2, 3, None)

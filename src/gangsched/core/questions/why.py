@@ -19,6 +19,7 @@ from gangsched._plugin_calls import name_of
 from gangsched.core import notices, restarts
 from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.pending_members import waits_for
+from gangsched.core.preemption import nominations
 from gangsched.core.state import State
 from gangsched.errors import UnknownPodError
 from gangsched.explain import (
@@ -146,7 +147,8 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
         )
     unknown = info.min_available is None and not info.was_scheduled
     present, absent = notices.presence(state, info)
-    if unknown or absent or (needed is not None and needed > info.unscheduled):
+    lacks = absent or (needed is not None and needed > info.unscheduled)
+    if unknown or (lacks and not info.scheduled):
         members = _members(gang or state.records.gang_of.get(info.key), info)
         return NotEnoughMembers(
             info.key,
@@ -274,8 +276,8 @@ def _why_gang(
         old = [restarts.awaited(state, gang, info) for info in gang.infos.values()]
         denial = gang.denial.removeprefix(waits_for(group or "", ""))  # for the others it waits
         return NotAdmitted(denial + next(filter(None, old), ""))
-    if gang.place is QueuePlace.NOMINATED:
-        return NotAdmitted(gang.denial)
+    if gang.place is QueuePlace.NOMINATED:  # victims may have ended since it was settled
+        return NotAdmitted(nominations.awaits(state, gang) or gang.denial)
     # nothing else sets the time of a gang that has failed
     tried_at = gang.queued_at if gang.failures else None
     failed_at = [i.last_failure_at for i in gang.infos.values() if i.last_failure_at is not None]
