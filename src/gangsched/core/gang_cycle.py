@@ -15,6 +15,7 @@ from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_group
 from gangsched.core.pending_members import demand_of, lacking
+from gangsched.core.placement.late import accepted
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
 from gangsched.core.placement.proof import proof as find_proof
 from gangsched.core.placement.shortage import shortage
@@ -23,6 +24,7 @@ from gangsched.core.placing import enough, missing, place_alone, place_gang, pre
 from gangsched.core.points import Waits
 from gangsched.core.preemption import nominations
 from gangsched.core.state import State
+from gangsched.core.trial import Trial
 from gangsched.cycle_state import CycleState
 from gangsched.errors import GangschedError
 from gangsched.explain import Diagnosis, Shortage, UnschedulableMember
@@ -177,12 +179,15 @@ def _reserve_and_permit(
     """Return a member that is refused with the reason, or which plugins let members wait."""
     profile, points, now = state.settings.profile, state.points, state.records.now
     waits: dict[int, Waits] = {}
+    is_noted = False
     for some in by_group(members):
         wide, each = profile.group_wide["reserve"]
         asked = points.each_concerned("reserve wide", wide, some[:1])
         asked += points.each_concerned("reserve each", each, some)
         for record, plugins in asked:
-            denied = points.reserve(record, now, plugins)
+            denied = _refused_by_notes(state, record) if is_noted else None
+            denied = denied or points.reserve(record, now, plugins)
+            is_noted = True
             if denied is not None:
                 return (record, denied.reason), {}
         wide, each = profile.group_wide["permit"]
@@ -197,6 +202,27 @@ def _reserve_and_permit(
     if waits and len(by_group(members)) > 1:
         return (members[0], "the groups of a bundle do not wait on permit"), {}
     return None, waits
+
+
+def _refused_by_notes(state: State, record: PodRecord) -> Unschedulable | None:
+    """Return why a filter refuses a planned node after siblings were reserved; None if none does.
+
+    Pod by pod, ``filter`` reads what ``reserve`` noted of the siblings before. Members of a gang
+    are all planned first, so those plugins that have both methods are asked once more. One with
+    ``add_pod`` was told of the planned siblings.
+    """
+    assert record.pod_class is not None
+    assert record.cycle is not None
+    own = [late for late in record.pod_class.late if late.filters and _notes(late.plugin)]
+    if not own:
+        return None
+    with Trial(state.records) as trial:
+        trial.lift([record])
+        return accepted(own, record, record.cycle, state.views, record.slot)
+
+
+def _notes(plugin: Any) -> bool:
+    return callable(getattr(plugin, "reserve", None)) and not hasattr(plugin, "add_pod")
 
 
 def undo(state: State, members: Sequence[PodRecord], before: tuple[dict[int, int], bool]) -> None:

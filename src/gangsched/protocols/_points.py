@@ -147,9 +147,11 @@ class ReservePlugin(Plugin, Protocol):
         """Return ``Success`` or ``Skip``, or ``Unschedulable`` to undo the placement.
 
         A gang has been planned by then. A refusal rejects its attempt: no other nodes are tried,
-        and it backs off. A rule that can be read from the pods on nodes is better a ``filter`` with
-        ``reads_pods``. Pods that are bound already, as in the listing after a restart, never pass
-        this point: give them to the plugin where you make it.
+        and it backs off. So does a refusal by the plugin's own ``filter``, which is asked once more
+        before each further member, since it may read what was noted of those before. A rule that
+        can be read from the pods on nodes is better a ``filter`` with ``reads_pods``. Pods that are
+        bound already, as in the listing after a restart, never pass this point: give them to the
+        plugin where you make it.
         """
         ...
 
