@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from gangsched import Backfill, Preemption, SchedulingUnit, WhenBlocked
+from gangsched import Backfill, Preemption, SchedulingUnit, WhenBindFails, WhenBlocked
 from support.driver import Fate
 from support.estimates import Estimates
 from support.final_checks import no_startable_pod_is_parked
@@ -139,6 +139,17 @@ def test_victims_whose_binds_are_under_way_are_evicted_as_was_decided(
     policy = Policy(preemption=Preemption(grace=0.0, elastic_members=True))
     world = policy.world().live(*history).finish()
     assert world.driver.oracle.keeping.nominated
+
+
+def test_preemptor_counts_on_members_that_leave_when_their_binds_have_ended() -> None:
+    """The other member of the gang is evicted, too, once its bind is reported."""
+    policy = Policy(
+        preemption=Preemption(), when_bind_fails=WhenBindFails.RELEASE_AFTER_RETRIES, bind_retries=0
+    )
+    history = (PutNode(0, cpu=2), PutPods(1, 2, 2), PENDING, Report(0, Fate.FAILED))
+    world = policy.world().live(*history, PutPods(cpu=2, priority=1), PENDING)
+    assert world.driver.oracle.keeping.nominated
+    world.live(Report(0), Decide()).finish()
 
 
 GROUP = SchedulingUnit.GROUP

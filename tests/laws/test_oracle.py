@@ -13,6 +13,7 @@ from gangsched import (
     Bound,
     Effect,
     Event,
+    GroupBound,
     GroupKey,
     GroupRejected,
     GroupScheduled,
@@ -23,6 +24,7 @@ from gangsched import (
     NodeDeleted,
     NodeName,
     NodeUpdated,
+    Nominated,
     Pod,
     PodAdded,
     PodDeleted,
@@ -64,6 +66,7 @@ def waiting(uid: PodUID, *, node: NodeName = N, deadline: float = 10.0) -> PodWa
     return PodWaiting(uid, node, deadline, 1)
 
 
+GIVEN_UP = "the bind of pod pod-b failed"
 LET_GO: tuple[Effect, ...] = (
     GroupScheduled(G, 1, 2, 0.0),
     Release(G, (A, B)),
@@ -93,12 +96,15 @@ def test_lawful_course_is_passed() -> None:
         pytest.param(1, (), (Release(G, (A,)), Bind(A, N, 1)), 0.0, id="one of two"),
         pytest.param(1, (waiting(A),), (Release(G, (A,)), Bind(A, N, 1)), 0.0, id="one again"),
         pytest.param(1, (waiting(A),), (*LET_GO[:2], Bind(A, N, 1)), 0.0, id="a bind is missing"),
+        pytest.param(1, LET_GO, (GroupRejected(G, 2, GIVEN_UP, 1.0),), 0.0, id="not its attempt"),
+        pytest.param(1, LET_GO, (GroupBound(G, 2, 2),), 0.0, id="bound by another attempt"),
         pytest.param(2, (waiting(A),), (GroupRejected(G, 1, "", 1.0),), 0.0, id="A waits on"),
         pytest.param(6, (), (waiting(A, deadline=11.0),), 0.0, id="a deadline too late"),
         pytest.param(6, (waiting(A),), (waiting(B, deadline=14.0),), 4.0, id="each its own"),
         pytest.param(6, (waiting(A),), (), 10.0, id="a deadline passes"),
         pytest.param(8, (waiting(A),), (waiting(A),), 0.0, id="waits twice"),
         pytest.param(8, LET_GO, (Release(G, (A,)), Bind(A, N, 2)), 0.0, id="bound twice"),
+        pytest.param(8, (), (*LET_GO, GroupRejected(G, 1, GIVEN_UP, 1.0)), 0.0, id="and given up"),
         pytest.param(8, LET_GO, (PodRejected(A, N, ""),), 0.0, id="falls while it is bound"),
         pytest.param(8, (), (PodRejected(A, N, ""),), 0.0, id="gives back what it has not"),
         pytest.param(8, LET_GO, (PodScheduled(A, N),), 0.0, id="scheduled before it is bound"),
@@ -114,6 +120,32 @@ def test_broken_law_is_detected(
     watching.effects(first, 0.0)
     with pytest.raises(AssertionError, match=f"^law {law}: "):
         watching.effects(then, now)
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_member_whose_bind_is_under_way_leaves_with_its_gang(is_given_up: bool) -> None:
+    """P3: a nomination may count on its node, since it is evicted when its bind has ended."""
+    watching, urgent = oracle(cpu=2), PodUID("urgent")
+    watching.effects(LET_GO, 0.0)
+    watching.event(BindFailed(B, 1, "no"), 1.0)
+    reason = GIVEN_UP if is_given_up else "Insufficient cpu"
+    rejected = GroupRejected(G, 1 if is_given_up else 2, reason, 2.0)
+    watching.effects((PodUnschedulable(B, "no"), rejected), 1.0)
+    pod = Pod(name="urgent", uid=urgent, requests={"cpu": 2}, priority=1)
+    watching.event(PodAdded(pod), 1.0)
+    nominated = Nominated(None, 1, ((urgent, N),), (), 60.0)
+    with nullcontext() if is_given_up else pytest.raises(AssertionError, match="P3: "):
+        watching.effects((nominated,), 1.0)
+
+
+def test_member_that_is_bound_after_its_gang_was_given_up_is_evicted() -> None:
+    watching = oracle()
+    watching.effects(LET_GO, 0.0)
+    watching.event(BindFailed(B, 1, "no"), 1.0)
+    watching.effects((GroupRejected(G, 1, GIVEN_UP, 2.0), PodUnschedulable(B, "no")), 1.0)
+    watching.event(Bound(A, N, 1), 2.0)
+    with pytest.raises(AssertionError, match="P6: a is bound, and its gang was evicted"):
+        watching.effects((PodScheduled(A, N),), 2.0)
 
 
 def test_node_with_too_little_left_is_noticed() -> None:

@@ -14,10 +14,13 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
+    Bind,
+    GroupBound,
     GroupKey,
     GroupRejected,
     GroupRemoved,
     GroupRestarted,
+    GroupScheduled,
     NodeAdded,
     NodeUpdated,
     PodGroup,
@@ -28,6 +31,8 @@ from gangsched import (
     Preemption,
     Quota,
     RestartPolicy,
+    SchedulingUnit,
+    WhenBindFails,
     presets,
 )
 from gangsched.testing import make_node, make_pod
@@ -205,3 +210,67 @@ def test_restored_scheduler_tells_of_a_group_without_members_what_the_live_one_t
         story.run(until=400)
         told.append([str(effect) for effect in story.effects[before:]])
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("way", [Way.LIVE, Way.RESTORED])
+@pytest.mark.parametrize("unit", SchedulingUnit)
+@pytest.mark.parametrize("fits", [True, False])
+def test_group_that_joins_a_bundle_ends_and_runs_as_the_attempt_that_started_it(
+    fits: bool, unit: SchedulingUnit, way: Way
+) -> None:
+    """The bundle was tried since, for its other group."""
+    policy = partial(presets.coscheduling, unit=unit, when_bind_fails=WhenBindFails.RELEASE_GROUP)
+    for fails in (True, False):
+        story = Story(policy, way, holds_binds=True)
+        story.tell(NodeAdded(make_node("n", cpu=2 if fits else 1)))
+        story.tell(PodGroupAdded(group_of("feeder")))
+        story.add(make_pod("feeder-0", group="feeder", cpu=1))
+        story.decide()
+        story.tell(PodGroupUpdated(group_of("feeder", bundle=BUNDLE)))
+        story.tell(PodGroupAdded(group_of("trainer", bundle=BUNDLE)))
+        story.add(make_pod("trainer-0", group="trainer", cpu=1))
+        story.decide()
+        story.interrupt()
+        (started,) = (each for each in story.of(GroupScheduled) if each.group == FEEDER)
+        story.effects.clear()
+        if fails:
+            story.fail_bind("feeder-0")
+        else:
+            story.finish_binds()
+        ends: list[GroupRejected | GroupBound] = [*story.of(GroupRejected), *story.of(GroupBound)]
+        assert [each.attempt for each in ends if each.group == FEEDER] == [started.attempt]
+
+
+@pytest.mark.parametrize("way", [Way.LIVE, Way.RESTORED])
+@pytest.mark.parametrize("unit", SchedulingUnit)
+@pytest.mark.parametrize("joins", [True, False])
+def test_gang_that_is_given_up_binds_nothing_first(
+    joins: bool, unit: SchedulingUnit, way: Way
+) -> None:
+    """Of a member whose bind failed the node is taken; a sibling, or the other group, would fit."""
+    policy = partial(
+        presets.coscheduling,
+        unit=unit,
+        when_bind_fails=WhenBindFails.RELEASE_AFTER_RETRIES,
+        can_evict=True,
+    )
+    story = Story(policy, way, holds_binds=True)
+    story.tell(*(NodeAdded(make_node(f"n{number}", cpu=2)) for number in range(3)))
+    story.tell(PodGroupAdded(evolve(group_of("feeder"), min_available=3)))
+    story.add(*(make_pod(f"feeder-{n}", group="feeder", cpu=2) for n in range(3)))
+    story.decide()
+    for name in ("feeder-0",) if joins else ("feeder-0", "feeder-1"):
+        story.fail_bind(name)
+    story.finish_binds()
+    story.interrupt()
+    story.add(make_pod("urgent", cpu=1, priority=1))
+    story.decide()
+    story.finish_binds()
+    if joins:
+        bundle = evolve(group_of("feeder", bundle=BUNDLE), min_available=3)
+        story.tell(PodGroupAdded(group_of("trainer", bundle=BUNDLE)), PodGroupUpdated(bundle))
+        story.add(make_pod("trainer-0", group="trainer", cpu=1))
+    story.effects.clear()
+    story.run(until=2.0)
+    assert not story.of(Bind)
+    assert set(story.bound) == {"urgent"}

@@ -85,6 +85,8 @@ class Group:
     since: float | None = None
     """When the first waiting member began to wait."""
     started: bool = False
+    attempt: int = 0
+    """The attempt by which members were released last; 0 if that is not known."""
 
     @property
     def need(self) -> int | None:
@@ -298,7 +300,7 @@ class Account:
             group.since = None
         if not group.members:
             # later members form a new group, even under the same name
-            group.started = False
+            group.started, group.attempt = False, 0
             group.claims.clear()
         self._drop(group)
 

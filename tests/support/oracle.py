@@ -32,6 +32,7 @@ from gangsched import (
     Effect,
     Event,
     Evict,
+    GroupBound,
     GroupKey,
     GroupRejected,
     GroupScheduled,
@@ -66,6 +67,8 @@ from support.preemption_laws import PreemptionLaws
 
 _SLACK = 1e-6
 """Deadlines are sums of floats."""
+_GIVEN_UP = "the bind of pod "
+"""How the reason begins for which a gang is evicted after a bind has failed for good."""
 
 
 class LawOracle:
@@ -110,6 +113,7 @@ class LawOracle:
         self._starting: list[tuple[Group, frozenset[PodUID]]] = []
         self._together = 0
         self._gone_together: frozenset[PodUID] = frozenset()
+        self._bound_now: list[Record] = []
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -192,6 +196,8 @@ class LawOracle:
                     self._on_group_rejected(effect)
                 case GroupScheduled():
                     self._on_group_scheduled(effect)
+                case GroupBound():
+                    self._is_that_of_its_start(effect)
                 case Nominated():
                     self.keeping.on_nominated(effect)
                 case NominationLapsed():
@@ -231,6 +237,7 @@ class LawOracle:
         if effect.attempt <= record.attempt:
             self._broken(8, f"{effect.uid}: a second bind says attempt {effect.attempt}")
         record.attempt = effect.attempt
+        self._bound_now.append(record)
         requests = record.pod.requests if hold is None else hold.requests
         self._let(record, Hold(effect.node, requests, None, effect.attempt, now))
         if record.group is None:
@@ -418,13 +425,26 @@ class LawOracle:
 
     def _on_group_rejected(self, effect: GroupRejected) -> None:
         group = self.account.groups.get(effect.group)
-        if group is not None and group.waiting:
+        if group is None:
+            return
+        if group.waiting:
             self._broken(2, f"{effect.group} was rejected, and {group.waiting} members wait")
+        if effect.reason.startswith(_GIVEN_UP):
+            self._is_that_of_its_start(effect)
+            self.keeping.on_given_up(group)
+            group.attempt = 0
 
     def _on_group_scheduled(self, effect: GroupScheduled) -> None:
         group = self.account.groups.get(effect.group)
         if group is None or effect.waited < 0 or effect.attempt < 1:
             self._broken(1, f"{effect}: no such group, no such attempt, or no such wait")
+        group.attempt = effect.attempt
+
+    def _is_that_of_its_start(self, effect: GroupBound | GroupRejected) -> None:
+        """Check that a notice names the attempt by which the group started, if it is known."""
+        group = self.account.groups.get(effect.group)
+        if group is not None and group.attempt and effect.attempt != group.attempt:
+            self._broken(1, f"{effect}: its members were released by attempt {group.attempt}")
 
     # Checks ---------------------------------------------------------------------------------
 
@@ -465,6 +485,10 @@ class LawOracle:
             self._starts_within_its_label(group, gone)
         self._starting.clear()
         self.keeping.at_the_end()
+        for record in self._bound_now:
+            if record.evicted or record.leaving:
+                self._broken(8, f"{record.pod.uid} is bound and evicted by one call")
+        self._bound_now.clear()
         for record in self._touched:
             hold, pod = record.hold, record.pod
             if hold is None:

@@ -118,6 +118,13 @@ class PreemptionLaws:
         if record.group is not None and not record.leaving:
             self._losing[record.group.key] = record.group
 
+    def on_given_up(self, group: Group) -> None:
+        """Record that a gang is evicted since a bind of it failed: also what is being bound."""
+        for member in group.members.values():
+            if member.is_being_bound:
+                self._leaves_after_its_bind(member)
+        self._losing[group.key] = group
+
     def on_placed(self, record: Record, name: NodeName) -> None:
         """Record a placement."""
         others = [

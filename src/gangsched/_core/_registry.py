@@ -66,6 +66,8 @@ class PodGroupInfo(MemberCounts):
         failure: Why the last attempt was rejected; empty if *failures* is 0.
         complete_at: When the group had enough members for the first time; None before that.
         was_scheduled: Whether members of the group were released.
+        started_by: The number of the attempt that released members last; 0 if none did, or if they
+            were evicted since.
         is_binding: Whether the group was released, and was not bound as a whole since.
         tried: The number of unscheduled members tried in this attempt; set by the queue.
         tried_by_role: The same number for each role; set by the queue.
@@ -87,6 +89,7 @@ class PodGroupInfo(MemberCounts):
     failure: str = ""
     complete_at: float | None = None
     was_scheduled: bool = False
+    started_by: int = 0
     is_binding: bool = False
     tried: int = 0
     tried_by_role: dict[str, int] = field(factory=dict[str, int])

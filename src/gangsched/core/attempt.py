@@ -79,6 +79,8 @@ def begin(state: State, gang: Gang) -> None:
         if info.attempt_started_at is None:
             info.attempts += 1
             info.attempt_started_at = state.records.now
+            if not info.scheduled:
+                info.started_by = 0  # what it released has left
 
 
 def assume(
@@ -297,6 +299,7 @@ def _note_pending(state: State, record: PodRecord, names: Sequence[str]) -> None
 def succeed(state: State, info: PodGroupInfo) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
     info.was_scheduled = info.is_binding = True
+    info.started_by = info.attempts
     if info.members.collected and _holds_its_minimum(info):
         info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
@@ -367,13 +370,20 @@ def reject(
         record.reason = reason
         state.out.append(PodRejected(record.uid, node, reason))
     fail(state, gang, reason, backs_off=backs_off)
-    for info in gang.infos.values():
-        if info.attempt_started_at is None and not evicts:
-            info.attempts += 1  # a plugin rejects a group that is not being tried
+    infos = gang.infos.values()
+    tried = [info for info in infos if info.attempt_started_at is not None]
+    for info in tried if tried and not evicts else infos:
+        number = info.started_by if evicts else 0
+        if not number:
+            # no attempt of this scheduler: a plugin rejects it, or it ran already when this began
+            info.attempts += info.attempt_started_at is None
+            number = info.attempts
+        if evicts:
+            info.started_by = 0
         info.attempt_started_at = None
         info.last_failure_at = state.records.now
         until = max(gang.backoff_until, state.records.now)
-        state.out.append(GroupRejected(info.key, info.attempts, reason, until))
+        state.out.append(GroupRejected(info.key, number, reason, until))
     gang.began, gang.giving_way = 0, ""
     if gang.tried:
         gang.count_tried()
@@ -423,7 +433,7 @@ def note_progress(state: State, gang: Gang) -> None:
         is_bound = info.is_binding and not info.assumed and info.assigned
         if is_bound and not _quorum.lacks_members(info):
             info.is_binding = False
-            state.out.append(GroupBound(info.key, info.attempts, info.assigned))
+            state.out.append(GroupBound(info.key, info.started_by, info.assigned))
 
 
 def _has_started(gang: Gang, info: PodGroupInfo) -> bool:

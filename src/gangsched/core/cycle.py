@@ -165,7 +165,8 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
     demand: Demand = gang.demand
     alone, together = split(state, gang)
     infos = gang.infos.values()
-    before = (gang.began, gang.round, [(i, i.attempts, i.attempt_started_at) for i in infos])
+    figures = [(i, i.attempts, i.attempt_started_at, i.started_by) for i in infos]
+    before = gang.began, gang.round
     if together:
         attempt.begin(state, gang)
     nomination = state.nominations.known.get(gang)
@@ -179,18 +180,16 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         elif not together:
             try_whole(state, gang, demand, alone, alone=True)
         elif unit_is_whole(state, gang):
-            try_whole(state, gang, demand, together, alone=False)
-            left = [record for record in alone if record.state is _UNSCHEDULED]
-            if left and gang.backoff_until <= state.records.now:
-                try_whole(state, gang, demand, left, alone=True)
+            _try_both(state, gang, demand, alone, together)
         else:
             try_one(state, gang, demand)
     except GangschedError:
-        gang.began, gang.round, figures = before
+        gang.began, gang.round = before
         if gang.tried:
             gang.count_tried()
-        for info, attempts, started_at in figures:
-            info.attempts, info.attempt_started_at = attempts, started_at
+        for info, attempts, started_at, started_by in figures:
+            info.attempts, info.started_by = attempts, started_by
+            info.attempt_started_at = started_at
         if nomination is not None:
             nominations.withhold(state, nomination)
         reserving.conclude(state, gang, lent, len(state.out))
@@ -207,6 +206,36 @@ def _try(state: State, gang: Gang, failed: Gang | None = None) -> None:
         reserving.conclude(state, gang, lent, effects)
     accounts.note_left(state, gang)
     state.touch(gang)
+
+
+def _try_both(
+    state: State,
+    gang: Gang,
+    demand: Demand,
+    alone: Sequence[PodRecord],
+    together: Sequence[PodRecord],
+) -> None:
+    """Try the members that may start together, then those that go alone.
+
+    If a bind failed of one that goes alone, they are first: if it fits nowhere, the gang may be
+    evicted, and no member is bound by a call that evicts it.
+    """
+    if not alone:
+        try_whole(state, gang, demand, together, alone=False)
+        return
+    may_give_up = state.settings.can_evict
+    parts = [(together, False), (alone, True)]
+    if may_give_up and any(record.bind_failures for record in alone):
+        parts.reverse()
+    (first, goes_alone), (second, also_alone) = parts
+    try_whole(state, gang, demand, first, alone=goes_alone)
+    is_released = any(record.state is not _UNSCHEDULED for record in first)
+    if is_released and may_give_up and any(record.bind_failures for record in second):
+        return  # the next cycle tries them
+    now = set(split(state, gang)[0 if also_alone else 1])  # others, if the gang was evicted
+    left = [record for record in second if record in now]
+    if left and gang.backoff_until <= state.records.now:
+        try_whole(state, gang, demand, left, alone=also_alone)
 
 
 def _note_failed(state: State, gang: Gang) -> None:

@@ -91,8 +91,8 @@ def try_whole(
     finally:
         state.table.end()
         state.records.clear_plan()
-    if is_placed:
-        _commit(state, gang, demand, task.nodes, cycles, alone=alone)
+    if is_placed and _commit(state, gang, demand, task, cycles, ready, alone=alone):
+        return
     if alone:
         fail_rest(state, gang, pods, refused, found)
     elif not is_placed:
@@ -127,29 +127,37 @@ def _commit(
     state: State,
     gang: Gang,
     demand: Demand,
-    nodes: Sequence[tuple[PodRecord, int]],
+    task: Task,
     cycles: Mapping[int, CycleState],
+    ready: Sequence[PodRecord],
     *,
     alone: bool,
-) -> None:
-    """Assume what is placed, and ask Reserve, Permit, PreBind and Bind."""
-    members = [record for record, _slot in nodes]
+) -> bool:
+    """Assume what is placed, and ask Reserve, Permit, PreBind and Bind.
+
+    Returns:
+        Whether the gang was given up instead, for one of *ready* that is not placed.
+    """
+    members = [record for record, _slot in task.nodes]
     kept: list[PodRecord] = []
     before = dict(state.table.gains), state.pods_tried
-    for record, slot in nodes:
+    for record, slot in task.nodes:
         cycle = cycles.get(record.seq) or state.cycle(record)
         attempt.assume(state, record, slot, cycle, is_taken=True)
     try:
+        # asked before any member is released, which would be evicted again
+        if alone and _gives_up(state, gang, members, before, ready, task.diagnosis):
+            return True
         answer, waits = _reserve_and_permit(state, members, alone=alone)
         prepared: Any = answer
-        ready = members
+        going = members
         if not isinstance(answer, tuple):
             if waits:
                 kept = [record for record in members if record.seq in waits]
-                ready = [record for record in members if record.seq not in waits]
+                going = [record for record in members if record.seq not in waits]
             prepared = ""
-            if ready and (not kept or attempt.is_quorum_without(state, ready, kept)):
-                prepared = attempt.prepare(state, ready, kept)
+            if going and (not kept or attempt.is_quorum_without(state, going, kept)):
+                prepared = attempt.prepare(state, going, kept)
     except GangschedError:
         undo(state, members, before)
         raise
@@ -157,13 +165,36 @@ def _commit(
         record, reason = answer
         _refuse_all(state, gang, demand, members, record, reason, alone=alone)
     elif not isinstance(prepared, str):
-        attempt.release(state, ready, *prepared)
+        attempt.release(state, going, *prepared)
         if kept:
             _wait(state, kept, waits)
     elif waits:
         _wait(state, members, waits)
     else:
         _refuse_all(state, gang, demand, members, members[-1], prepared, alone=alone)
+    return False
+
+
+def _gives_up(
+    state: State,
+    gang: Gang,
+    members: Sequence[PodRecord],
+    before: tuple[dict[int, int], bool],
+    ready: Sequence[PodRecord],
+    found: Diagnosis | None,
+) -> bool:
+    """Evict a gang if one of *ready* whose bind failed is not placed, and the others need it."""
+    left = next((r for r in ready if r.state is _UNSCHEDULED and r.bind_failures), None)
+    if left is None or found is None or not state.settings.can_evict:
+        return False
+    verdict = _post_filter_alone(state, left, str(found), state.cycle(left))
+    if not isinstance(verdict, EvictGroup):
+        return False
+    undo(state, members, before)
+    gang.refused = UnschedulableMember(left.uid, left.pod.key, str(found), found)
+    notices.tell(state, left, str(found))
+    attempt.apply_verdict(state, verdict)
+    return True
 
 
 def _wait(state: State, members: Sequence[PodRecord], waits: Mapping[int, Waits]) -> None:

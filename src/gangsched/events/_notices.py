@@ -147,8 +147,8 @@ class GroupRejected:
 
     Attributes:
         group: The group.
-        attempt: The number of the attempt of the group, from 1. If the group is evicted
-            after a failed bind, it is that of the ``GroupScheduled`` before; otherwise a new one.
+        attempt: The number of the attempt of the group, from 1. If the group is evicted, it is that
+            of the ``GroupScheduled`` before, if there was one; otherwise a new one.
         reason: Why the attempt was rejected.
         retry_after: When the backoff of the group ends.
     """

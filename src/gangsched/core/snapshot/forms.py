@@ -131,6 +131,7 @@ _GROUP: Final = Record(
     failure=STR,
     complete_at=_MAYBE_INSTANT,
     was_scheduled=BOOL,
+    started_by=_COUNT,
     is_binding=BOOL,
     collected=many(row(STR, _POSITIVE)),
     kept_until=_MAYBE_INSTANT,

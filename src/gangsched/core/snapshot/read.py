@@ -147,6 +147,7 @@ def _group(row: GroupRow, now: float, path: str) -> PodGroupInfo:
         failure=row.failure,
         complete_at=row.complete_at,
         was_scheduled=row.was_scheduled,
+        started_by=row.started_by,
         is_binding=row.is_binding,
     )
     for role, count in pairs_once(row.collected, f"{path}.collected").items():

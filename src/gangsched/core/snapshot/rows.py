@@ -62,6 +62,7 @@ class GroupRow:
     failure: str = ""
     complete_at: float | None = None
     was_scheduled: bool = False
+    started_by: int = 0
     is_binding: bool = False
     collected: tuple[tuple[str, int], ...] = ()
     kept_until: float | None = None

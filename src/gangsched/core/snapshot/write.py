@@ -125,6 +125,7 @@ def _group(state: State, info: PodGroupInfo) -> GroupRow:
         failure=info.failure,
         complete_at=info.complete_at,
         was_scheduled=info.was_scheduled,
+        started_by=info.started_by,
         is_binding=info.is_binding,
         collected=tuple(sorted((role or "", n) for role, n in info.members._collected.items())),
         kept_until=state.records.registry._left.get(info.key),
