@@ -134,7 +134,8 @@ class Gang:
         is_bundle: Whether groups state that they start together; maybe only one has members.
         seq: Ascending in the order of arrival.
         infos: Its groups by key; none for a regular pod.
-        tree: What starts together; None while the groups of a bundle disagree.
+        tree: What starts together, and where. ``agrees``: whether the groups of a bundle name each
+            other; while they do not, the tree has those that have members, and none starts.
         members: All pods by UID.
         pending: Those that need a node.
         waiting: Those that wait on permit.
@@ -169,6 +170,7 @@ class Gang:
     __slots__ = (
         *(
             "account",
+            "agrees",
             "backoff_until",
             "began",
             "classes_of",
@@ -216,18 +218,18 @@ class Gang:
         self.reason = self.denial = self.told_all = ""
         self.set_tree(REGULAR)
 
-    def set_tree(self, tree: SubGroup | None) -> None:
+    def set_tree(self, tree: SubGroup, *, agrees: bool = True) -> None:
         """Give the gang a tree, and each member its leaf."""
-        self.tree = tree
-        leaves = () if tree is None else tree.leaves
+        self.tree: SubGroup = tree
+        self.agrees: bool = agrees
         self.leaves: dict[tuple[GroupKey | None, str | None], str] = {
-            (leaf.group, leaf.role): leaf.key for leaf in leaves
+            (leaf.group, leaf.role): leaf.key for leaf in tree.leaves
         }
         for record in self.members.values():
             record.leaf = self.leaf_of(record.info, record.role)
 
     def leaf_of(self, info: PodGroupInfo | None, role: str | None) -> str:
-        """Return the key of the leaf of a pod; the key of the gang without a tree."""
+        """Return the key of the leaf of a pod; the key of the gang if none is about its group."""
         group = None if info is None else info.key
         own = self.leaves.get((group, role))
         return self.leaves.get((group, None), self.key) if own is None else own

@@ -43,7 +43,6 @@ def try_one(state: State, gang: Gang, demand: Demand) -> None:
         return
     found: Diagnosis | None = None
     task = Task(gang, [record], state.records, lambda _record: cycle, {})
-    assert gang.tree is not None
     leaf = next(leaf for leaf in gang.tree.leaves if leaf.key == record.leaf)
     state.table.begin()
     try:
@@ -215,7 +214,6 @@ def _next_member(state: State, gang: Gang) -> PodRecord:
         if gang.tried:
             gang.count_tried()
         untried = gang.in_order()
-    assert gang.tree is not None
     if gang.tree.children:
         needed = lacking(state, gang)
         for record in untried:

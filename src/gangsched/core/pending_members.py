@@ -12,7 +12,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.core.demand import Demand, Minimum
 from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.gang_tree import SubGroup, least_needed
-from gangsched.core.placement.task import HOLDING, holding_by_leaf
+from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
 from gangsched.core.placing import wanted_in_all
 from gangsched.core.pod_class import PodClass
 from gangsched.core.preemption.reach import reach_of
@@ -34,8 +34,7 @@ __all__ = [
 
 def demand_of(state: State, gang: Gang) -> Demand:
     """Return what a gang asks for; equal for gangs that fail alike. O(pending members)."""
-    tree = gang.tree or SubGroup(gang.key)
-    constrained = bool(tree.constrained)
+    tree = gang.tree
     alone, together = split(state, gang)
     reach = reach_of(state, gang, together or alone)
     # a nominated gang sees other nodes than the others do, and so does one that a reservation's
@@ -45,9 +44,12 @@ def demand_of(state: State, gang: Gang) -> Demand:
         or state.reserving.concerns(gang)
         or any(r.pod_class is not None and r.pod_class.tells_apart for r in gang.pending.values())
     )
-    is_own = constrained or sees_others
+    # where running members keep the others is the gang's own, and part of what it asks for
+    pinned = [pinned_to(gang, each, state.table) for each in tree.constrained]
+    where = [None if domains is None else tuple(domains) for domains in pinned]
+    own = (gang.seq, tree.shape, *where)
     if not together:
-        key, minima = _later(gang, alone, is_own=is_own)
+        key, minima = _later(alone, own if pinned or sees_others else ())
         return state.queue.demand(key, lambda: (minima,), reach)
     counts: dict[str, dict[PodClass, int]] = {}
     for record in together:
@@ -65,19 +67,17 @@ def demand_of(state: State, gang: Gang) -> Demand:
             for leaf in tree.leaves
         ]
     )
-    # where members run that are bound to a domain is the gang's own
-    is_pinned = constrained and any(r.state in HOLDING for r in gang.members.values())
-    own = gang.seq if is_pinned or sees_others else 0
     # an attempt that has begun is not refused for its total
     in_all = NOTHING if gang.waiting else wanted_in_all(state, gang)
-    key = (tree.shape, numbers, tuple(needed.values()), in_all, own)
+    is_own = sees_others or any(domains is not None for domains in pinned)
+    key = (tree.shape, numbers, tuple(needed.values()), in_all, own if is_own else ())
 
     def gang_minima() -> tuple[Minimum, ...]:
         return tuple(_minima(tree, counts, needed))
 
     if not alone:
         return state.queue.demand(key, lambda: (gang_minima(),), reach, in_all)
-    later_key, later = _later(gang, alone, is_own=is_own)
+    later_key, later = _later(alone, own if pinned or sees_others else ())
     return state.queue.demand((key, later_key), lambda: (gang_minima(), later), reach)
 
 
@@ -106,9 +106,7 @@ def split(state: State, gang: Gang) -> tuple[list[PodRecord], list[PodRecord]]:
     return alone, [r for r in pending if r.info is not None and r.info.key not in alone_groups]
 
 
-def _later(
-    gang: Gang, records: Iterable[PodRecord], *, is_own: bool
-) -> tuple[Hashable, tuple[Minimum, ...]]:
+def _later(records: Iterable[PodRecord], own: Hashable) -> tuple[Hashable, tuple[Minimum, ...]]:
     """Return what members that go alone ask for: any one of them is placed by itself."""
     classes: dict[PodClass, int] = {}
     for record in records:
@@ -116,7 +114,7 @@ def _later(
         classes[record.pod_class] = 1
     names = tuple(sorted(pod_class.number for pod_class in classes))
     minimum = Minimum(tuple(classes.items()), 1)
-    return ("later", names, gang.seq if is_own else 0), (minimum,)
+    return ("later", names, own), (minimum,)
 
 
 def lacking(state: State, gang: Gang) -> dict[str, int]:
@@ -127,8 +125,8 @@ def lacking(state: State, gang: Gang) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     tree = gang.tree
-    if tree is None or not gang.infos:
-        return {"": 1} if not gang.infos else {}
+    if not gang.infos:
+        return {"": 1}
     holding: dict[str, int] | None = None
     for each in tree.sub_groups():
         info = gang.infos.get(GroupKey(each.key))
@@ -173,7 +171,7 @@ def unit_is_whole(state: State, gang: Gang) -> bool:
         or gang.is_bundle
     ):
         return True
-    return gang.tree is not None and bool(gang.tree.constrained)
+    return bool(gang.tree.constrained)
 
 
 # Bundles ---------------------------------------------------------------------------------------
@@ -191,7 +189,7 @@ def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     if not gang.is_bundle:
         return None
     info = next(iter(gang.infos.values()))
-    if gang.tree is None:
+    if not gang.agrees:
         return info, _disagreement(state, gang)
     for tree in gang.tree.children:
         other = gang.infos.get(GroupKey(tree.key))

@@ -16,9 +16,10 @@ from gangsched.core import accounts
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang import Gang, PodRecord, by_group
-from gangsched.core.gang_tree import SubGroup, present
+from gangsched.core.gang_tree import present
+from gangsched.core.placement.pinned import HOLDING, holding_by_leaf
 from gangsched.core.placement.search import search
-from gangsched.core.placement.task import HOLDING, Task, holding_by_leaf
+from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
 from gangsched.core.state import State
 from gangsched.core.trial import Trial
@@ -69,7 +70,6 @@ def pre_filter(
 
 def place_gang(state: State, gang: Gang, task: Task) -> bool:
     """Place the minima, then what else fits; return whether the minima are placed."""
-    assert gang.tree is not None
     is_placed = bool(task.nodes) or task.minimum(gang.tree, EVERYWHERE)  # some were nominated
     if not is_placed and (task.is_denied or not _search(state, gang, task)):
         return False
@@ -124,7 +124,7 @@ def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
 
 def place_alone(state: State, gang: Gang, task: Task) -> bool:
     """Place each member that fits by itself; return whether one was placed."""
-    task.elastic(gang.tree or SubGroup(gang.key))
+    task.elastic(gang.tree)
     _keep_within_quotas(state, task, 0)
     return bool(task.nodes)
 
@@ -145,7 +145,6 @@ def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
     counts = dict(holding_by_leaf(gang))
     for record in ready:
         counts[record.leaf] = counts.get(record.leaf, 0) + 1
-    assert gang.tree is not None
     return present(gang.tree, lambda leaf: counts.get(leaf.key, 0)) is not None
 
 
@@ -210,7 +209,8 @@ def places(
     with trial.placing():
         if needed is None:
             return list(task.nodes) if place_alone(state, gang, task) else None
-        tree = gang.tree or SubGroup(gang.key)
-        is_placed = task.minimum(tree, EVERYWHERE) or (not task.is_denied and search(task, budget))
+        is_placed = task.minimum(gang.tree, EVERYWHERE) or (
+            not task.is_denied and search(task, budget)
+        )
         count(task.steps)
         return list(task.nodes) if is_placed else None

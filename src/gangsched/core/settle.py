@@ -309,7 +309,7 @@ def _not_admit(
 
 def _strayed(state: State, gang: Gang) -> str:
     """Return why waiting members cannot start where they wait: outside of one domain; or ``""``."""
-    for tree in gang.tree.constrained if gang.tree is not None else ():
+    for tree in gang.tree.constrained:
         assert tree.within is not None
         if not tree.within.required or tree.within.level == HOST or gang.is_started:
             continue

@@ -42,7 +42,7 @@ def add_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
     if _gang_key(state, info) == gang.key:
         gang.infos[info.key] = info
         state.records.gang_of[info.key] = gang
-        gang.set_tree(_tree(state, gang))
+        grow_tree(state, gang)
 
 
 def _gang_key(state: State, info: PodGroupInfo) -> str:
@@ -56,32 +56,27 @@ def _gang_key(state: State, info: PodGroupInfo) -> str:
     return "bundle:" + " ".join(sorted({info.key, *spec.bundle}))
 
 
-def _tree(state: State, gang: Gang) -> SubGroup | None:
-    """Return the tree of a gang; None while the groups of a bundle disagree."""
-    if not gang.infos:
-        return REGULAR
-    if not gang.is_bundle:
-        (info,) = gang.infos.values()
-        return group_tree(info.key, info.spec, info.claimed_min)
-    trees: list[SubGroup] = []
-    names: set[GroupKey] = set()
-    for info in gang.infos.values():
-        if info.spec is None:
-            return None
-        names |= {info.key, *info.spec.bundle}
-    for key in sorted(names):
-        spec = state.records.registry.spec(key)
-        if spec is None or {key, *spec.bundle} != names:
-            return None
-        trees.append(group_tree(key, spec, None))
-    return SubGroup(gang.key, children=tuple(trees))
+def grow_tree(state: State, gang: Gang) -> None:
+    """Give a gang the tree that its groups state by now.
 
-
-def grow_tree(state: State, gang: Gang, info: PodGroupInfo) -> None:
-    """Give a gang the tree that its groups state by now."""
-    tree = _tree(state, gang)
-    if tree != gang.tree:
-        gang.set_tree(tree)
+    If the groups of a bundle disagree, each of those that have members keeps its own tree: members
+    that go alone stay within the domain of their group.
+    """
+    infos, registry = gang.infos, state.records.registry
+    tree, agrees = REGULAR, True
+    if infos and not gang.is_bundle:
+        (info,) = infos.values()
+        tree = group_tree(info.key, info.spec, info.claimed_min)
+    elif infos:
+        specs = {key: info.spec for key, info in infos.items()}
+        named = {*specs, *(name for spec in specs.values() if spec for name in spec.bundle)}
+        specs |= {key: registry.spec(key) for key in named}
+        agrees = all(spec and {key, *spec.bundle} == named for key, spec in specs.items())
+        children = sorted(named if agrees else infos)
+        trees = tuple([group_tree(key, specs[key], None) for key in children])
+        tree = SubGroup(gang.key, children=trees)
+    if tree != gang.tree or agrees != gang.agrees:
+        gang.set_tree(tree, agrees=agrees)
 
 
 def regroup(state: State, keys: Iterable[GroupKey]) -> None:
@@ -96,7 +91,7 @@ def regroup(state: State, keys: Iterable[GroupKey]) -> None:
     for key in keys:
         gang = records.gang_of.get(key)
         if gang is not None:
-            gang.set_tree(_tree(state, gang))
+            grow_tree(state, gang)
             state.touch(gang)
 
 
@@ -118,9 +113,9 @@ def _move_group(state: State, info: PodGroupInfo, gang: Gang) -> None:
         gang.pending.pop(record.uid, None)
         gang.waiting.pop(record.uid, None)
         records.join(record, other)
+        record.leaf = other.leaf_of(info, record.role)
         other.members[record.uid] = record
         if record.state is _UNSCHEDULED:
             other.pending[record.uid] = record
-    gang.set_tree(_tree(state, gang))
-    other.set_tree(_tree(state, other))
+    grow_tree(state, gang)
     state.touch(other)

@@ -13,7 +13,7 @@ from gangsched.core.intake.assumed import check_waiting, fail_alone, unassume
 from gangsched.core.intake.pods import read_pod
 from gangsched.core.intake.seen import look_ahead, node_shown, pods_shown
 from gangsched.core.state import State
-from gangsched.model import NodeName, PodUID
+from gangsched.model import FrozenMap, Node, NodeName, PodUID
 
 __all__ = ["objects_changed", "read_node", "retry"]
 
@@ -27,8 +27,12 @@ def read_node(state: State, name: NodeName) -> None:
     # another scheduler may have bound pods before the event about it
     arrived = [uid for uid in pods_shown(state, name) if _is_due(state, uid)]
     look_ahead(state, arrived)
+    slot = table.slots.get(name)
+    before = None if slot is None else table.nodes[slot]
     if state.records.set_node(name, node):
         state.pods_changed = True
+        if slot is not None and _labels(before) != _labels(node):
+            _note_moved(state, slot)
         offered = None if node is None else table.state_of[table.slots[name]].offered
         state.reserving.note_node(offered)
     for uid in arrived:
@@ -45,6 +49,19 @@ def read_node(state: State, name: NodeName) -> None:
                 fail_alone(state, record, why)
     elif waiting:
         check_waiting(state, waiting)
+
+
+def _labels(node: Node | None) -> FrozenMap[str] | None:
+    return None if node is None else node.labels
+
+
+def _note_moved(state: State, slot: int) -> None:
+    """Note that members on a node may keep their gangs in another domain now. O(pods there)."""
+    for record in state.records.holders(slot):
+        gang = record.gang
+        if gang.pending and gang.tree.constrained:
+            state.note_event(gang)
+            state.touch(gang)
 
 
 def _is_due(state: State, uid: PodUID) -> bool:

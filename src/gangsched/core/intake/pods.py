@@ -147,7 +147,7 @@ def _admit(
     records.add(record)
     state.note_event(gang)
     if info is not None and (info.claimed_min != minimum or len(gang.members) < 2):
-        grow_tree(state, gang, info)
+        grow_tree(state, gang)
     _set_state(state, record, seen, wanted, problem)
     if info is not None and priority is not None and info.priority != priority:
         tell_priority(state, info, besides=record)
@@ -187,9 +187,9 @@ def _update(
     if claim is not None and record.info is not None:
         if before is _REFUSED:
             records.registry.join(pod, claim, wanted)
-            grow_tree(state, record.gang, record.info)
+            grow_tree(state, record.gang)
         elif claims_another and records.registry.update_claim(pod, claim, wanted):
-            grow_tree(state, record.gang, record.info)
+            grow_tree(state, record.gang)
             _read_refused(state, record.info)
     if is_assumed:
         if pod.node_name == record.node:
@@ -290,7 +290,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
     if not info.members:
         state.removed[info.key] = None
     elif said != (info.claimed_min, info.claimed_priority):
-        grow_tree(state, gang, info)
+        grow_tree(state, gang)
         _read_refused(state, info)
         if info.claims and info.priority != priority:
             tell_priority(state, info)

@@ -54,7 +54,6 @@ class _Run:
     def __init__(
         self, task: Task, keys: frozenset[str], domains: Mapping[str, Domain], budget: int
     ) -> None:
-        assert task.gang.tree is not None
         self.steps = 0
         self._task = task
         self._budget = budget

@@ -45,7 +45,7 @@ def proof(task: Task, budget: int) -> Proof | None:
         budget: The steps of the search.
     """
     tree = task.gang.tree
-    if tree is None or not task.gang.infos:
+    if not task.gang.infos:
         return None
     asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
     needed, pools = least_needed(tree, task.lacking), [*task.pools.values()]
@@ -85,8 +85,7 @@ def sentence(found: Proof, pod_class: PodClass, diagnosis: Diagnosis) -> str:
 
 def member_that_fits_nowhere(task: Task) -> PodRecord | None:
     """Return the first member that fits on no node, if too few others are left; see R1."""
-    tree = task.gang.tree
-    for sub in () if tree is None else tree.sub_groups():
+    for sub in task.gang.tree.sub_groups():
         able, nowhere = 0, list[PodRecord]()
         for leaf in sub.leaves:
             for pod_class, members in task.pools.get(leaf.key, {}).items():
@@ -109,7 +108,6 @@ def _group(task: Task, sub: SubGroup) -> GroupKey | None:
 
 
 def _shortage(task: Task, answer: Impossible[Any], within: str = "") -> Shortage:
-    assert task.gang.tree is not None
     sub = next(each for each in task.gang.tree.sub_groups() if each.key == answer.quota.name)
     return Shortage(
         answer.quota.at_least,
@@ -127,7 +125,6 @@ def _shortage(task: Task, answer: Impossible[Any], within: str = "") -> Shortage
 def _of_domains(task: Task, budget: int) -> Proof | None:
     """Return how many fit in the domain that lacks the fewest, for a gang that shares one."""
     tree = task.gang.tree
-    assert tree is not None
     within = tree.within
     constrained = [*tree.constrained]
     if within is None or not within.required or within.slices or len(constrained) > 1:
@@ -157,7 +154,6 @@ def _of_domains(task: Task, budget: int) -> Proof | None:
 def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
     """Return how many fit, as far as a search in every order has shown it."""
     tree, most, where = task.gang.tree, task.most, ""
-    assert tree is not None
     if task.is_denied:
         return None
     if not budget:

@@ -33,7 +33,6 @@ __all__ = ["explain", "search"]
 def search(task: Task, budget: int) -> bool:
     """Place the minima of a task; return False, with nothing placed, if none was found."""
     tree = task.gang.tree
-    assert tree is not None
     if budget <= 0 or any(each.within and each.within.slices for each in tree.sub_groups()):
         return False
     asks_late = any(task.asks_late(c) for pool in task.pools.values() for c in pool)
@@ -73,7 +72,6 @@ def explain(
     The quota of an answer is named by the key of its sub group.
     """
     tree = task.gang.tree
-    assert tree is not None
     keys = frozenset(each.key for each in tree.sub_groups())
     found: Packed[Any, Any] | Impossible[Any] | BudgetExhausted
     found = _Problem(task, keys, dict.fromkeys(keys, domain)).answer(budget, explains=True)
@@ -257,7 +255,6 @@ class _Problem:
 
 def _minima(task: Task, keys: frozenset[str]) -> Iterator[tuple[str, int, frozenset[str]]]:
     """Yield the minimum of each chosen sub group that its members still lack, with its leaves."""
-    assert task.gang.tree is not None
     for tree in task.gang.tree.sub_groups():
         if tree.key in keys:
             below = frozenset(leaf.key for leaf in tree.leaves if leaf.key in keys)

@@ -27,8 +27,7 @@ def shortage(task: Task) -> Shortage | None:
     Args:
         task: The members; none of them is placed.
     """
-    tree = task.gang.tree
-    for sub in () if tree is None else _needed(tree):
+    for sub in _needed(task.gang.tree):
         if sub.within is not None and sub.within.required:
             found = _in_domains(task, sub, sub.within.level)
             if found is not None:

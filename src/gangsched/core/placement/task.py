@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from gangsched import _plugin_calls as calls
-from gangsched._core._counters import MemberState
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.gang_tree import Slices, SubGroup, present
 from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
+from gangsched.core.placement.pinned import holding_by_leaf, name_of, pinned_to
 from gangsched.core.pod_class import PodClass
 from gangsched.core.records import Records
 from gangsched.core.views import NodeViews
@@ -33,10 +33,9 @@ from gangsched.cycle_state import CycleState
 from gangsched.explain import Diagnosis
 from gangsched.model import Pod
 
-__all__ = ["HOLDING", "Task", "holding_by_leaf"]
+__all__ = ["Task"]
 
 _Point: TypeAlias = tuple[Any, ...]
-HOLDING: Final = frozenset({MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED})
 
 
 @final
@@ -238,21 +237,8 @@ class Task:
         return any(holding.get(leaf.key) for leaf in tree.leaves)
 
     def pinned(self, tree: SubGroup, under: Domain = EVERYWHERE) -> list[Domain] | None:
-        """Return the domains in which members of a sub group run; None if none of them runs.
-
-        None of them is known if all of their nodes are gone or lack a label. Then no node is in one
-        domain with them.
-        """
-        within = tree.within
-        assert within is not None
-        keys = {leaf.key for leaf in tree.leaves}
-        members = self.gang.members.values()
-        slots = [r.slot for r in members if r.leaf in keys and r.slot >= 0 and r.state in HOLDING]
-        if not slots:
-            return None
-        around = self.table.domains.around
-        found = dict.fromkeys(around(slot, within.level, under) for slot in slots)
-        return sorted([domain for domain in found if domain is not None], key=self.name)
+        """Return the domains in which members of a sub group run; see ``pinned_to``."""
+        return pinned_to(self.gang, tree, self.table, under)
 
     # Domains ------------------------------------------------------------------------------------
 
@@ -281,7 +267,7 @@ class Task:
 
     def name(self, domain: Domain) -> str:
         """Return the value of a domain: of the label of its level, or the name of a node."""
-        return self.table.names[domain] if isinstance(domain, int) else domain[-1][1]
+        return name_of(self.table, domain)
 
     def _fitting(self, tree: SubGroup, under: Domain) -> Iterator[tuple[Domain, Slices]]:
         within = tree.within
@@ -399,7 +385,7 @@ class Task:
     def _limit(self, leaf: str) -> late.Limit | None:
         """Return where the running members keep a member of a leaf; None if they do not."""
         found: late.Limit | None = None
-        for tree in () if self.gang.tree is None else self.gang.tree.constrained:
+        for tree in self.gang.tree.constrained:
             within = tree.within
             if within is None or not within.required or leaf not in {x.key for x in tree.leaves}:
                 continue
@@ -543,12 +529,3 @@ class Task:
 
 def _late_plugins(record: PodRecord) -> list[Any]:
     return [] if record.pod_class is None else [each.plugin for each in record.pod_class.late]
-
-
-def holding_by_leaf(gang: Gang) -> dict[str, int]:
-    """Return how many members of each leaf hold nodes. O(members)."""
-    found: dict[str, int] = {}
-    for record in gang.members.values():
-        if record.state in HOLDING:
-            found[record.leaf] = found.get(record.leaf, 0) + 1
-    return found

@@ -33,9 +33,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched._core._counters import MemberState
-from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.domains import Domain
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.gang_tree import SubGroup
 from gangsched.core.nomination import NominatedPod, Nomination
 from gangsched.core.pending_members import split
 from gangsched.core.placement.task import Task
@@ -271,9 +270,8 @@ def place(state: State, gang: Gang, task: Task) -> bool:
     nomination = state.nominations.known.get(gang)
     if nomination is None or nomination.awaited:
         return False
-    tree = gang.tree or SubGroup(gang.key)
-    point = task.save()
-    chosen = _domains(state, nomination, task, tree)
+    tree, point = gang.tree, task.save()
+    chosen = _domains(state, nomination, task)
     if chosen is None:
         return False
     for each in nomination.pods.values():
@@ -287,13 +285,13 @@ def place(state: State, gang: Gang, task: Task) -> bool:
     return True
 
 
-def _domains(
-    state: State, nomination: Nomination, task: Task, tree: SubGroup
-) -> dict[str, Domain] | None:
-    """Return the domain of each sub group; None if its nodes do not share the one they have to."""
+def _domains(state: State, nomination: Nomination, task: Task) -> dict[str, Domain] | None:
+    """Return the domains that sub groups have to share and were nominated in.
+
+    None if their nodes do not share one. For a sub group without nominated pods none was chosen.
+    """
     found: dict[str, Domain] = {}
-    for sub in tree.sub_groups():
-        found.setdefault(sub.key, EVERYWHERE)
+    for sub in task.gang.tree.constrained:
         within = sub.within
         if within is None or not within.required:
             continue

@@ -80,7 +80,7 @@ class Preemptor:
     def required(self) -> tuple[tuple[frozenset[str], int], ...]:
         """How many pods of some leaves it needs."""
         tree = self.gang.tree
-        if self.needed is None or tree is None:
+        if self.needed is None:
             return ((frozenset((self.members[0].leaf,)), 1),)
         return tuple(
             [
@@ -106,8 +106,8 @@ class Preemptor:
     def domains(self) -> list[Domain]:
         """The domains to search, each by itself."""
         tree = self.gang.tree
-        within = None if tree is None else tree.within
-        if self.needed is None or tree is None or within is None or not within.required:
+        within = tree.within
+        if self.needed is None or within is None or not within.required:
             return [EVERYWHERE]
         if within.level == HOST:
             return [EVERYWHERE]
@@ -173,7 +173,7 @@ class Preemptor:
     def _is_in_domain(self, slot: int) -> bool:
         """Return whether a node is where the running members of the gang have to be."""
         tree, table = self.gang.tree, self.state.table
-        for sub in tree.constrained if tree is not None else ():
+        for sub in tree.constrained:
             within = sub.within
             assert within is not None
             assert self.one is not None

@@ -204,7 +204,7 @@ def _read_claims(state: State, rows: SnapshotRow) -> None:
         registry._read_claims(info)
         gang = state.records.gang_of.get(row.key)
         if gang is not None:
-            grow_tree(state, gang, info)
+            grow_tree(state, gang)
         elif info.spec is None and row.key not in registry._left:
             # its last member has left meanwhile
             registry._keep(row.key, rows.now + registry._grace)
@@ -331,7 +331,7 @@ def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
     record.is_evicted = row.is_evicted
     records.add(record)
     if info is not None:
-        grow_tree(state, gang, info)
+        grow_tree(state, gang)
     return record
 
 

@@ -174,7 +174,7 @@ def _gang(state: State, gang: Gang) -> GangRow:
 def digest(gang: Gang) -> str:
     """Return a digest of what the pending members of a gang ask for, and of its tree."""
     members = sorted((r.leaf, repr(r.pod_class and r.pod_class.signature)) for r in gang.in_order())
-    shape = repr(gang.tree and gang.tree.shape)
+    shape = repr((gang.tree.shape, gang.agrees))
     return sha256(repr((shape, members)).encode()).hexdigest()[:32]
 
 

@@ -1,0 +1,65 @@
+"""Where running members keep the others of a gang: the one answer to which domains it is bound to.
+
+Placement asks it, and so does the demand of a gang: a gang that is kept somewhere else than before,
+because a node has another label or a member has ended, asks for something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gangsched._core._counters import MemberState
+from gangsched.core.domains import EVERYWHERE, Domain
+from gangsched.core.gang import Gang
+from gangsched.core.gang_tree import SubGroup
+from gangsched.core.node_table import NodeTable
+
+__all__ = ["HOLDING", "holding_by_leaf", "name_of", "pinned_to"]
+
+HOLDING: Final = frozenset({MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED})
+"""The states of members that hold nodes. Terminating ones keep no others at their domain."""
+
+
+def pinned_to(
+    gang: Gang, tree: SubGroup, table: NodeTable, under: Domain = EVERYWHERE
+) -> list[Domain] | None:
+    """Return the domains in which members of a sub group run; None if none of them runs.
+
+    None of them is known if all of their nodes are gone or lack a label. Then no node is in one
+    domain with them.
+
+    Runtime complexity: O(members).
+
+    Args:
+        gang: The gang.
+        tree: A sub group of it with a constraint.
+        table: The nodes.
+        under: The domain that was chosen for the sub group above it.
+    """
+    within = tree.within
+    assert within is not None
+    keys = {leaf.key for leaf in tree.leaves}
+    members = gang.members.values()
+    slots = [r.slot for r in members if r.leaf in keys and r.slot >= 0 and r.state in HOLDING]
+    if not slots:
+        return None
+    found = dict.fromkeys(table.domains.around(slot, within.level, under) for slot in slots)
+
+    def name(domain: Domain) -> Any:
+        return name_of(table, domain)
+
+    return sorted([domain for domain in found if domain is not None], key=name)
+
+
+def name_of(table: NodeTable, domain: Domain) -> str:
+    """Return the value of a domain: of the label of its level, or the name of a node."""
+    return table.names[domain] if isinstance(domain, int) else domain[-1][1]
+
+
+def holding_by_leaf(gang: Gang) -> dict[str, int]:
+    """Return how many members of each leaf hold nodes. O(members)."""
+    found: dict[str, int] = {}
+    for record in gang.members.values():
+        if record.state in HOLDING:
+            found[record.leaf] = found.get(record.leaf, 0) + 1
+    return found
