@@ -6,7 +6,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gangsched import GroupKey, Node, NodeAdded, NodeName
+from gangsched import GroupKey, Node, NodeAdded, NodeName, Scheduler
 from gangsched.errors import UnknownPodError
 from support.examples import one_in
 from support.fingerprint import fingerprint, without
@@ -98,16 +98,30 @@ def _least(
 ) -> int | str | None:
     for number in range(most + 1):
         really = PerformedEffects.of(policy.world().live(*history))
-        known = really.scheduler.registry.get(key)
-        if known is not None and known.was_scheduled:
+        if _runs_whole(really.scheduler, key):
             return 0
         names = (NodeName(f"n-{suffix}") for suffix in range(number))
         for name in names:
             really.tell(NodeAdded(evolve(shape, name=name)))
         really.run(until)
-        known = really.scheduler.registry.get(key)
-        if known is None:
+        if really.scheduler.registry.get(key) is None:
             return "unknown"
-        if known.was_scheduled:
+        if _runs_whole(really.scheduler, key):
             return number
     return None
+
+
+def _runs_whole(scheduler: Scheduler, key: GroupKey) -> bool:
+    """Return whether a group has started, and has its minimum; succeeded members may count."""
+    group = scheduler.registry.get(key)
+    if group is None or not group.was_scheduled:
+        return False
+    minima = [(group.min_available or 0, group)]
+    minima += [(least, group.role(role)) for role, least in group.roles.items()]
+    for least, view in minima:
+        has = view.scheduled
+        if has < least and has + view.unscheduled < least:
+            has += view.succeeded
+        if has < least:
+            return False
+    return True

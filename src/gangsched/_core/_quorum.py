@@ -49,6 +49,7 @@ __all__ = [
     "lacking_roles",
     "lacks_members",
     "members_needed",
+    "missing",
     "roles_needed",
     "shares",
 ]
@@ -138,10 +139,14 @@ def members_needed(group: GroupView, policy: MatchPolicy) -> int | None:
     return max(missing, lacking)
 
 
+def missing(group: GroupView) -> int:
+    """Return how many members with a node a group lacks; succeeded ones count. O(roles)."""
+    return max(members_needed(group, MatchPolicy.WAITING_AND_RUNNING) or 0, 0)
+
+
 def lacks_members(group: GroupView) -> bool:
     """Return whether fewer members than the minimum hold a node; succeeded ones count. O(roles)."""
-    needed = members_needed(group, MatchPolicy.WAITING_AND_RUNNING)
-    return needed is not None and needed > 0
+    return missing(group) > 0
 
 
 def brings_nearer(group: GroupView, role: str | None) -> bool:

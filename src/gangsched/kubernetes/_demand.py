@@ -7,7 +7,9 @@ fewest is chosen; of equal ones, the most frequent in the cluster. So all nodes 
 gangs that are named. It is ``smallest_change`` for many gangs at once.
 
 Rules:
-  R1  a gang that lacks members has no demand: nodes create no members;
+  R1  a gang that lacks members has no demand: nodes create no members. One that runs below its
+      minimum, since a node was lost for example, has the demand of its pending members; elastic
+      ones of a gang that runs whole have none;
   R2  a gang that fits now has no demand either;
   R3  the work is bounded: by the number of gangs, kinds and nodes that are tried;
   R4  a running scheduler is not asked while more than ``MOST_WAITING`` gangs and pods wait. A
@@ -32,7 +34,7 @@ from attrs import frozen
 from gangsched._node_kinds import kinds_of_nodes, one_more
 from gangsched.errors import GangschedError
 from gangsched.events import GroupScheduled, NodeAdded
-from gangsched.explain import NotEnoughMembers
+from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
 from gangsched.model import GroupKey, Node
 from gangsched.scheduler import Scheduler
 
@@ -228,11 +230,9 @@ def _steps(
     known = list(nodes)
     taken = {node.name for node in known}
     shapes = kinds_of_nodes(known)[:kinds]
-    asked = [
-        row.group
-        for row in scheduler.pending()
-        if row.group is not None and not isinstance(row.why, NotEnoughMembers)
-    ]
+    rows = [row for row in scheduler.pending() if not isinstance(row.why, NotEnoughMembers)]
+    asked = [row.group for row in rows if row.group is not None]
+    partial = [row.group for row in rows if row.group is not None and _is_partial(row.why)]
     added: list[Node] = []
     by_kind: dict[Node, list[tuple[GroupKey, int]]] = {}
     answered: frozenset[GroupKey] = frozenset()
@@ -240,7 +240,7 @@ def _steps(
     for key in asked[:groups] if shapes else ():
         if started is None:
             yield
-            started = _started(scheduler, (), clock())
+            started = _started(scheduler, (), clock(), partial)
         if key in started:
             continue
         best: list[Node] = []
@@ -250,7 +250,7 @@ def _steps(
             for count in range(1, limit + 1):
                 yield
                 more = [one_more(shape, _new_name(shape, taken, added, n)) for n in range(count)]
-                found = _started(scheduler, (*added, *more), clock())
+                found = _started(scheduler, (*added, *more), clock(), partial)
                 if key in found and answered <= found:
                     best, kind, started = more, shape, found
                     break
@@ -262,10 +262,19 @@ def _steps(
     return sorted(demands, key=lambda demand: -demand.nodes)
 
 
-def _started(scheduler: Scheduler, added: Iterable[Node], now: float) -> frozenset[GroupKey]:
-    """Return the gangs that would start if nodes were added."""
+def _started(
+    scheduler: Scheduler, added: Iterable[Node], now: float, partial: Iterable[GroupKey]
+) -> frozenset[GroupKey]:
+    """Return the gangs that would start if nodes were added, or have their minima again."""
     answer = scheduler.what_if(*map(NodeAdded, added), now=now)
-    return frozenset(each.group for each in answer.effects if isinstance(each, GroupScheduled))
+    whole = [key for key in partial if not _is_partial(answer.why.get(key))]
+    starts = (each.group for each in answer.effects if isinstance(each, GroupScheduled))
+    return frozenset([*starts, *whole])
+
+
+def _is_partial(why: Why | None) -> bool:
+    """Return whether a gang runs below its minimum."""
+    return isinstance(why, PartlyRunning) and why.is_below_minimum
 
 
 def _new_name(shape: Node, taken: Container[str], added: Sequence[Node], number: int) -> str:

@@ -7,7 +7,9 @@ Rules:
   R3  the search ends early only if the group lacks members before the first cycle, because nodes
       do not create members. If it has enough members and loses some while the fork runs (by an
       eviction, for example), it may keep them with more nodes, so the search goes on;
-  R4  all trials share one budget. A trial that is cut short proves nothing about its number.
+  R4  all trials share one budget. A trial that is cut short proves nothing about its number;
+  R5  a group that runs below its minimum, since a node was lost for example, has not started: it
+      starts once it has its minimum again. Whether its members go one by one does not matter.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from itertools import count, islice
 
 from attrs import evolve
 
+from gangsched._core import _quorum
+from gangsched._core._registry import PodGroupInfo
 from gangsched.core.questions import ahead as simulate
 from gangsched.core.questions import why as answers
 from gangsched.core.questions.ahead import Ahead, Spending
@@ -24,7 +28,7 @@ from gangsched.core.questions.empty_node import refusals
 from gangsched.core.state import State
 from gangsched.errors import GangschedError, InvalidValueError, UnknownPodError
 from gangsched.events import GroupScheduled, NodeAdded, PodScheduled
-from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, Queued, Why
+from gangsched.explain import BackingOff, NoNodeFits, NotEnoughMembers, PartlyRunning, Queued, Why
 from gangsched.model import GroupKey, Node, NodeName, PodUID
 from gangsched.protocols import FourCalls
 from gangsched.what_if import Insufficient, SmallestChange, Sufficient
@@ -61,10 +65,11 @@ def search(
         InvalidValueError: The key is that of a pod.
     """
     known, gang = state.records.registry.get(key), state.records.gang_of.get(key)
-    if known is not None and known.was_scheduled:
+    if known is not None and _runs(known):
         return Sufficient(key, shape, 0, now, None)
     if until is None:
         until = now if gang is None else max(now, gang.backoff_until)
+    lacked = 0 if known is None else _quorum.missing(known)
     number = 0
     lacks_members = False
     before: Why | None = None
@@ -73,19 +78,19 @@ def search(
         ahead = simulate.look(calls, state, now, spending)
         if not number:
             before = _before(ahead, key)
-            lacks_members = isinstance(before, NotEnoughMembers)
+            lacks_members = _lacks_members(before)
         for node in _fresh(ahead, shape, number):
             ahead.tell(NodeAdded(node))
         ahead.run(until)
         info = ahead.state.records.registry.get(key)
         if info is None:
             raise _unknown(ahead, key)
-        if info.was_scheduled:
+        if _runs(info):
             others = _others_started(ahead, key)
-            return Sufficient(key, shape, number, now, _started_at(ahead, key), others)
+            return Sufficient(key, shape, number, now, _started_at(ahead, info, lacked), others)
         if ahead.is_cut_short:
             break
-        if lacks_members and isinstance(answers.why(ahead.state, key), NotEnoughMembers):
+        if lacks_members and _lacks_members(answers.why(ahead.state, key)):
             break
         if number == most:
             break
@@ -103,8 +108,25 @@ def search(
         _others_started(ahead, key),
         # A failed attempt is counted in the answer. An answer that is the same as before the trial
         # is therefore that of an older attempt: the group was known not to fit, and not tried.
-        why == before and isinstance(why, NoNodeFits | BackingOff | Queued),
+        why == before and isinstance(_rest(why), NoNodeFits | BackingOff | Queued),
     )
+
+
+def _runs(info: PodGroupInfo) -> bool:
+    """Return whether a group has started, and has its minimum; see R5."""
+    return info.was_scheduled and not _quorum.lacks_members(info)
+
+
+def _rest(why: Why) -> Why | None:
+    """Return why pending members do not run, of a group that runs in part too."""
+    return why.rest if isinstance(why, PartlyRunning) else why
+
+
+def _lacks_members(why: Why | None) -> bool:
+    """Return whether a group does not run because too few members exist."""
+    if isinstance(why, PartlyRunning):
+        return why.is_below_minimum and why.members + why.pending < why.min_available
+    return isinstance(why, NotEnoughMembers)
 
 
 def _before(ahead: Ahead, key: GroupKey) -> Why | None:
@@ -144,14 +166,22 @@ def _fresh(ahead: Ahead, shape: Node, number: int) -> Iterator[Node]:
         yield evolve(shape, name=name)
 
 
-def _started_at(ahead: Ahead, key: GroupKey) -> float | None:
-    """Return the instant at which a group started in the fork; None if it had started before."""
-    starts = (at for at, effect in reversed(ahead.timed) if _is_start(effect, key))
-    return next(starts, None)
+def _started_at(ahead: Ahead, info: PodGroupInfo, lacked: int) -> float | None:
+    """Return the instant at which a group started in the fork, or had its minimum again.
+
+    None if it had started before.
+    """
+    starts = [at for at, effect in ahead.timed if _is_start(effect, info.key)]
+    comes = [at for at, effect in ahead.timed if _is_member(effect, info)]
+    return max(starts or comes[:lacked], default=None)
 
 
 def _is_start(effect: object, key: GroupKey) -> bool:
     return isinstance(effect, GroupScheduled) and effect.group == key
+
+
+def _is_member(effect: object, info: PodGroupInfo) -> bool:
+    return isinstance(effect, PodScheduled) and effect.uid in info.members
 
 
 def _refusal(state: State, key: GroupKey, shape: Node) -> str:
