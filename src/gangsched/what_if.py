@@ -28,7 +28,8 @@ class WhatIf:
 
     Attributes:
         until: The instant up to which the scheduler was run.
-        timed: The effects that it would return, in order, each with the instant of the call.
+        timed: The effects that it would return, in order, each with the instant of the call: that
+            of ``GroupScheduled`` is the expected start of a group.
         why: The answer of ``Scheduler.why`` at that instant for each known group, by key. Nothing
             is tried anew for it: an older reason begins with ``as of`` and its instant.
         exhausted: Whether the budget of the question was used up: then the scheduler would go on,
@@ -67,7 +68,7 @@ class Sufficient:
         shape: The node of which copies were added.
         nodes: The least number of added nodes with which the group would start.
         now: The instant of the question.
-        at: The instant at which the group would start; None if it has started already.
+        at: The instant at which the group would start, or have its minimum again; None if it runs.
         others_started: The number of other pod groups, and pods without a group, that start with
             so many nodes added, too.
     """

@@ -34,7 +34,7 @@ def test_predicted_effects_are_the_real_effects(
     really.now = now
     for event in events:
         really.tell(event)
-    really.run(now + ahead)
+    really.run(now + ahead, policy.backfill if policy.reserves else None)
     assert list(told.timed) == really.timed
     assert dict(told.why) == explanations(really.scheduler)
     assert told.until == now + ahead
@@ -103,7 +103,7 @@ def _least(
         names = (NodeName(f"n-{suffix}") for suffix in range(number))
         for name in names:
             really.tell(NodeAdded(evolve(shape, name=name)))
-        really.run(until)
+        really.run(until, policy.backfill if policy.reserves else None)
         if really.scheduler.registry.get(key) is None:
             return "unknown"
         if _runs_whole(really.scheduler, key):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
+    AnnotatedRunTimes,
+    Backfill,
     GroupKey,
+    GroupScheduled,
+    InvalidValueError,
     MatchPolicy,
     NodeAdded,
     NodeDeleted,
+    PluginError,
+    Pod,
     PodGroup,
     PodGroupAdded,
+    PodPhase,
+    PodScheduled,
     presets,
 )
 from gangsched.kubernetes._demand import pending_demand
@@ -82,3 +93,81 @@ def test_nodes_do_not_help_a_gang_whose_lost_member_was_not_created_again(
     assert answer.most == 0
     assert "exist" in str(answer)
     assert pending_demand(story.scheduler, story.cluster.nodes(), now=story.now) == []
+
+
+def three_that_run_beside_a_gang(way: Way) -> Story:
+    """Return a story in which a gang of 2 waits for pods of 100 s, of 150 s, and of no known end.
+
+    The gang runs for 50 s, and a pod of 10 s that comes after it would be in its way.
+    """
+    backfill = Backfill(AnnotatedRunTimes("seconds"))
+    story = Story(partial(presets.gang, backfill=backfill), way)
+    story.tell(*(NodeAdded(make_node(f"n{number}", cpu=1)) for number in range(3)))
+
+    def pod(name: str, seconds: str, **named: Any) -> Pod:
+        return evolve(make_pod(name, cpu=1, **named), annotations={"seconds": seconds})
+
+    story.add(pod("short", "100"), pod("long", "150"), pod("endless", "?"))
+    story.decide()
+    story.interrupt()
+    story.add(*(pod(f"g-{n}", "50", group="g", min_available=2) for n in range(2)))
+    story.add(pod("later", "10", created_at=1.0))
+    story.decide()
+    assert sorted(story.bound) == ["endless", "long", "short"]
+    story.now = 20.0
+    return story
+
+
+@each_way
+def test_start_is_predicted_from_the_run_times_of_those_that_run(way: Way) -> None:
+    story = three_that_run_beside_a_gang(way)
+    before = story.scheduler.snapshot()
+    assert not story.scheduler.what_if(now=20.0).starts("default/g")
+    assert not story.scheduler.what_if(now=20.0, until=149.0).starts("default/g")
+    answer = story.scheduler.what_if(now=20.0, until=400.0)
+    started = {e.group: at for at, e in answer.timed if isinstance(e, GroupScheduled)}
+    assert started == {"default/g": 150.0}
+    bound = {e.uid: at for at, e in answer.timed if isinstance(e, PodScheduled)}
+    assert bound["default/later"] == 100.0, "it has ended before the gang is expected to start"
+    assert answer.until == 400.0
+    assert story.scheduler.snapshot() == before
+    change = story.scheduler.smallest_change("default/g", SHAPE, now=20.0, until=400.0)
+    assert change == Sufficient(GroupKey("default/g"), SHAPE, 0, 20.0, 150.0, others_started=1)
+    assert str(change) == "pod group default/g starts at t=2m30s as things stand"
+    sooner = story.scheduler.smallest_change("default/g", SHAPE, now=20.0, until=149.0)
+    assert sooner == Sufficient(GroupKey("default/g"), SHAPE, 1, 20.0, 100.0, others_started=1)
+    for name, at in (("short", 100.0), ("later", 110.0), ("long", 150.0)):
+        story.run(until=at)
+        story.update(name, phase=PodPhase.SUCCEEDED)
+        assert "g-0" not in story.bound
+    story.decide()
+    assert {"g-0", "g-1"} <= story.bound.keys()
+
+
+def test_pod_that_is_late_ends_at_once_and_an_overdue_one_is_not_counted_on() -> None:
+    story = three_that_run_beside_a_gang(Way.LIVE)
+    late = story.scheduler.what_if(now=155.0, until=156.0)
+    assert [at for at, e in late.timed if isinstance(e, GroupScheduled)] == [155.0]
+    assert not story.scheduler.what_if(now=300.0, until=1000.0).starts("default/g")
+
+
+@pytest.mark.parametrize("until", [19.0, math.inf, math.nan, "soon", True])
+def test_instant_of_a_question_is_checked(until: Any) -> None:
+    story = three_that_run_beside_a_gang(Way.LIVE)
+    with pytest.raises(InvalidValueError, match="until must be"):
+        story.scheduler.what_if(now=20.0, until=until)
+    with pytest.raises(InvalidValueError, match="until must be"):
+        story.scheduler.smallest_change("default/g", SHAPE, now=20.0, until=until)
+
+
+def test_run_times_that_fail_are_named() -> None:
+    class Broken:
+        def expected_end(self, pod: Pod, *, started_at: float | None, now: float) -> float | None:
+            raise RuntimeError("no estimate")
+
+    story = Story(partial(presets.gang, backfill=Backfill(Broken())))
+    story.tell(NodeAdded(make_node("n", cpu=1)))
+    story.add(make_pod("p", cpu=1))
+    story.decide()
+    with pytest.raises(PluginError, match="no estimate"):
+        story.scheduler.what_if(until=10.0)

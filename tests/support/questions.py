@@ -6,12 +6,13 @@ next effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, evolve, field
 from hypothesis import strategies as st
 
 from gangsched import (
+    Backfill,
     Bind,
     BindFailed,
     Bound,
@@ -20,7 +21,11 @@ from gangsched import (
     Evict,
     GroupKey,
     InMemoryCluster,
+    Pod,
     PodDeleted,
+    PodPhase,
+    PodUID,
+    PodUpdated,
     Scheduler,
 )
 from gangsched.cluster_objects import PersistentVolume, PersistentVolumeClaim
@@ -79,16 +84,42 @@ class PerformedEffects:
         self.cluster.apply(event)
         self.perform(self.scheduler.handle(event, now=self.now))
 
-    def run(self, until: float) -> None:
-        """Make decisions, and let time pass until an instant."""
+    def run(self, until: float, backfill: Backfill | None = None) -> None:
+        """Decide, and let time pass; meanwhile pods end by the run times of a policy."""
         self.decide()
+        passes = until > self.now
         while True:
-            due = self.scheduler.next_deadline()
+            ends = self._ends(backfill) if passes else {}
+            deadline = self.scheduler.next_deadline()
+            due = min(
+                (each for each in (deadline, *ends.values()) if each is not None), default=None
+            )
             if due is None or due > until:
                 return
             self.now = max(due, self.now)
-            self.perform(self.scheduler.advance(now=self.now))
+            for pod in sorted((p for p, end in ends.items() if end <= self.now), key=_by_end(ends)):
+                if self.cluster.pod(pod.uid) == pod:
+                    self.tell(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
+            deadline = self.scheduler.next_deadline()
+            if deadline is not None and deadline <= self.now:
+                self.perform(self.scheduler.advance(now=self.now))
             self.decide()
+
+    def _ends(self, backfill: Backfill | None) -> dict[Pod, float]:
+        """Return when pods on nodes end, of those that are not overdue; late ones end now."""
+        if backfill is None or backfill.run_times is None:
+            return {}
+        found: dict[Pod, float] = {}
+        for row in self.scheduler.snapshot()["pods"]:
+            pod = self.cluster.pod(row["uid"])
+            if pod is None or not pod.node_name or pod.is_finished or not row.get("node"):
+                continue
+            at, now = row.get("started_at"), self.now
+            at = now if at is None else at
+            end = backfill.run_times.expected_end(pod, started_at=at, now=now)
+            if end is not None and now < end + backfill.overdue_after:
+                found[pod] = end
+        return found
 
     def decide(self) -> None:
         """Decide until no entity can be tried."""
@@ -129,3 +160,7 @@ class PerformedEffects:
         if gone or pod is None or pod.is_finished or pod.deleted_at is not None:
             return "the pod or the node is gone"
         return f"the pod is bound to {pod.node_name}" if pod.node_name else ""
+
+
+def _by_end(ends: Mapping[Pod, float]) -> Callable[[Pod], tuple[float, PodUID]]:
+    return lambda pod: (ends[pod], pod.uid)

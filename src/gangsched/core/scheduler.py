@@ -202,7 +202,9 @@ class Scheduler(SchedulerView):
         Args:
             events: The events, in order; none to ask what happens without any.
             now: The current instant; None for that of the last call.
-            until: The instant until which deadlines are applied and cycles are run; None for *now*.
+            until: The instant until which deadlines are applied and cycles are run, in seconds
+                like *now*; None for *now*. Until then running pods succeed when the run times of
+                ``Backfill`` say so, as far as those are known.
             budget: The number of steps that the question may take in all, an int >= 1; a step is
                 about 10 microseconds, and a decision takes at least 10. When it is used up, nothing
                 more is decided, and ``WhatIf.exhausted`` is true.
@@ -279,7 +281,8 @@ class Scheduler(SchedulerView):
     ) -> SmallestChange:
         """Return the least number of added nodes with which a group would start.
 
-        Changes nothing. Each number is tried from 0 on with ``what_if``, all nodes added at once.
+        A group that runs below its minimum counts as one that has not started. Changes nothing.
+        Each number is tried from 0 on with ``what_if``, all nodes added at once.
         The numbers are not bisected, because with more nodes another gang may start instead.
 
         Runtime complexity: that of ``what_if`` for each number, except that ``why`` is answered
@@ -290,8 +293,8 @@ class Scheduler(SchedulerView):
             shape: The node of which copies are added. Their names begin with its name.
             most: The largest number of nodes to try.
             now: The current instant; None for that of the last call.
-            until: The instant by which the group has to start. None for *now*, or for the end of
-                its backoff if it is in backoff.
+            until: The instant by which the group has to start; until then running pods end as in
+                ``what_if``. None for *now*, or for the end of its backoff if it is in backoff.
             budget: The number of steps that all trials may take together; see ``what_if``. When it
                 is used up, ``Insufficient.exhausted`` is true.
 

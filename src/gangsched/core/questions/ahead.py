@@ -8,7 +8,8 @@ Rules:
   R2  effects are performed at once, on the overlay. A bind is reported as bound, or as failed if
       the cluster does not allow it; the volumes that it chose are written before. An evicted pod is
       deleted and not recreated;
-  R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for;
+  R3  cycles are run until the active queue is empty. Time passes only up to the instant asked for,
+      and pods end meanwhile as far as their run times are known (``expected_ends``);
   R4  a question has a budget in all: a fork that has spent it decides nothing more, and the answer
       says so.
 """
@@ -25,6 +26,7 @@ from gangsched import _volumes
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core.gang import Gang
 from gangsched.core.questions import why as answers
+from gangsched.core.questions.expected_ends import ExpectedEnds
 from gangsched.core.state import State
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -35,10 +37,13 @@ from gangsched.events import (
     Event,
     Evict,
     ObjectChanged,
+    PodAdded,
     PodDeleted,
+    PodScheduled,
+    PodUpdated,
 )
 from gangsched.explain import Why
-from gangsched.model import FrozenMap
+from gangsched.model import FrozenMap, PodUID
 from gangsched.overlay import OverlayCluster
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
@@ -95,6 +100,7 @@ class Ahead:
         cluster: The cluster state that the fork reads.
         timed: The effects that the fork returned, each with the instant of the call.
         now: The current instant.
+        ended: The pods whose run times were over meanwhile.
         is_cut_short: Whether the budget was used up before the instant that was asked for.
     """
 
@@ -111,6 +117,9 @@ class Ahead:
         self._copies = copies
         self._before = before
         self._counted: int = _FREE
+        self._ends: ExpectedEnds | None = None
+        self._told: list[PodUID] = []
+        self.ended: set[PodUID] = set()
         self._calls = calls
         self._spending = spending
         self.is_cut_short: bool = False
@@ -122,6 +131,8 @@ class Ahead:
     def tell(self, event: Event) -> None:
         """Apply an event to the overlay and let the fork handle it."""
         self._spending.spend(_EVENT)
+        if isinstance(event, PodAdded | PodUpdated):
+            self._told.append(event.pod.uid)  # it may run already
         self._perform(self._calls.handle(self.cluster.apply(event), now=self.now))
 
     def take_in(self) -> None:
@@ -140,10 +151,16 @@ class Ahead:
         self.is_cut_short = self.state.queue.head() is not None
 
     def run(self, until: float) -> None:
-        """Run cycles and apply deadlines until an instant, or until the budget is used up."""
+        """Run cycles, end pods and apply deadlines until an instant, or the end of the budget."""
         self.settle()
+        if until > self.now:
+            self._ends = ExpectedEnds(self.state, self._before)
+            for uid in self._told:
+                self._ends.note(uid)
+            for _at, effect in self.timed:
+                self._note_end(effect)
         while not self.is_cut_short:
-            due = self._calls.next_deadline()
+            due = self._next_instant()
             if due is None or due > until:
                 self.now = max(self.now, until)
                 return
@@ -151,11 +168,26 @@ class Ahead:
                 self.is_cut_short = True
                 return
             self.now = max(self.now, due)
-            effects = self._calls.advance(now=self.now)
-            self._spending.spend(_EVENT)
-            self._count_copies()
-            self._perform(effects)
+            for ended in () if self._ends is None else self._ends.due(self.now):
+                self.ended.add(ended.pod.uid)
+                self.tell(ended)
+            deadline = self._calls.next_deadline()
+            if deadline is not None and deadline <= self.now:
+                effects = self._calls.advance(now=self.now)
+                self._spending.spend(_EVENT)
+                self._count_copies()
+                self._perform(effects)
             self.settle()
+
+    def _next_instant(self) -> float | None:
+        """Return the instant of the next deadline, or of the next end of a pod; None without."""
+        deadline = self._calls.next_deadline()
+        end = None if self._ends is None else self._ends.next()
+        return min((each for each in (deadline, end) if each is not None), default=None)
+
+    def _note_end(self, effect: Effect) -> None:
+        if self._ends is not None and isinstance(effect, PodScheduled):
+            self._ends.note(effect.uid)
 
     def _count_copies(self) -> None:
         """Count the objects that were copied since the last time. O(1)."""
@@ -224,6 +256,8 @@ class Ahead:
 
     def _recorded(self, effects: tuple[Effect, ...]) -> Iterator[Effect]:
         self.timed += [(self.now, effect) for effect in effects]
+        for effect in effects if self._ends is not None else ():
+            self._note_end(effect)
         return iter(effects)
 
     def _bound(self, bind: Bind) -> Bound | BindFailed:

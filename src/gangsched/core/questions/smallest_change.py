@@ -85,9 +85,11 @@ def search(
         info = ahead.state.records.registry.get(key)
         if info is None:
             raise _unknown(ahead, key)
-        if _runs(info):
+        started_at = _started_at(ahead, info, lacked)
+        has_run = started_at is not None and not ahead.ended.isdisjoint(info.members)
+        if has_run or _runs(info):
             others = _others_started(ahead, key)
-            return Sufficient(key, shape, number, now, _started_at(ahead, info, lacked), others)
+            return Sufficient(key, shape, number, now, started_at, others)
         if ahead.is_cut_short:
             break
         if lacks_members and _lacks_members(answers.why(ahead.state, key)):

@@ -23,7 +23,7 @@ from gangsched.errors import PluginError
 from gangsched.model import Pod, PodUID
 from gangsched.quantity import is_seconds
 
-__all__ = ["end_of", "ends", "is_exempt", "latest", "span"]
+__all__ = ["end_of", "ends", "expected_end", "is_exempt", "latest", "span"]
 
 _MARGIN: Final = 1e-6
 """Of an instant: more than the error of a few additions."""
@@ -31,17 +31,21 @@ _MARGIN: Final = 1e-6
 
 def ends(state: State) -> dict[PodUID, float]:
     """Return the expected end of each pod that holds a node, if it is known. O(pods on nodes)."""
-    policy, now = state.reserving.policy, state.records.now
+    policy = state.reserving.policy
     assert policy is not None
-    found: dict[PodUID, float] = {}
     if policy.run_times is None:
-        return found
-    for record in state.records.on_nodes():
-        started_at = now if record.started_at is None else record.started_at
-        end = end_of(state, record.pod, started_at)
-        if now < end + policy.overdue_after < math.inf:
-            found[record.uid] = end
-    return found
+        return {}
+    found = {record.uid: expected_end(state, record) for record in state.records.on_nodes()}
+    return {uid: end for uid, end in found.items() if end < math.inf}
+
+
+def expected_end(state: State, record: PodRecord) -> float:
+    """Return when a pod that holds a node is expected to end; infinite if that is unknown."""
+    policy, now = state.reserving.policy, state.records.now
+    started_at = now if record.started_at is None else record.started_at
+    end = end_of(state, record.pod, started_at)
+    is_overdue = policy is not None and now >= end + policy.overdue_after
+    return math.inf if is_overdue else end
 
 
 def end_of(state: State, pod: Pod, started_at: float | None) -> float:
