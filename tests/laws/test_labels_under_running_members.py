@@ -30,12 +30,11 @@ from gangsched import (
     PodGroupUpdated,
     Preemption,
     Topology,
-    presets,
 )
 from gangsched.testing import make_node, make_pod
 from support.examples import one_in
 from support.story import Story, Way
-from support.story_presets import Preset
+from support.story_presets import GANG_PRESETS
 
 pytestmark = pytest.mark.once("says itself which unit it is about")
 
@@ -231,9 +230,10 @@ RELABELLED: Final[list[Any]] = [("put", 1, 4, "b"), ("member", "alone", 1), ("pu
 def test_members_start_in_the_domain_of_those_that_run_and_none_waits_that_could(
     level: str, preempts: bool, holds: bool, preset: str, cpu: int, history: list[Any]
 ) -> None:
-    make: Preset = {"gang": presets.gang, "coscheduling": presets.coscheduling}[preset]
     preemption = Preemption(elastic_members=True, grace=GRACE) if preempts else None
-    story = Relabelled(partial(make, preemption=preemption), holds_evictions=holds, level=level)
+    story = Relabelled(
+        partial(GANG_PRESETS[preset], preemption=preemption), holds_evictions=holds, level=level
+    )
     story.begin(minimum=1)
     story.put(0, cpu, "a")
     for group in GROUPS:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gangsched import GroupKey, Node, NodeAdded, NodeName, Scheduler
 from gangsched.errors import UnknownPodError
+from gangsched.protocols import GroupView, RoleView
 from support.examples import one_in
 from support.fingerprint import fingerprint, without
 from support.histories import Policy, all_policies, histories, steps
@@ -116,7 +117,7 @@ def _runs_whole(scheduler: Scheduler, key: GroupKey) -> bool:
     group = scheduler.registry.get(key)
     if group is None or not group.was_scheduled:
         return False
-    minima = [(group.min_available or 0, group)]
+    minima: list[tuple[int, GroupView | RoleView]] = [(group.min_available or 0, group)]
     minima += [(least, group.role(role)) for role, least in group.roles.items()]
     for least, view in minima:
         has = view.scheduled

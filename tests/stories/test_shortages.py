@@ -1,13 +1,26 @@
-"""The reason of a gang with roles says what fits, and beside what."""
+"""The reason of a gang says what fits, beside what, and for whom capacity is kept."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from gangsched import Node, NodeAdded, NodeName, PodGroup, PodGroupAdded, Topology, presets
+from gangsched import (
+    Backfill,
+    Node,
+    NodeAdded,
+    NodeName,
+    PodGroup,
+    PodGroupAdded,
+    PodUnschedulable,
+    Topology,
+    presets,
+)
 from gangsched.explain import NoNodeFits, Shortage
 from gangsched.testing import make_node, make_pod
 from support.story import Story, Way, each_way
+from support.story_presets import GANG_PRESETS, Preset, each_of
 
 
 def gang_with_roles(way: Way, ps: int, worker: int) -> NoNodeFits:
@@ -109,3 +122,65 @@ def test_gang_that_fits_within_no_rack_says_what_does(
     story.interrupt()
     story.run(until=200.0)
     assert expected in str(story.scheduler.why("default/g"))
+
+
+@each_way
+@each_of(GANG_PRESETS)
+@pytest.mark.parametrize("likes", [[1] * 10, [1, 2] * 5], ids=["like", "unlike"])
+def test_gang_that_prefers_a_rack_says_how_many_of_it_fit(
+    preset: Preset, likes: list[int], way: Way
+) -> None:
+    """In the cluster as a whole: more than within any rack."""
+    story = Story(preset, way)
+    for name, cpu, rack in (("a", 3, "a"), ("b", 2, "b"), ("c", 2, "b")):
+        story.tell(NodeAdded(make_node(name, cpu=cpu, labels={"rack": rack})))
+    topology = Topology("rack", required=False)
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=10, topology=topology)))
+    story.add(*(make_pod(f"g-{n}", group="g", cpu=cpu) for n, cpu in enumerate(likes)))
+    story.run(until=60)
+    story.interrupt()
+    story.run(until=120)
+    expected = f"at most {7 if likes[1] == 1 else 6} of 10 members fit: cpu is short"
+    if likes[1] == 2 and preset not in (presets.gang, presets.coscheduling):
+        expected = "not all of 10 members fit at once"  # plugins that read pods place them
+    assert expected in str(story.scheduler.why("default/g"))
+    assert expected in story.of(PodUnschedulable)[-1].reason
+
+
+@each_way
+def test_reservation_that_withholds_capacity_is_named(way: Way) -> None:
+    """Of two nodes of 2 CPUs, three CPUs are free; all are reserved for a gang of 4."""
+    story = Story(partial(presets.gang, backfill=Backfill()), way)
+    story.tell(*(NodeAdded(make_node(name, cpu=2)) for name in "ab"))
+    story.add(make_pod("runs", cpu=1))
+    story.decide()
+    story.gang("first", 4, priority=5)
+    story.run(until=60)
+    story.interrupt()
+    story.add(make_pod("pod", cpu=1))
+    story.gang("pair", 2)
+    story.run(until=120)
+    assert story.bound.keys() == {"runs"}
+    named = "node(s) whose free capacity is reserved for pod group default/first"
+    expected = f"0/2 nodes are available: 2 {named}."
+    assert expected in str(story.scheduler.why(story.uid("pod")))
+    assert expected in str(story.scheduler.why("default/pair"))
+    assert expected in {each.reason for each in story.of(PodUnschedulable)}
+
+
+@each_way
+def test_reservation_that_withholds_some_of_the_capacity_is_named_after_what_fits(
+    way: Way,
+) -> None:
+    """The first gang needs 9 CPUs, so 2 of 3 nodes are drained; 2 CPUs of each are free."""
+    story = Story(partial(presets.gang, backfill=Backfill(least_members=3)), way)
+    story.tell(*(NodeAdded(make_node(name, cpu=6)) for name in "abc"))
+    story.add(*(make_pod(f"runs-{n}", cpu=4) for n in range(3)))
+    story.decide()
+    story.gang("first", 3, cpu=3, priority=5)
+    story.run(until=60)
+    story.interrupt()
+    story.gang("pair", 4)
+    story.run(until=120)
+    short = "at most 2 of 4 members fit: cpu is short; free capacity of 2 nodes is reserved for"
+    assert f"{short} pod group default/first" in str(story.scheduler.why("default/pair"))

@@ -128,7 +128,7 @@ def test_start_is_predicted_from_the_run_times_of_those_that_run(way: Way) -> No
     started = {e.group: at for at, e in answer.timed if isinstance(e, GroupScheduled)}
     assert started == {"default/g": 150.0}
     bound = {e.uid: at for at, e in answer.timed if isinstance(e, PodScheduled)}
-    assert bound["default/later"] == 100.0, "it has ended before the gang is expected to start"
+    assert bound[story.uid("later")] == 100.0, "it has ended before the gang is expected to start"
     assert answer.until == 400.0
     assert story.scheduler.snapshot() == before
     change = story.scheduler.smallest_change("default/g", SHAPE, now=20.0, until=400.0)

@@ -128,7 +128,15 @@ def _fail_alike(
     if together:
         record = next((r for r in together if _is_like(r, failed)), together[0])
         proof = failed.refused.proof
-        fail_whole(state, gang, demand, record, why_not(record, found, proof), found, proof=proof)
+        fail_whole(
+            state,
+            gang,
+            demand,
+            record,
+            why_not(record, found, proof, state.records.holds),
+            found,
+            proof=proof,
+        )
     else:
         fail_rest(state, gang, alone, {}, found)
     demand.blocked_at = blocked_at  # nothing was tried

@@ -254,6 +254,12 @@ class Gang:
         return min(records.values(), key=by_seq).pod
 
     @property
+    def name(self) -> str:
+        """What it is called in reasons: the pod group, or the pod."""
+        group = self.group
+        return f"pod {self.pod.key}" if group is None else f"pod group {group.key}"
+
+    @property
     def priority(self) -> int:
         """Its one priority: in the queue, as preemptor and as victim. O(groups).
 

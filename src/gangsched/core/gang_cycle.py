@@ -7,15 +7,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt, notices
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_group
+from gangsched.core.hold import Hold
 from gangsched.core.pending_members import demand_of, lacking
-from gangsched.core.placement.late import accepted
+from gangsched.core.placement.late import accepted, withheld
 from gangsched.core.placement.proof import Proof, member_that_fits_nowhere, sentence
 from gangsched.core.placement.proof import proof as find_proof
 from gangsched.core.placement.shortage import shortage
@@ -101,26 +102,36 @@ def try_whole(
             fail_whole(state, gang, demand, record, str(why), as_diagnosis(why))
         else:
             member = task.failed or (ready or pods)[0]
-            reason = why_not(member, found, proof)
+            reason = why_not(member, found, proof, state.records.holds)
             fail_whole(state, gang, demand, member, reason, found, proof=proof)
 
 
-def why_not(member: PodRecord, found: Diagnosis | None, proof: Proof | None) -> str:
-    """Return why a gang is not placed: a proof, or why nodes refuse a member."""
+def why_not(
+    member: PodRecord, found: Diagnosis | None, proof: Proof | None, holds: Collection[Hold]
+) -> str:
+    """Return why a gang is not placed: a proof, or why nodes refuse a member.
+
+    If capacity is short, that is followed by what is held of it for others.
+    """
     within = proof.within if isinstance(proof, Shortage) else ""
-    if (
-        found is not None
-        and member.pod_class is not None
-        and not member.pod_class.memo.refresh().total
-    ):
+    pod_class = member.pod_class
+    if found is not None and pod_class is not None and not pod_class.memo.refresh().total:
         return str(found)
     if within and "=" not in within:
         return f"no node that can take it has the label {within}"
     if found is not None and found.nodes and not found.reasons and not found.refusal:
         return str(proof or "each member fits, but no placement of all was found")
-    if within or proof is None or found is None or member.pod_class is None:
-        return str(proof or found)
-    return sentence(proof, member.pod_class, found)
+    reserved = withheld(pod_class, holds) if proof and holds and pod_class is not None else {}
+    if within or proof is None or found is None or pod_class is None:
+        return str(proof or found) + _reserved(reserved)
+    return sentence(proof, pod_class, found) + _reserved(reserved)
+
+
+def _reserved(owners: Mapping[int, str]) -> str:
+    if not owners:
+        return ""
+    nodes = "1 node" if len(owners) == 1 else f"{len(owners)} nodes"
+    return f"; free capacity of {nodes} is reserved for {', '.join(sorted(set(owners.values())))}"
 
 
 def _commit(

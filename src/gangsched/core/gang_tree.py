@@ -108,6 +108,12 @@ class SubGroup:
         return below if self.within is None else (self, *below)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether some of its members are bound to domains, not only preferably together."""
+        withins = (each.within for each in self.constrained)
+        return any(within and (within.required or within.slices) for within in withins)
+
+    @property
     def is_optional(self) -> bool:
         """Whether some of its children need not start."""
         return self.wanted < len(self.children)

@@ -21,15 +21,17 @@ class Hold:
     Attributes:
         slot: The node.
         needs: What is kept there.
+        owner: For which pod group or pod, in words.
         since: The step at which it was taken.
         is_lent: Whether its owner is tried now, who sees the capacity as free.
     """
 
-    __slots__ = ("is_lent", "needs", "since", "slot")
+    __slots__ = ("is_lent", "needs", "owner", "since", "slot")
 
-    def __init__(self, slot: int, needs: Needs) -> None:
+    def __init__(self, slot: int, needs: Needs, owner: str) -> None:
         self.slot: int = slot
         self.needs: Needs = needs
+        self.owner: str = owner
         self.since: int = 0
         self.is_lent: bool = False
 

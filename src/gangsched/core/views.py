@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Protocol, final
 
+from gangsched.core.hold import Hold
 from gangsched.core.node_table import DEFAULTED, NodeState, NodeTable
 from gangsched.model import FrozenMap, Node, NodeName, Pod
 from gangsched.quantity import MILLI
@@ -30,6 +31,11 @@ class ShowsPods(Protocol):
     @property
     def guard(self) -> Any:
         """What keeps the plan of a reservation valid; None without one."""
+        ...
+
+    @property
+    def holds(self) -> Collection[Hold]:
+        """The capacity that is held for pods that are not there yet."""
         ...
 
     def pods_on(self, slot: int, /) -> Collection[Pod]:
@@ -174,6 +180,11 @@ class NodeViews(Mapping[NodeName, NodeView]):
     def guard(self) -> Any:
         """What keeps the plan of a reservation valid; see ``records.Guard``."""
         return self._records.guard
+
+    @property
+    def holds(self) -> Collection[Hold]:
+        """The capacity that is held for pods that are not there yet."""
+        return self._records.holds
 
     @property
     def now(self) -> float:

@@ -18,6 +18,7 @@ from attrs import frozen
 from gangsched import _plugin_calls as calls
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import PodRecord
+from gangsched.core.hold import Hold
 from gangsched.core.node_table import NodeTable
 from gangsched.core.pod_class import Late, PodClass
 from gangsched.core.views import NodeView, NodeViews
@@ -26,8 +27,20 @@ from gangsched.explain import Diagnosis
 from gangsched.model import NodeName, Pod
 from gangsched.outcomes import SUCCESS, Skip, Success, Unschedulable
 
-__all__ = ["Limit", "accepted", "asked_about", "best_slot", "diagnosis", "look", "ordered_slots"]
+__all__ = [
+    "RESERVED",
+    "Limit",
+    "accepted",
+    "asked_about",
+    "best_slot",
+    "diagnosis",
+    "look",
+    "ordered_slots",
+    "withheld",
+]
 
+RESERVED: Final = "node(s) whose free capacity is reserved for"
+"""The reason of nodes where a pod would fit but for what is held; the owner follows."""
 _FILTER: Final = (Success, Skip, Unschedulable)
 _NO_SIBLINGS: Final[Mapping[int, int]] = {}
 
@@ -357,13 +370,16 @@ def diagnosis(
 ) -> Diagnosis:
     """Return why no node takes a pod. O(nodes) with late plugins or a limit.
 
-    Each node has the reason of the first plugin that refuses it, in the order of the profile.
+    Each node has the reason of the first plugin that refuses it, in the order of the profile. Where
+    enough is free but held, the reason is for whom.
     """
     pod_class = record.pod_class
     assert pod_class is not None
     found, table = pod_class.memo.diagnosis(), pod_class.table
     late = asked_about(pod_class, cycle, record, views)
-    if not late and limit is None:
+    more, memo = withheld(pod_class, views.holds), pod_class.memo
+    reserved = {slot: who for slot, who in more.items() if not memo.fits(table.state_of[slot])}
+    if not late and limit is None and not reserved:
         return found
     counts, left = dict(found.reasons), list[int]()
     within = None if limit is None else limit.slots(table)
@@ -377,7 +393,13 @@ def diagnosis(
                 left.append(slot)
         for reason in reasons:
             counts[reason] = counts.get(reason, 0) + 1
-    _put_first(counts, late, record, cycle, views)
+    for slot in _put_first(counts, late, record, cycle, views):
+        reserved.pop(slot, None)
+    for slot, owner in reserved.items():
+        if within is not None and slot not in within:
+            continue
+        why = f"{RESERVED} {owner}"
+        _recount(counts, memo.reasons_of(table.state_of[slot]), (why,))
     denied = _prepared(late, record, cycle, views, left) if left else None
     for reason in () if denied is None else denied.reasons:
         counts[reason] = counts.get(reason, 0) + len(left)
@@ -390,11 +412,12 @@ def _put_first(
     record: PodRecord,
     cycle: CycleState,
     views: NodeViews,
-) -> None:
+) -> list[int]:
     """Count the reasons of plugins that come before what compares capacity. O(refused nodes).
 
-    That a node is not named comes before all else.
+    That a node is not named comes before all else. Return the nodes for which that was done.
     """
+    found: list[int] = []
     first = [each for each in late if each.is_first]
     pod_class = record.pod_class
     assert pod_class is not None
@@ -406,6 +429,37 @@ def _put_first(
         asked = first if is_full else [each for each in first if type(each.plugin) is _Named]
         refused = accepted(asked, record, cycle, views, slot)
         if refused is not None:
-            for change, reasons in ((-1, pod_class.memo.reasons_of(state)), (1, refused.reasons)):
-                for reason in reasons:
-                    counts[reason] = counts.get(reason, 0) + change
+            _recount(counts, pod_class.memo.reasons_of(state), refused.reasons)
+            found.append(slot)
+    return found
+
+
+def _recount(counts: dict[str, int], before: Iterable[str], after: Iterable[str]) -> None:
+    """Count a node with other reasons than before."""
+    for change, reasons in ((-1, before), (1, after)):
+        for reason in reasons:
+            counts[reason] = counts.get(reason, 0) + change
+
+
+def withheld(pod_class: PodClass, holds: Iterable[Hold]) -> dict[int, str]:
+    """Return the nodes that would take more pods without what is held there, and for whom it is.
+
+    Runtime complexity: O(holds).
+    """
+    state_of, memo = pod_class.table.state_of, pod_class.memo
+    held: dict[int, dict[int, int]] = {}
+    owners: dict[int, str] = {}
+    for hold in holds:
+        is_there = pod_class.table.nodes[hold.slot] is not None
+        if is_there and hold.needs and not hold.is_lent and memo.accepts(state_of[hold.slot]):
+            amounts = held.setdefault(hold.slot, {})
+            for number, amount in hold.needs:
+                amounts[number] = amounts.get(number, 0) + amount
+            owners[hold.slot] = hold.owner
+    found: dict[int, str] = {}
+    for slot, amounts in held.items():
+        state = state_of[slot]
+        counts = [(state.free[n] + amounts.get(n, 0)) // amount for n, amount in memo.compared]
+        if min(counts, default=0) > memo.fits(state):
+            found[slot] = owners[slot]
+    return found

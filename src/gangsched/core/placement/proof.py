@@ -22,6 +22,7 @@ from gangsched.core.domains import Domain
 from gangsched.core.gang import PodRecord
 from gangsched.core.gang_tree import SubGroup, least_needed
 from gangsched.core.node_table import PODS
+from gangsched.core.placement.late import RESERVED
 from gangsched.core.placement.search import explain
 from gangsched.core.placement.task import Task
 from gangsched.core.pod_class import PodClass
@@ -32,7 +33,7 @@ __all__ = ["Proof", "member_that_fits_nowhere", "proof", "sentence"]
 
 Proof: TypeAlias = Shortage | SearchBudgetExhausted
 
-_OF_CAPACITY = ("Insufficient ", "Too many pods")
+_OF_CAPACITY = ("Insufficient ", "Too many pods", RESERVED)
 
 
 def proof(task: Task, budget: int) -> Proof | None:
@@ -51,7 +52,7 @@ def proof(task: Task, budget: int) -> Proof | None:
     needed, pools = least_needed(tree, task.lacking), [*task.pools.values()]
     if not needed:
         return None
-    if tree.constrained:
+    if tree.is_bound:
         if asks_late:
             return _of_search(task, needed, budget)
         return _of_domains(task, budget)
@@ -159,6 +160,7 @@ def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
     if not budget:
         return SearchBudgetExhausted(needed, most, task.steps)
     is_exact = task.is_most_exact and not tree.children and task.most_domains is not None
+    is_exact = is_exact and not (tree.constrained and not tree.is_bound)
     if tree.within is not None and tree.within.required and not tree.children:
         if task.most_domains is None:
             return None
@@ -166,7 +168,7 @@ def _of_search(task: Task, needed: int, budget: int) -> Proof | None:
         # domains that are too small were not tried
         sizes = [_capacity(task, domain) for domain in task.domains(tree)]
         is_exact = is_exact and all(size <= most or size >= needed for size in sizes)
-    elif tree.constrained:
+    elif tree.is_bound:
         return None
     return Shortage(needed, most if is_exact else needed - 1, is_exact, within=where)
 

@@ -293,15 +293,10 @@ def _why_gang(
         leader: Gang | None = gang.demand.leader
         if gang.demand.blocked_at or leader is None:
             return NoNodeFits(failures, reason, member, tried_at, is_old)
-        return Queued(ahead(gang), _name(leader), member)
+        return Queued(ahead(gang), leader.name, member)
     return Queued(ahead(gang), None, member)
 
 
 def _ahead(state: State, gang: Gang) -> int:
     order_of = state.queue.order_of
     return sum(order_of(other) < order_of(gang) for other in state.queue.active)
-
-
-def _name(gang: Gang) -> str:
-    group = gang.group
-    return f"pod {gang.pod.key}" if group is None else f"pod group {group.key}"

@@ -198,6 +198,7 @@ class _Look:
             if entry is None:
                 on_node = self._state.records.holders(slot)
                 returning = dict.fromkeys(each for each in on_node if each in gone)
-                entry = reserved[slot] = Reserved(slot, {}, returning, Hold(slot, ()))
+                hold = Hold(slot, (), self._gang.name)
+                entry = reserved[slot] = Reserved(slot, {}, returning, hold)
             entry.add(record.needs)
         return reserved

@@ -54,7 +54,8 @@ def _nomination(state: State, gang: Gang, row: NominationRow, path: str) -> None
         if class_digest(pod_class) != each.pod_class:
             pod_class = None
         # one that has changed is dropped by the next call, whose notice names it
-        hold = Hold(state.table.slot(each.node), record.needs if pod_class is not None else ())
+        slot = state.table.slot(each.node)
+        hold = Hold(slot, record.needs if pod_class is not None else (), gang.name)
         records.hold(hold)
         hold.since = each.since
         pods[each.uid] = NominatedPod(record, pod_class, hold)
@@ -113,7 +114,7 @@ def _reservation(state: State, gang: Gang, row: ReservationRow) -> None:
         at, slot = f"{path}.reserved[{n}]", table.slot(each.node)
         wanted = pairs_once(each.wanted, f"{at}.wanted")
         returning = each_once(each.returning, f"{at}.returning")
-        hold = Hold(slot, ())
+        hold = Hold(slot, (), gang.name)
         records.hold(hold)
         hold.since = each.since
         reserved[slot] = Reserved(
