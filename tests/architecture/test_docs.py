@@ -220,8 +220,12 @@ def test_json_report_has_the_fields_that_its_page_gives(tmp_path: Path) -> None:
     assert list(given["events"][0]) == _fields("## `events[]`")
     assert list(given["jobs"][0]) == _fields("## `jobs[]`")
     assert list(given["pending"][0]) == _fields("## `pending[]`")
+    assert list(given["inputs"][0]) == _fields("## `inputs[]`")
+    assert list(given["timeline"][0]) == _fields("## `timeline[]`")
     assert list(summary) == _fields("## `summary`")
-    assert _flat(summary["gangs"], "waiting", "waiting") == _fields("### `gangs` and `singles`")
+    counts = _fields("### `gangs`, `singles` and `jobs`")
+    for kind in ("gangs", "singles", "jobs"):
+        assert _flat(summary[kind], "waiting", "waiting") == counts
     assert list(summary["deadlock"]) == _fields("### `deadlock`")
 
 

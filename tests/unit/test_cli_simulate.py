@@ -174,9 +174,11 @@ def test_report_counts_the_jobs_behind_each_median() -> None:
     words = of_trace("a,0,2,2,100", "b,0,2,2,7200", "c,0,2,3,1")
     text = text_of(*words, "--detail", "summary")
     for line in (
-        "waited              median 0s, p95 100s, max 100s, of the 2 that started; 1 did not",
-        "took                median 100s, p95 2h1m40s, max 2h1m40s, of the 2 that finished",
-        "slowdown            median 1.00, p95 1.01, max 1.01",
+        "waited              mean 50s, median 0s, p95 100s, p99 100s, max 100s, of the 2 that"
+        " started; 1 did not",
+        "took                mean 1h1m40s, median 100s, p95 2h1m40s, p99 2h1m40s, max 2h1m40s, of"
+        " the 2 that finished",
+        "slowdown            mean 1.01, median 1.00, p95 1.01, p99 1.01, max 1.01",
     ):
         assert line in text
 

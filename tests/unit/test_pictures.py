@@ -63,10 +63,11 @@ def figure_of(*runs: DrawnRun) -> Any:
 
 
 def test_timeline_has_the_shares_that_running_and_other_jobs_hold() -> None:
-    shares = {point.at: (point.used, point.wasted) for point in drawn().timeline.points}
+    points = drawn().timeline.points
+    shares = {each.at: (each.used_share[0], each.wasted_share[0]) for each in points}
     expected = {0.0: (0.5, 0.0), 20.0: (0.625, 0.0), 100.0: (1.0, 0.0), 160.0: (0.0, 0.0)}
     assert {at: shares[at] for at in expected} == expected
-    wasted = {point.at: point.wasted for point in drawn("pod_by_pod").timeline.points}
+    wasted = {each.at: each.wasted_share[0] for each in drawn("pod_by_pod").timeline.points}
     assert wasted[10.0] == 0.5
 
 
@@ -109,7 +110,7 @@ def test_titles_name_the_run_and_the_resource_of_the_shares() -> None:
 
 def test_title_names_each_resource_that_is_the_scarcest_at_some_instant() -> None:
     run = drawn("gang", AT_ONCE, "b,20,1,0,10,32\n")
-    used_of = [point.used_of for point in run.timeline.points]
+    used_of = [point.used_share[1] for point in run.timeline.points]
     assert used_of == ["nvidia.com/gpu", "", "cpu", ""]
     shown = texts(run)
     assert "Largest share, of cpu or nvidia.com/gpu," in shown

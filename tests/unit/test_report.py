@@ -287,12 +287,13 @@ def test_report_has_the_figures_of_each_tenant() -> None:
     assert [(row[1], row[2]) for row in shown] == [
         (
             "blue",
-            "2 submitted, waited: median 100s, p95 100s, max 100s, of the 1 that started;"
-            " 1 did not",
+            "2 submitted, waited: mean 100s, median 100s, p95 100s, p99 100s, max 100s,"
+            " of the 1 that started; 1 did not",
         ),
         (
             "red",
-            "2 submitted, waited: median 0s, p95 0s, max 0s, of the 2 that started; none did not",
+            "2 submitted, waited: mean 0s, median 0s, p95 0s, p99 0s, max 0s,"
+            " of the 2 that started; none did not",
         ),
     ]
     tenants = found["summary"]["tenants"]
@@ -319,10 +320,9 @@ def test_comparison_has_the_waits_of_each_tenant() -> None:
     text = printed_by("compare", *words)
     rows = [line.split() for line in text.splitlines() if line.startswith("  tenant ")]
     assert rows == [
-        ["tenant", "blue", "waited,", "median", "90s", "90s"],
-        ["tenant", "blue", "waited,", "p95", "90s", "90s"],
-        ["tenant", "red", "waited,", "median", "0s", "0s"],
-        ["tenant", "red", "waited,", "p95", "0s", "0s"],
+        ["tenant", name, "waited,", figure, *waits]
+        for name, waits in (("blue", ["90s", "90s"]), ("red", ["0s", "0s"]))
+        for figure in ("mean", "median", "p95", "p99")
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +41,8 @@ def test_asking_changes_nothing() -> None:
 def test_distribution_gives_numbers_that_are_there_at_their_ranks(numbers: list[int]) -> None:
     found = Distribution.of(numbers)
     assert (found.count, found.max) == (len(numbers), max(numbers))
-    for value, share in ((found.median, 50), (found.p95, 95)):
+    assert found.mean == pytest.approx(sum(numbers) / len(numbers))
+    for value, share in ((found.median, 50), (found.p95, 95), (found.p99, 99)):
         assert value in numbers
         at_most = sum(n <= value for n in numbers)
         below = sum(n < value for n in numbers)
@@ -49,4 +51,4 @@ def test_distribution_gives_numbers_that_are_there_at_their_ranks(numbers: list[
 
 
 def test_median_of_nothing_does_not_exist() -> None:
-    assert Distribution.of([]) == Distribution(0, None, None, None)
+    assert Distribution.of([]) == Distribution(0, None, None, None, None, None)

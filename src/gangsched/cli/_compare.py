@@ -19,20 +19,26 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from attrs import asdict
+
 from gangsched._seconds import format_span
+from gangsched._version import __version__
 from gangsched.cli._command import INTERRUPTED
+from gangsched.cli._csv import print_figures
 from gangsched.cli._files import print_json
 from gangsched.cli._options import add_policy
 from gangsched.cli._parser import Parser
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import add_run, fault_plan, run_settings
-from gangsched.cli._simulate import run
+from gangsched.cli._simulate import add_output, print_skipped, run
 from gangsched.cli._workload import add_source, read_source, refuse_two_of_stdin
 from gangsched.simulation import Counts, Distribution, JobRow, Report
 from gangsched.simulation.render import (
     MOST_TENANTS,
     TO_LAST_ARRIVAL,
     area_text,
+    figures_of,
+    kinds_of_jobs,
     pending_reason,
     share_text,
     simulated_text,
@@ -77,7 +83,7 @@ def add_compare(commands: Any) -> None:
     )
     add_run(compare)
     out = compare.add_argument_group("output")
-    out.add_argument("--output", choices=("text", "json"), default="text")
+    add_output(out, "csv: a row for each policy")
     add_picture(out)
 
 
@@ -113,6 +119,9 @@ def _compare(options: argparse.Namespace) -> int:
     finally:
         if options.output == "json":
             print_json(_plain(reports, source.skipped))
+        elif options.output == "csv":
+            print_skipped(source, options.output)
+            print_figures(reports)
         else:
             for sentence in source.skipped:
                 print(f"skipped: {sentence}")
@@ -154,7 +163,10 @@ def _plain(reports: list[tuple[str, Report]], skipped: tuple[str, ...]) -> dict[
         plain = result.to_dict()
         kept = {each: plain[each] for each in ("settings", "summary", "pending")}
         runs.append({"policy": name, "same_starts_as": twins.get(name), **kept})
-    return {"schema": COMPARE_SCHEMA, "skipped": list(skipped), "runs": runs}
+    read = dict.fromkeys(each for _name, result in reports for each in result.inputs)
+    inputs = [asdict(each) for each in read]
+    about = {"schema": COMPARE_SCHEMA, "version": __version__, "inputs": inputs}
+    return {**about, "skipped": list(skipped), "runs": runs}
 
 
 def _twins(reports: list[tuple[str, Report]]) -> dict[str, str]:
@@ -188,10 +200,10 @@ def _rows(results: list[Report]) -> list[tuple[str, ...]]:
         rows.append((title, *map(cell, results)))
 
     add("simulated", lambda each: simulated_text(each.summary))
-    for word, kind in (("gangs", "gangs"), ("single pods", "singles")):
-        counts: list[Counts] = [getattr(each.summary, kind) for each in results]
+    for kinds in zip(*(kinds_of_jobs(each.summary) for each in results), strict=False):
+        counts = [each for _word, each in kinds]
         if any(each.submitted for each in counts):
-            rows += _job_rows(word, counts)
+            rows += _job_rows(kinds[0][0], counts)
     rows += _tenant_rows(results)
     for name in dict.fromkeys(name for each in results for name in each.summary.utilisation):
         add(f"{name} used", partial(_share, name))
@@ -243,11 +255,8 @@ def _tenant_rows(results: list[Report]) -> Iterator[tuple[str, ...]]:
 def _figures(
     title: str, found: list[Distribution], text: Callable[[float], str]
 ) -> Iterator[tuple[str, ...]]:
-    for word, values in (
-        ("median", [each.median for each in found]),
-        ("p95", [each.p95 for each in found]),
-    ):
-        yield (f"  {title}, {word}", *_cells(values, text))
+    for named in zip(*map(figures_of, found), strict=True):
+        yield (f"  {title}, {named[0][0]}", *_cells([value for _word, value in named], text))
 
 
 def _cells(values: list[float | None], text: Callable[[float], str]) -> Iterator[str]:

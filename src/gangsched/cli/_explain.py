@@ -13,11 +13,10 @@ from gangsched.cli._cheapest import cheapest_first
 from gangsched.cli._demo import example
 from gangsched.cli._explanation import Explanation, Refusal, WhatIfAnswer
 from gangsched.cli._files import BadInputError, print_json, read
-from gangsched.cli._options import add_policy
+from gangsched.cli._options import add_policy, title_of
 from gangsched.cli._run import (
     LINGER,
     add_run,
-    name_of,
     run_settings,
     run_to_the_end,
     simulator_of,
@@ -105,7 +104,7 @@ def _explain(options: argparse.Namespace) -> int:
     shape = None if options.shape is None else _shape(options.shape)
     log = EventLog()
     simulator = simulator_of(source, settings, observers=(log,))
-    run_to_the_end(simulator, options.until, arrivals=source.count, name=name_of(settings))
+    run_to_the_end(simulator, options.until, arrivals=source.count, name=title_of(settings))
     if options.until is None and simulator.now < simulator.last_event_at + LINGER:
         # so that no group is in backoff when it is asked about
         simulator.run(until=simulator.last_event_at + LINGER)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, final
 
 from gangsched._core._ordering import Order
-from gangsched._seconds import parse_duration
+from gangsched._seconds import format_duration, parse_duration
 from gangsched.cli._configuration import configured
 from gangsched.cli._files import BadInputError
 from gangsched.cli._imports import maker
@@ -36,6 +36,7 @@ __all__ = [
     "make_of",
     "policy_settings",
     "seconds",
+    "title_of",
 ]
 
 POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
@@ -44,7 +45,8 @@ POLICIES: Final = ("coscheduling", "fifo", "gang", "pod_by_pod", "sjf")
 ESTIMATES: Final = {"run_time": RUN_SECONDS, "time_limit": TIME_LIMIT}
 """By the value of ``--estimates``, the annotation with the run time that is known."""
 
-_OF_AN_ORDER: Final = ("order", "when_blocked", "permit_timeout", "backfill", "estimates")
+_BACKFILL: Final = ("backfill", "estimates")
+_OF_AN_ORDER: Final = ("order", "when_blocked", "permit_timeout", *_BACKFILL)
 _UNUSED: Final = {
     "coscheduling": ("placement", "backfill", "estimates"),
     "fifo": _OF_AN_ORDER,
@@ -196,16 +198,34 @@ def policy_settings(options: argparse.Namespace) -> dict[str, Any]:
             raise BadInputError(f"--{name.replace('_', '-')} has no meaning with --policy {policy}")
     if given["estimates"] is not None and given["backfill"] is None:
         raise BadInputError("--estimates has no meaning without --backfill")
-    chosen = {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
-    if chosen["backfill"] is None:
-        chosen["estimates"] = None
-    return chosen
+    if given["backfill"] is not None:
+        given["estimates"] = given["estimates"] or POLICY["estimates"]
+    return {**default_settings(policy), **{n: v for n, v in given.items() if v is not None}}
 
 
 def default_settings(policy: str = "gang") -> dict[str, Any]:
     """Return the settings of a policy without options."""
-    unused = dict.fromkeys(_unused(policy))
-    return {**POLICY, "policy": policy, "config": None, "estimates": None, **unused}
+    unused: dict[str, Any] = dict.fromkeys(_unused(policy))
+    estimates = POLICY["estimates"] if policy == "sjf" else None
+    return {**POLICY, "policy": policy, "config": None, **unused, "estimates": estimates}
+
+
+def title_of(settings: dict[str, Any]) -> str:
+    """Return a policy with every option that is not the default, in one word of ``compare``."""
+    policy: str | None = settings["policy"]
+    if policy is None:
+        return str(settings["config"])
+    usual = {**default_settings(policy), "preempt": False}
+    usual["estimates"] = POLICY["estimates"]
+    words = [policy]
+    for name in ("order", "when_blocked", "permit_timeout", "placement", "preempt", *_BACKFILL):
+        value = settings.get(name)
+        if value is None or value == usual[name]:
+            continue
+        number = format_duration(value) if isinstance(value, float) else str(value)
+        is_flag = value is True or (name, value) == ("backfill", 1.0)
+        words.append(name if is_flag else f"{name}={number}")
+    return ",".join(words)
 
 
 def _unused(policy: str) -> tuple[str, ...]:

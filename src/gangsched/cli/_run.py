@@ -28,7 +28,6 @@ __all__ = [
     "Interrupts",
     "add_run",
     "fault_plan",
-    "name_of",
     "run_settings",
     "run_to_the_end",
     "simulator_of",
@@ -135,11 +134,6 @@ def run_settings(options: argparse.Namespace) -> dict[str, Any]:
         "faults": fault_plan(options),
         "until": options.until,
     }
-
-
-def name_of(settings: dict[str, Any]) -> str:
-    """Return the name of the policy of a run."""
-    return str(settings["policy"] or settings["config"])
 
 
 def simulator_of(source: Source, settings: dict[str, Any], **also: Any) -> Simulator:

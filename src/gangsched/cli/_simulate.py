@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 from gangsched._seconds import format_span
+from gangsched._text import printable
 from gangsched.cli._command import INTERRUPTED
+from gangsched.cli._csv import print_jobs
 from gangsched.cli._files import BadInputError, print_json, written
-from gangsched.cli._options import add_policy
+from gangsched.cli._inputs import input_of
+from gangsched.cli._options import add_policy, title_of
 from gangsched.cli._picture import add_picture, check_files, draw
 from gangsched.cli._run import (
     InterruptedRunError,
     Interrupts,
     add_run,
-    name_of,
     run_settings,
     run_to_the_end,
     simulator_of,
 )
 from gangsched.cli._workload import Source, add_source, read_source, refuse_two_of_stdin
 from gangsched.errors import InvalidValueError
-from gangsched.simulation import EventLog, Observer, Report, Snapshots, report
+from gangsched.simulation import EventLog, Input, Observer, Report, Snapshots, report
 from gangsched.simulation.render import print_report, summary_text
 from gangsched.simulation.timeline import Timeline
 
-__all__ = ["add_simulate", "print_as", "run"]
+__all__ = ["add_output", "add_simulate", "print_as", "print_skipped", "run"]
 
 _DETAILED_PODS: Final = 100
 """The most pods for which ``--detail auto`` prints tables and events."""
@@ -45,7 +48,7 @@ def add_simulate(commands: Any) -> None:
     add_policy(simulate)
     add_run(simulate)
     out = simulate.add_argument_group("output")
-    out.add_argument("--output", choices=("text", "json"), default="text")
+    add_output(out, "csv: a row for each job")
     out.add_argument(
         "--detail",
         choices=("auto", "all", "events", "summary"),
@@ -57,23 +60,35 @@ def add_simulate(commands: Any) -> None:
     out.add_argument("--log", metavar="FILE", help="write a decision log, for gangsched replay")
 
 
+def add_output(group: Any, csv: str) -> None:
+    """Add the option."""
+    group.add_argument("--output", choices=("text", "json", "csv"), default="text", help=csv)
+
+
+def print_skipped(source: Source, output: str) -> None:
+    """Print what was skipped beside a CSV, which has no place for it."""
+    for sentence in source.skipped if output == "csv" else ():
+        print(printable(f"skipped: {sentence}"), file=sys.stderr)
+
+
 def _simulate(options: argparse.Namespace) -> int:
     files: list[str] = options.picture
     check_files(files)
     refuse_two_of_stdin(options)
     settings, source = run_settings(options), read_source(options)
-    timeline = Timeline() if files else None
-    name = name_of(settings)
+    timeline = Timeline() if files or options.output == "json" else None
+    name = title_of(settings)
     result, is_whole = run(
         source, settings, name=name, detail=options.detail, log=options.log, timeline=timeline
     )
     try:
         # before the report, whose reader may close the pipe early
-        if timeline is not None:
+        if files and timeline is not None:
             summary = summary_text(result)
             runs = [(name, result, timeline)]
             draw(files, runs, summary=summary, caption=source.caption)
     finally:
+        print_skipped(source, options.output)
         print_as(result, options.output)
     if is_whole:
         return 0
@@ -124,16 +139,26 @@ def run(
     result = report(
         simulator,
         settings=settings,
+        inputs=(*source.inputs, *_config_of(settings)),
         skipped=source.skipped,
+        timeline=timeline,
         snapshots=tables.taken,
         events=events.entries,
     )
     return result, is_whole
 
 
+def _config_of(settings: dict[str, Any]) -> Iterator[Input]:
+    config: str | None = settings.get("config")
+    if config is not None:
+        yield input_of(config, use="config")
+
+
 def print_as(result: Report, output: str) -> None:
-    """Print a report as text, or as JSON."""
+    """Print a report as text, as JSON, or its jobs as CSV."""
     if output == "json":
         print_json(result.to_dict())
+    elif output == "csv":
+        print_jobs(result)
     else:
         print_report(result, sys.stdout)

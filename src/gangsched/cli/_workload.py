@@ -2,17 +2,13 @@
 
 Rules:
   R1  every file is read and checked before the run;
-  R2  what arrives can be had again, so that several policies get the same;
-  R3  standard input and a pipe, such as a process substitution of a shell, are read once, into
-      memory; a regular file is read again for each pass.
+  R2  what arrives can be had again, so that several policies get the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -20,7 +16,8 @@ from typing import Any, final
 
 from attrs import frozen
 
-from gangsched.cli._files import STANDARD_INPUT, BadInputError, opened, read
+from gangsched.cli._files import STANDARD_INPUT, BadInputError
+from gangsched.cli._inputs import Inputs
 from gangsched.cli._options import seconds
 from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
@@ -28,6 +25,7 @@ from gangsched.events import NodeAdded, PodAdded
 from gangsched.model import Node
 from gangsched.simulation import (
     Arrival,
+    Input,
     OwnerDeleted,
     Trace,
     Workload,
@@ -49,11 +47,13 @@ class Source:
         start: What the manifests and the nodes are.
         trace: The trace; None for none.
         files: The manifests, each with the instant at which it is applied.
+        inputs: Everything that was read.
     """
 
     start: Workload
     trace: Trace | None = None
     files: Sequence[tuple[float, ParsedManifests]] = ()
+    inputs: Sequence[Input] = ()
 
     @property
     def pods(self) -> int:
@@ -159,22 +159,25 @@ def read_source(options: argparse.Namespace) -> Source:
     deleted = _timed("--delete", options.delete, "a job")
     if not timed and options.trace is None:
         raise BadInputError("expected manifests or --trace; `gangsched demo` shows an example")
-    own_nodes = options.nodes is None
-    trace = _trace(options, own_nodes=own_nodes)
+    own_nodes, inputs = options.nodes is None, Inputs()
+    trace = _trace(options, inputs, own_nodes=own_nodes)
     if trace is not None and own_nodes and not timed and not trace.nodes:
         got = f"; {trace.missing}" if trace.missing else ""
         raise BadInputError(f"--trace: expected --nodes, or manifests with nodes{got}")
     parts: list[Workload] = []
-    nodes = () if options.nodes is None else _nodes(options.nodes)
+    nodes = () if options.nodes is None else _nodes(options.nodes, inputs)
     if trace is not None and options.nodes is None:
         nodes = trace.nodes
     if nodes:
         parts.append(Workload(tuple(Arrival(0.0, NodeAdded(node)) for node in nodes)))
-    files = [(at, ParsedManifests(read(name), file=name)) for at, name in timed]
+    files = [
+        (at, ParsedManifests(inputs.text(name, use="manifest", at=at), file=name))
+        for at, name in timed
+    ]
     parts += [applied(file, files, at=at) for at, file in files]
     _refuse_twins(parts)
     parts.append(Workload(tuple(Arrival(at, OwnerDeleted(job)) for at, job in deleted)))
-    return Source(Workload().merge(*parts), trace, files)
+    return Source(Workload().merge(*parts), trace, files, inputs.noted)
 
 
 def applied(
@@ -207,7 +210,7 @@ def _timed(option: str, given: Iterable[Sequence[str]], what: str) -> list[tuple
     return found
 
 
-def _trace(options: argparse.Namespace, *, own_nodes: bool) -> Trace | None:
+def _trace(options: argparse.Namespace, inputs: Inputs, *, own_nodes: bool) -> Trace | None:
     columns: dict[str, str] = {}
     for given in options.column:
         name, equals, column = given.partition("=")
@@ -220,7 +223,7 @@ def _trace(options: argparse.Namespace, *, own_nodes: bool) -> Trace | None:
             raise BadInputError("--column and --skip-faulty have no meaning without --trace")
         return None
     return open_trace(
-        _lines(options.trace),
+        inputs.lines(options.trace, use="trace"),
         file=options.trace,
         own_nodes=own_nodes,
         columns=columns,
@@ -228,26 +231,18 @@ def _trace(options: argparse.Namespace, *, own_nodes: bool) -> Trace | None:
     )
 
 
-def _nodes(text: str) -> tuple[Node, ...]:
+def _nodes(text: str, inputs: Inputs) -> tuple[Node, ...]:
     """Return the nodes of a shape such as ``40x8``, or of a CSV file."""
     try:
-        return parse_nodes_shape(text)
+        nodes = parse_nodes_shape(text)
     except InvalidValueError as error:
         if text != STANDARD_INPUT and not Path(text).suffix and not Path(text).exists():
             raise InvalidValueError(
                 "--nodes", text, f"{error.expected}, or the name of a CSV file"
             ) from None
-    return load_nodes(_lines(text)(), file=text)
-
-
-def _lines(name: str) -> Callable[[], Iterable[str]]:
-    """Return what reads the lines of a file from its beginning, each when it is needed."""
-    if name != STANDARD_INPUT and Path(name).is_file():
-        return lambda: opened(name)
-    # a pipe cannot be read again, and a trace is read twice or more
-    # newline="" leaves the line breaks inside quoted cells to the CSV reader
-    text = cache(lambda: read(name))
-    return lambda: io.StringIO(text(), newline="")
+        return load_nodes(inputs.lines(text, use="nodes")(), file=text)
+    inputs.noted.append(Input("nodes", text))
+    return nodes
 
 
 def refuse_two_of_stdin(options: argparse.Namespace) -> None:

@@ -39,6 +39,7 @@ from gangsched.simulation.workload import (
     RUN_SECONDS,
     TIME_LIMIT,
     Arrival,
+    Input,
     OwnerDeleted,
     Workload,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "EventReordered",
     "Fault",
     "FaultPlan",
+    "Input",
     "Job",
     "JobRow",
     "Jobs",

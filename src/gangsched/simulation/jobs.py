@@ -14,7 +14,9 @@ Invariants (``_check`` checks I1, and I2 and I3 as far as the present shows):
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Final, final
 
 from attrs import define, field, frozen
@@ -23,8 +25,9 @@ from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueEr
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
 from gangsched.quantity import MILLI
+from gangsched.resources import Resources
 from gangsched.simulation.metrics import Account
-from gangsched.simulation.workload import job_of
+from gangsched.simulation.workload import RUN_SECONDS, TIME_LIMIT, job_of, parse_seconds
 
 __all__ = ["SHORTEST_RUN", "Job", "JobRow", "Jobs"]
 
@@ -58,6 +61,9 @@ class JobRow:
             again, after its run was lost, counts again.
         last_started_at: When its present or last run began. That is ``started_at``, or later if
             all its running pods were lost, as by preemption: then its work began anew.
+        requests: What its pods request in total, when it had the most of them.
+        run_seconds: How long its pods run, as the workload says: the longest; None without an end.
+        time_limit: The time limit of its pods in seconds, the longest; None without one.
     """
 
     key: str
@@ -75,6 +81,9 @@ class JobRow:
     nodes: tuple[NodeName, ...]
     pods_per_node: tuple[int, ...]
     last_started_at: float | None
+    requests: Resources
+    run_seconds: float | None
+    time_limit: float | None
 
     @property
     def wait(self) -> float | None:
@@ -104,6 +113,25 @@ class JobRow:
         return max(1.0, total / max(self.finished_at - self.last_started_at, SHORTEST_RUN))
 
 
+@lru_cache(maxsize=4096)
+def _total(asked: tuple[tuple[Resources, int], ...]) -> Resources:
+    """Return what pods request in total; most jobs of a trace share it."""
+    total: Counter[str] = Counter()
+    for requests, count in asked:
+        total.update({name: amount * count for name, amount in requests.items()})
+    return Resources.from_milli(total)
+
+
+def _longest(known: float | None, pod: Pod, annotation: str) -> float | None:
+    """Return the longer one of a time and that of an annotation; a malformed one is none."""
+    text = pod.annotations.get(annotation)
+    try:
+        seconds = None if text is None else parse_seconds(text, field=annotation)
+    except InvalidValueError:
+        return known
+    return max((each for each in (known, seconds) if each is not None), default=None)
+
+
 @final
 @define(eq=False)
 class Job:
@@ -131,6 +159,9 @@ class Job:
         last_started_at: When its present or last run began; see ``JobRow``.
         is_interrupted: Whether all its running pods were lost, and none is bound again.
         working_since: When the work of each bound member began.
+        asked: What its pods request, each with the number of pods, when it had the most of them.
+        run_seconds: The longest run time of its pods; None without an end.
+        time_limit: The longest time limit of its pods; None without one.
     """
 
     key: str
@@ -154,6 +185,19 @@ class Job:
     last_started_at: float | None = None
     is_interrupted: bool = False
     working_since: dict[PodUID, float] = field(factory=dict[PodUID, float])
+    asked: dict[Resources, int] = field(factory=dict[Resources, int])
+    run_seconds: float | None = None
+    time_limit: float | None = None
+    _annotations: object = None
+
+    def grow(self, pod: Pod) -> None:
+        """Record a member with which it has more pods than ever. O(1) for pods that are alike."""
+        self.size = len(self.members)
+        self.asked[pod.requests] = self.asked.get(pod.requests, 0) + 1
+        if pod.annotations is not self._annotations:  # the pods of a trace share them
+            self._annotations = pod.annotations
+            self.run_seconds = _longest(self.run_seconds, pod, RUN_SECONDS)
+            self.time_limit = _longest(self.time_limit, pod, TIME_LIMIT)
 
     def row(self) -> JobRow:
         """Return the job as it is now."""
@@ -175,6 +219,9 @@ class Job:
             nodes=tuple(self.nodes),
             pods_per_node=_ONE if counts == _ONE else counts,
             last_started_at=self.last_started_at,
+            requests=_total(tuple(self.asked.items())),
+            run_seconds=self.run_seconds,
+            time_limit=self.time_limit,
         )
 
     @property
@@ -254,7 +301,8 @@ class Jobs:
         if not job.size:
             job.priority, job.namespace = pod.priority, pod.namespace
         job.members[pod.uid] = pod
-        job.size = max(job.size, len(job.members))
+        if len(job.members) > job.size:
+            job.grow(pod)
         job.finished_at = None
         self._of[pod.uid] = job
         self._note_completeness(job, now)

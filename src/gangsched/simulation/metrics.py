@@ -89,25 +89,29 @@ class Distribution:
 
     Attributes:
         count: How many numbers there are.
+        mean: Their mean; None for no numbers.
         median: The smallest number with at least half of all at or below it; None for no numbers.
         p95: The smallest number with at least 95 % at or below it; None for no numbers.
+        p99: The smallest number with at least 99 % at or below it; None for no numbers.
         max: The greatest number; None for no numbers.
     """
 
     count: int
-    median: float | None
-    p95: float | None
-    max: float | None
+    mean: float | None = None
+    median: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Distribution:
         """Summarise numbers by their nearest ranks. O(n log n)."""
         if not numbers:
-            return cls(0, None, None, None)
+            return cls(0)
         ordered = sorted(numbers)
-        return cls(
-            len(ordered), _nearest_rank(ordered, 50), _nearest_rank(ordered, 95), ordered[-1]
-        )
+        mean = math.fsum(ordered) / len(ordered)
+        median, p95, p99 = (_nearest_rank(ordered, percent) for percent in (50, 95, 99))
+        return cls(len(ordered), mean, median, p95, p99, ordered[-1])
 
 
 def _nearest_rank(ordered: Sequence[float], percent: int) -> float:

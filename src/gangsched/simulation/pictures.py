@@ -187,11 +187,11 @@ def _panels(runs: Sequence[DrawnRun]) -> list[tuple[float, Callable[[Any], None]
         _waits(axis, runs)
 
     points = [run.timeline.points for run in runs]
-    used: list[_Series] = [[(p.at, p.used) for p in each] for each in points]
-    wasted: list[_Series] = [[(p.at, p.wasted) for p in each] for each in points]
+    used: list[_Series] = [[(p.at, p.used_share[0]) for p in each] for each in points]
+    wasted: list[_Series] = [[(p.at, p.wasted_share[0]) for p in each] for each in points]
     queues: list[_Series] = [queue_lengths(run.result.jobs) for run in runs]
-    of_used = _share_of(p.used_of for each in points for p in each)
-    of_wasted = _share_of(p.wasted_of for each in points for p in each)
+    of_used = _share_of(p.used_share[1] for each in points for p in each)
+    of_wasted = _share_of(p.wasted_share[1] for each in points for p in each)
     legend = _LINE * len(runs) if len(runs) > 1 else 0.0
     below = _LINE * (len(runs) if len(runs) > 1 else _SIZES)
     panels = [

@@ -25,6 +25,8 @@ __all__ = [
     "MOST_TENANTS",
     "TO_LAST_ARRIVAL",
     "area_text",
+    "figures_of",
+    "kinds_of_jobs",
     "pending_reason",
     "print_report",
     "share_text",
@@ -79,7 +81,7 @@ def summary_text(result: Report) -> str:
     chosen = ", ".join(f"{k}={_setting(k, v)}" for k, v in result.settings.items() if v is not None)
     decisions = f"{summary.decisions} decision{'s' * (summary.decisions != 1)}"
     rows = [("simulated", f"{simulated_text(summary)} in {decisions}")]
-    for word, counts in (("gangs", summary.gangs), ("single pods", summary.singles)):
+    for word, counts in kinds_of_jobs(summary):
         if counts.submitted:
             rows.append((word, _counts(counts)))
             rows.append(("  waited", _waiting(counts)))
@@ -123,6 +125,13 @@ def _tenants(summary: Summary) -> list[tuple[str, str]]:
     ]
 
 
+def kinds_of_jobs(summary: Summary) -> list[tuple[str, Counts]]:
+    """Return the counts of gangs and of single pods, and of all together if there are both."""
+    kinds = [("gangs", summary.gangs), ("single pods", summary.singles)]
+    is_mixed = summary.gangs.submitted and summary.singles.submitted
+    return [*kinds, ("all jobs", summary.jobs)] if is_mixed else kinds
+
+
 def pending_reason(job: Pending, end: float) -> str:
     """Return why a job is pending; with the instant of its attempt if that was not at the end."""
     is_old = job.tried_at is not None and job.tried_at < end
@@ -146,8 +155,16 @@ def _waiting(counts: Counts) -> str:
 
 
 def _figures(found: Distribution, text: Callable[[float], str]) -> str:
-    figures = (("median", found.median), ("p95", found.p95), ("max", found.max))
+    figures = (*figures_of(found), ("max", found.max))
     return ", ".join(f"{word} {text(value)}" for word, value in figures if value is not None)
+
+
+def figures_of(found: Distribution) -> tuple[tuple[str, float | None], ...]:
+    """Return the mean, rounded for people, and the percentiles of a distribution, by name."""
+    mean = found.mean
+    if mean is not None:
+        mean = round(mean, 2) if mean >= 1 else float(f"{mean:.3g}")
+    return ("mean", mean), ("median", found.median), ("p95", found.p95), ("p99", found.p99)
 
 
 def _factor(value: float) -> str:

@@ -2,7 +2,8 @@
 
 Rules:
   R1  every figure is computed from what the simulation recorded; nothing is estimated;
-  R2  the shape of ``to_dict`` is documented and versioned: ``SCHEMA``;
+  R2  the shape of ``to_dict`` is documented and versioned: ``SCHEMA``. Amounts are numbers in it,
+      but for a deadlock's, which are in Kubernetes' notation;
   R3  whether a job could ever start is tried on the empty cluster: ``_never_fit``.
 """
 
@@ -13,15 +14,19 @@ from typing import Any, Final, final
 
 from attrs import asdict, evolve, field, frozen
 
+from gangsched._version import __version__
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.explain import BackingOff, NoNodeFits
 from gangsched.model import GroupKey, Resources
+from gangsched.quantity import MILLI
 from gangsched.simulation._never_fit import never_fit
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import Distribution
 from gangsched.simulation.simulator import Simulator
+from gangsched.simulation.timeline import Timeline, Usage, usages
+from gangsched.simulation.workload import Input
 
 __all__ = [
     "SCHEMA",
@@ -134,6 +139,7 @@ class Summary:
         decisions: How many decisions were made.
         gangs: Jobs of several pods that must run together: groups, and training jobs.
         singles: Jobs of one pod.
+        jobs: All jobs together.
         utilisation: For each resource, the share of the capacity over time that running jobs held,
             from *begin* on.
         wasted: For each resource, the units times seconds that jobs held before their work began.
@@ -154,6 +160,7 @@ class Summary:
     decisions: int
     gangs: Counts
     singles: Counts
+    jobs: Counts
     utilisation: dict[str, float]
     wasted: dict[str, float]
     never_fit: tuple[str, ...]
@@ -189,29 +196,39 @@ class Report:
     """The report of a run.
 
     Attributes:
+        version: The version of this library.
         settings: The settings of the run, by name.
+        inputs: What was read for the run.
         skipped: Sentences about input that was not taken over.
         snapshots: The table of pods whenever it changed, and at the end.
         events: The events and effects as log entries.
         jobs: Every job, in the order in which they became known.
         pending: The jobs that have not started, and why, as the scheduler answers.
+        timeline: What was used over the time of the run; empty unless it was watched.
         summary: The figures.
     """
 
+    version: str = __version__
     settings: dict[str, Any]
+    inputs: tuple[Input, ...] = ()
     skipped: tuple[str, ...]
     snapshots: tuple[Snapshot, ...] = field(repr=False)
     events: tuple[LogEntry, ...] = field(repr=False)
     jobs: tuple[JobRow, ...] = field(repr=False)
     pending: tuple[Pending, ...] = field(repr=False)
+    timeline: tuple[Usage, ...] = field(default=(), repr=False)
     summary: Summary
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data, ready for JSON."""
 
-        def plain(_owner: object, _attribute: object, value: object) -> object:
+        def plain(owner: object, _attribute: object, value: object) -> object:
             if isinstance(value, Resources):
-                return {name: value.quantity(name) for name in value}
+                in_words = isinstance(owner, Deadlock)
+                return {
+                    name: value.quantity(name) if in_words else value[name] / MILLI
+                    for name in value
+                }
             return value
 
         return {"schema": SCHEMA, **asdict(self, value_serializer=plain)}
@@ -224,8 +241,19 @@ def report(
     skipped: tuple[str, ...] = (),
     snapshots: Iterable[Snapshot] = (),
     events: Iterable[LogEntry] = (),
+    inputs: Iterable[Input] = (),
+    timeline: Timeline | None = None,
 ) -> Report:
     """Return the report of a simulation as it is now.
+
+    Args:
+        simulator: The simulation.
+        settings: The settings of the run, by name.
+        skipped: Sentences about input that was not taken over.
+        snapshots: Those of ``Snapshots``.
+        events: Those of an ``EventLog``.
+        inputs: What was read for the run.
+        timeline: What was used over its time; None if nothing watched that.
 
     Runtime complexity: O(jobs log jobs), and one trial on the empty cluster for each class of
     equal jobs that are pending.
@@ -250,6 +278,7 @@ def report(
         decisions=simulator.decisions,
         gangs=_counts([row for row in rows_of_jobs if row.is_gang], never),
         singles=_counts([row for row in rows_of_jobs if not row.is_gang], never),
+        jobs=_counts(rows_of_jobs, never),
         utilisation=simulator.utilisation,
         wasted=simulator.jobs.idle.areas(now=now),
         never_fit=tuple(never),
@@ -262,11 +291,13 @@ def report(
     )
     return Report(
         settings=settings or {},
+        inputs=tuple(inputs),
         skipped=skipped,
         snapshots=tuple(taken),
         events=tuple(events),
         jobs=tuple(rows_of_jobs),
         pending=tuple(_pending(simulator)),
+        timeline=tuple(usages(timeline.points, rows_of_jobs)) if timeline else (),
         summary=summary,
     )
 

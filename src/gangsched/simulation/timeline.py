@@ -1,23 +1,24 @@
-"""What is used and what is wasted over the time of a run: the data of its pictures.
+"""What is used and what is wasted over the time of a run.
 
 Rules:
   R1  a point is the state after an instant at which something happened; it holds until the next;
-  R2  there is one share for each instant: that of the resource of which the largest share is used.
-      A point names that resource, because it may be another one at another instant.
+  R2  a picture has one share for each instant: that of the resource of which the largest share is
+      used. It is named, because it may be another one at another instant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
 from attrs import frozen
 
 from gangsched.events import Effect, Event
+from gangsched.resources import NOTHING, Resources
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.simulator import Simulator
 
-__all__ = ["Point", "Timeline", "queue_lengths", "steps"]
+__all__ = ["Point", "Timeline", "Usage", "queue_lengths", "steps", "usages"]
 
 
 @final
@@ -27,17 +28,45 @@ class Point:
 
     Attributes:
         at: The instant in seconds.
-        used: The share of the capacity that running jobs hold, from 0 to 1.
-        wasted: The share that jobs hold whose work has not begun.
-        used_of: The resource of which *used* is the share; empty if nothing is used.
-        wasted_of: The resource of which *wasted* is the share; empty if nothing is wasted.
+        used: What running jobs hold.
+        wasted: What jobs hold whose work has not begun.
+        capacity: What the nodes offer.
     """
 
     at: float
-    used: float
-    wasted: float
-    used_of: str = ""
-    wasted_of: str = ""
+    used: Resources
+    wasted: Resources
+    capacity: Resources
+
+    @property
+    def used_share(self) -> tuple[float, str]:
+        """The largest share of the capacity that is used, from 0 to 1, and of which resource."""
+        return _share(self.used, self.capacity)
+
+    @property
+    def wasted_share(self) -> tuple[float, str]:
+        """The largest share of the capacity that is wasted, and of which resource."""
+        return _share(self.wasted, self.capacity)
+
+
+@final
+@frozen
+class Usage:
+    """What was used from an instant on, until the next.
+
+    Attributes:
+        at: The instant in seconds.
+        waiting: How many complete jobs have not started.
+        used: What running jobs hold.
+        wasted: What jobs hold whose work has not begun.
+        capacity: What the nodes offer.
+    """
+
+    at: float
+    waiting: int
+    used: Resources
+    wasted: Resources
+    capacity: Resources
 
 
 @final
@@ -50,6 +79,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.points: list[Point] = []
+        self._known: tuple[Resources, ...] = (NOTHING, NOTHING, NOTHING)
         self._simulator: Simulator | None = None
 
     def watch(self, simulator: Simulator) -> None:
@@ -67,11 +97,15 @@ class Timeline:
         simulator = self._simulator
         if simulator is None:
             return
-        capacity = simulator.capacity.amounts()
-        used, idle = simulator.jobs.used.amounts(), simulator.jobs.idle.amounts()
-        share, name = _share(used, capacity)
-        wasted, wasted_name = _share(idle, capacity)
-        self.points.append(Point(now, share, wasted, name, wasted_name))
+        accounts = (simulator.jobs.used, simulator.jobs.idle, simulator.capacity)
+        found = (each.amounts() for each in accounts)
+        # equal amounts are one object, since a long run has millions of points
+        self._known = tuple(map(_same, found, self._known))
+        self.points.append(Point(now, *self._known))
+
+
+def _same(amounts: Resources, before: Resources) -> Resources:
+    return before if amounts == before else amounts
 
 
 def _share(held: Mapping[str, int], capacity: Mapping[str, int]) -> tuple[float, str]:
@@ -97,6 +131,24 @@ def queue_lengths(jobs: Iterable[JobRow]) -> list[tuple[float, int]]:
         waiting += change
         found.append((at, waiting))
     return found
+
+
+def usages(points: Iterable[Point], jobs: Iterable[JobRow]) -> Iterator[Usage]:
+    """Yield what is used and how many jobs wait, whenever that changes.
+
+    Runtime complexity: O(points + jobs log jobs).
+    """
+    changes = queue_lengths(jobs)
+    last: tuple[object, ...] = ()
+    place = waiting = 0
+    for point in points:
+        while place < len(changes) and changes[place][0] <= point.at:
+            waiting = changes[place][1]
+            place += 1
+        state = (waiting, point.used, point.wasted, point.capacity)
+        if state != last:
+            last = state
+            yield Usage(point.at, *state)
 
 
 def steps(values: Iterable[float], *, of: int | None = None) -> list[tuple[float, float]]:

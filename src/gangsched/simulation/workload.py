@@ -32,6 +32,7 @@ __all__ = [
     "RUN_SECONDS",
     "TIME_LIMIT",
     "Arrival",
+    "Input",
     "OwnerDeleted",
     "Workload",
     "fail_seconds",
@@ -62,6 +63,24 @@ MOST_OBJECTS: Final = 1_000_000
 
 _WHOLE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+", re.ASCII)
+
+
+@final
+@frozen
+class Input:
+    """Something that was read for a run.
+
+    Attributes:
+        use: What it was read as: ``manifest``, ``trace``, ``nodes`` or ``config``.
+        name: The name of the file, or the text that was given in its place, such as ``40x8``.
+        at: The instant at which a manifest is applied, in seconds; None for other input.
+        sha256: The SHA-256 of the file's bytes, in hexadecimal digits; None for no file.
+    """
+
+    use: str
+    name: str
+    at: float | None = None
+    sha256: str | None = None
 
 
 @final
