@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gangsched import (
     ClusterState,
     NodeAdded,
+    PlacementStrategy,
     Pod,
     PodGroup,
     PodGroupAdded,
@@ -192,6 +194,111 @@ def test_gangs_that_fit_nowhere_take_the_quota_from_each_other_only_once(
     story.delete(*(name for name in list(story.bound) if name != "behind"))
     story.run(60.0)
     assert len(story.bound) == 4
+
+
+@each_way
+@pytest.mark.parametrize("placement", [PlacementStrategy.PACK, PlacementStrategy.SPREAD])
+def test_gang_of_unlike_members_starts_with_what_its_quota_allows(
+    way: Way, placement: PlacementStrategy
+) -> None:
+    """All of its members were placed as its minimum, which is not asked again: 6 of 5 CPUs."""
+    five = Quota(name="team", namespaces=["default"], hard={"cpu": 5})
+    make = partial(presets.gang, placement=placement, quotas=[five])
+    story = Story(make, way)
+    story.tell(PodGroupAdded(PodGroup(name="g", min_available=1)))
+    story.add(*(make_pod(f"g-{cpu}", group="g", cpu=cpu) for cpu in (1, 2, 3)))
+    story.interrupt()
+    story.tell(NodeAdded(make_node("n", cpu=32)))
+    story.run(60.0)
+    assert used(story) == 5
+
+
+@each_preset
+@each_way
+def test_bundle_starts_with_what_its_stated_resources_leave(preset: Preset, way: Way) -> None:
+    """An elastic member took what the other group of the bundle reserves when it starts."""
+    story = Story(limited(preset), way)
+    for name, other, least, stated in (("a", "b", 2, 5), ("b", "a", 1, 0)):
+        group = PodGroup(
+            name=name,
+            min_available=least,
+            bundle=[f"default/{other}"],
+            min_resources={"cpu": stated} if stated else {},
+        )
+        story.tell(PodGroupAdded(group))
+    story.add(*(make_pod(f"a-{number}", group="a", cpu=1) for number in range(2)))
+    story.add(*(make_pod(f"b-{number}", group="b", cpu=1) for number in range(5)))
+    story.interrupt()
+    story.tell(NodeAdded(make_node("n", cpu=32)))
+    story.run(60.0)
+    bound = sorted(story.bound)
+    assert bound == ["a-0", "a-1", "b-0", "b-1", "b-2"], "5 CPUs are reserved for a, 3 are left"
+
+
+@each_preset
+@each_way
+def test_late_member_starts_beside_one_that_is_too_large_for_the_quota(
+    preset: Preset, way: Way
+) -> None:
+    """The large one took the node and was left out, and the other was not tried on it."""
+    story = Story(limited(preset), way)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    story.gang("g", 2)
+    story.run(1.0)
+    story.interrupt()
+    for name, cpu in (("large", 7), ("small", 6)):
+        story.add(make_pod(name, group="g", min_available=2, cpu=cpu))
+    story.run(60.0)
+    assert "small" in story.bound
+    assert "quota team" in str(story.scheduler.why(story.uid("large")))
+
+
+@each_preset
+@each_way
+def test_gang_that_lost_members_takes_no_more_than_its_quota(preset: Preset, way: Way) -> None:
+    """Each of two that came for them fits, but not both, and it needs both."""
+    story = large_cluster(preset, way)
+    story.gang("g", 3, cpu=2)
+    story.run(1.0)
+    story.delete("g-0", "g-1")
+    story.interrupt()
+    story.add(*(make_pod(f"new-{n}", group="g", min_available=3, cpu=4) for n in range(2)))
+    story.run(60.0)
+    assert used(story) <= LIMIT
+    story.add(make_pod("small", group="g", min_available=3, cpu=2))
+    story.delete("new-0")
+    story.run(120.0)
+    assert used(story) == LIMIT
+
+
+@each_preset
+@one_in(5, at_least=10)
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.booleans(),
+)
+@example([8, 7], [9], True)
+def test_member_that_is_left_out_keeps_no_other_one_waiting(
+    preset: Preset, late: Sequence[int], nodes: Sequence[int], together: bool
+) -> None:
+    story = Story(limited(preset))
+    story.tell(NodeAdded(make_node("first", cpu=1)))
+    story.gang("g", 1)
+    story.run(1.0)
+    free = dict(zip(map("n{}".format, range(len(nodes))), nodes, strict=True))
+    for number, cpu in enumerate(late):
+        story.add(make_pod(f"late-{number}", group="g", min_available=1, cpu=cpu))
+        if not together:
+            story.run(story.now + 1.0)
+    story.tell(*(NodeAdded(make_node(name, cpu=cpu)) for name, cpu in free.items()))
+    story.run(60.0)
+    assert used(story) <= LIMIT
+    for pod in story.cluster.pods():
+        if pod.node_name in free:
+            free[pod.node_name] -= pod.requests.amount("cpu") // 1000
+    least = min((cpu for n, cpu in enumerate(late) if f"late-{n}" not in story.bound), default=99)
+    assert used(story) + least > LIMIT or max(free.values()) < least
 
 
 # Any history --------------------------------------------------------------------------------

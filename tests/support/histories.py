@@ -12,6 +12,7 @@ from gangsched import (
     MatchPolicy,
     Order,
     Preemption,
+    Quota,
     Scheduler,
     SchedulingUnit,
     WhenBindFails,
@@ -80,6 +81,7 @@ class Policy:
     preemption: Preemption | None = None
     backfill: Backfill | None = None
     strict_priorities: bool = False
+    quotas: tuple[Quota, ...] = ()
 
     def make(self, cluster: ClusterState) -> Scheduler:
         """Return a scheduler with this policy."""
@@ -99,6 +101,7 @@ class Policy:
             strict_priorities=self.strict_priorities,
             can_evict=self.when_bind_fails is WhenBindFails.RELEASE_AFTER_RETRIES or None,
             bind_retries=self.bind_retries,
+            quotas=self.quotas,
         )
 
     @property

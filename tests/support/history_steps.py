@@ -86,7 +86,8 @@ class ChangePod:
     """Change one pod.
 
     ``how`` is one of: delete, terminate, succeed, fail, ungate, recreate, relabel, reclaim
-    (change its minimum), recast (change its role), resize, seize (another scheduler binds it).
+    (change its minimum), recast (change its role), resize, raise (change its priority), seize
+    (another scheduler binds it).
     """
 
     index: int

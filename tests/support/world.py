@@ -289,6 +289,10 @@ def _resize(pod: Pod, to: int, _driver: Driver) -> Pod:
     return evolve(pod, requests={"cpu": 1 + to % 2}) if pod.node_name is None else pod
 
 
+def _raise(pod: Pod, to: int, _driver: Driver) -> Pod:
+    return evolve(pod, priority=to)
+
+
 def _end(phase: PodPhase) -> Callable[[Pod, int, Driver], Pod]:
     return lambda pod, _to, _driver: pod if pod.is_finished else evolve(pod, phase=phase)
 
@@ -304,5 +308,6 @@ _CHANGES: dict[str, Callable[[Pod, int, Driver], Pod]] = {
     "reclaim": _reclaim,
     "recast": _recast,
     "resize": _resize,
+    "raise": _raise,
     "seize": _seize,
 }

@@ -22,6 +22,7 @@ Source: KEP-34, "Admission Controller": quota is reserved for a group with ``tot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from attrs import Attribute, field, frozen
@@ -193,12 +194,22 @@ class QuotaLedger:
                 self._waiting[key] = problem
         return problem
 
-    def exceeded_by(self, more: Mapping[GroupKey, Resources]) -> str:
-        """Return why groups may not hold so much more than now; empty if they may."""
-        return self._exceeded(
-            (key, self._to_charge(key, self._held.get(key, NOTHING) + amounts))
-            for key, amounts in more.items()
-        )
+    def exceeded_by(
+        self,
+        more: Mapping[GroupKey, Resources],
+        least: Mapping[GroupKey, Resources] = MappingProxyType({}),
+    ) -> str:
+        """Return why groups may not hold so much more than now; empty if they may.
+
+        Args:
+            more: What their members would hold besides.
+            least: What groups that start would reserve, whatever their members hold.
+        """
+        targets: list[tuple[GroupKey, Resources]] = []
+        for key in {**more, **least}:
+            held = self._held.get(key, NOTHING) + more.get(key, NOTHING)
+            targets.append((key, _larger(self._to_charge(key, held), least.get(key, NOTHING))))
+        return self._exceeded(targets)
 
     def wait(self, key: GroupKey, problem: str) -> None:
         """Note that a group waits for a quota, and why. O(1)."""

@@ -9,8 +9,10 @@ fits beside all others.
 Rules:
   R1  groups that start together are asked together;
   R2  a minimum needs its ``min_resources``, or what its largest members request if that is more. So
-      any of its members may be the ones that start;
-  R3  a member beyond the minimum is placed only if that fits, too, whenever it came;
+      any of its members may be the ones that start. A group that fell below its minimum needs what
+      the largest of its pending members request;
+  R3  a member beyond the minimum is placed only if that fits, too, whenever it came, beside what
+      the minima reserve that start with it (``Allowance``). Others are tried in its stead;
   R4  a group that is being restarted is charged as if it ran, until it is tried again; after its
       backoff only if its minimum exists;
   R5  when a charge ends, the gangs that wait are asked again in queue order, each beside those that
@@ -21,7 +23,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from copy import copy
+from typing import Final, final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
@@ -31,7 +34,7 @@ from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.resources import NOTHING
 
-__all__ = ["ask_waiting", "charge", "denial", "note_left", "stop_waiting", "within"]
+__all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
 
 _COUNTED: Final = frozenset(
     {
@@ -51,7 +54,7 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
         if not ledger.covers(info.key):
             continue
         if info.was_scheduled:
-            problem = _exceeded_by_each(state, gang, info)
+            problem = _exceeded_again(state, gang, info)
         else:
             problem = ledger.exceeded(_claims(gang, info))
         if problem:
@@ -99,7 +102,7 @@ def ask_waiting(state: State) -> None:
         if gang is None or gang in state.touched:
             continue  # another group of its bundle was asked about for both
         if info.was_scheduled:
-            if not _exceeded_by_each(state, gang, info):
+            if not _exceeded_again(state, gang, info):
                 state.touch(gang)
         else:
             claims = _claims(gang, info)
@@ -128,25 +131,47 @@ def note_left(state: State, gang: Gang) -> None:
         ledger.note_returned()
 
 
-def within(
-    state: State, placed: Sequence[tuple[PodRecord, int]], needed: int
-) -> list[tuple[PodRecord, int]]:
-    """Return which of some placed members may start: the first *needed*, and what else fits.
+@final
+class Allowance:
+    """What members of a gang may take of quotas beyond the minima that start with them.
 
-    Runtime complexity: O(members x quotas).
+    Args:
+        state: The state.
+        gang: The gang.
+        starts: Whether the groups of the gang that have not started do so; they reserve what their
+            minima need.
     """
-    ledger = state.records.quotas
-    more: dict[GroupKey, Resources] = {}
-    kept: list[tuple[PodRecord, int]] = []
-    for number, (record, slot) in enumerate(placed):
+
+    def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
+        self._ledger = state.records.quotas
+        infos = gang.infos.values() if starts else ()
+        self._least = dict(_claim(gang, i) for i in infos if not i.was_scheduled)
+        self._more: dict[GroupKey, Resources] = {}
+        self._known: dict[tuple[GroupKey, Resources], bool] = {}
+
+    def copy(self) -> Allowance:
+        """Return another one of which as much was taken. O(groups)."""
+        made = copy(self)
+        made._more, made._known = dict(self._more), dict(self._known)
+        return made
+
+    def allows(self, record: PodRecord) -> bool:
+        """Return whether a member may start, too. O(groups x quotas) for each other request."""
+        if record.info is None:
+            return True
+        asked = (record.info.key, record.pod.requests)
+        found = self._known.get(asked)
+        if found is None:
+            more = {**self._more, asked[0]: self._more.get(asked[0], NOTHING) + asked[1]}
+            found = self._known[asked] = not self._ledger.exceeded_by(more, self._least)
+        return found
+
+    def take(self, record: PodRecord) -> None:
+        """Count a member that starts, whether it is allowed or not. O(1)."""
         if record.info is not None:
-            before = more.get(record.info.key, NOTHING)
-            more[record.info.key] = before + record.pod.requests
-            if number >= needed and ledger.exceeded_by(more):
-                more[record.info.key] = before
-                continue
-        kept.append((record, slot))
-    return kept
+            key = record.info.key
+            self._more[key] = self._more.get(key, NOTHING) + record.pod.requests
+            self._known.clear()
 
 
 # Inside -----------------------------------------------------------------------------------------
@@ -159,7 +184,11 @@ def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
 def _claims(gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
-    return [(each.key, _needed(gang, each) + _leaving(gang, each)) for each in (info, *others)]
+    return [_claim(gang, each) for each in (info, *others)]
+
+
+def _claim(gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
+    return info.key, _needed(gang, info) + _leaving(gang, info)
 
 
 def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
@@ -168,6 +197,18 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
         return NOTHING
     left = [r for r in _members(gang, info) if r.state is MemberState.TERMINATING and r.slot >= 0]
     return sum((record.pod.requests for record in left), NOTHING)
+
+
+def _exceeded_again(state: State, gang: Gang, info: PodGroupInfo) -> str:
+    """Return why no pending members of a started group may start; empty if some may. O(members)."""
+    lacks = state.points.roles_needed(info)
+    needed = lacks.get("", 0)
+    if max(lacks.values(), default=0) <= 0 or needed > info.unscheduled:
+        return _exceeded_by_each(state, gang, info)
+    pending = [(r.role, r.pod.requests) for r in gang.pending.values() if r.info is info]
+    roles = {role: more for role, more in lacks.items() if role and more > 0}
+    amounts = _most(pending, max(needed, sum(roles.values())), roles)
+    return state.records.quotas.exceeded_by({info.key: amounts})
 
 
 def _exceeded_by_each(state: State, gang: Gang, info: PodGroupInfo) -> str:

@@ -74,10 +74,10 @@ def place_gang(state: State, gang: Gang, task: Task) -> bool:
     if not is_placed and (task.is_denied or not _search(state, gang, task)):
         return False
     task.failed = task.diagnosis = None
-    needed = len(task.nodes)
-    if not state.settings.profile.minima_first:
-        task.elastic(gang.tree)
-        _keep_within_quotas(state, task, needed)
+    placed = len(task.nodes)
+    # of a tree of several leaves no more than the minima are placed yet
+    needed = placed if gang.tree.children else min(placed, task.needed(gang.tree))
+    _place_more(state, gang, task, needed, elastic=not state.settings.profile.minima_first)
     return True
 
 
@@ -124,20 +124,44 @@ def _headroom(state: State, plugin: Any, pod: Pod) -> int | None:
 
 def place_alone(state: State, gang: Gang, task: Task) -> bool:
     """Place each member that fits by itself; return whether one was placed."""
-    task.elastic(gang.tree)
-    _keep_within_quotas(state, task, 0)
+    _place_more(state, gang, task, 0)
     return bool(task.nodes)
 
 
-def _keep_within_quotas(state: State, task: Task, needed: int) -> None:
-    """Leave out members that are placed beyond the first *needed*, and exceed a quota."""
+def _place_more(state: State, gang: Gang, task: Task, needed: int, *, elastic: bool = True) -> None:
+    """Place what fits beyond the first *needed* members, on nodes and in quotas.
+
+    A member that exceeds a quota gives its node back, and others are placed in its stead.
+    """
     if not state.records.quotas.is_used:
+        if elastic:
+            task.elastic(gang.tree)
         return
-    kept = accounts.within(state, task.nodes, needed)
-    if len(kept) < len(task.nodes):
-        for record, slot in [each for each in task.nodes if each not in kept]:
-            state.table.take(slot, record.needs, -1)
-        task.nodes = kept
+    allowance = accounts.Allowance(state, gang, starts=needed > 0)
+    task.leave_out(_over(task, 0, needed, allowance))
+    point, placed = task.save(), len(task.nodes)
+    while elastic:
+        rest = allowance.copy()
+        task.leave_out([record for record in task.unplaced() if not rest.allows(record)])
+        task.elastic(gang.tree)
+        over = _over(task, placed, placed, rest)
+        if not over:
+            return
+        # nor is tried in vain what exceeds a quota beside the members that stay
+        over += [record for record in task.unplaced() if not rest.allows(record)]
+        task.restore(point)
+        task.leave_out(over)
+
+
+def _over(task: Task, first: int, needed: int, allowance: accounts.Allowance) -> list[PodRecord]:
+    """Count members from *first* on; return those after *needed* that exceed a quota."""
+    over: list[PodRecord] = []
+    for number, (record, _slot) in enumerate(task.nodes[first:], first):
+        if number < needed or allowance.allows(record):
+            allowance.take(record)
+        else:
+            over.append(record)
+    return over
 
 
 def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:

@@ -431,6 +431,14 @@ class Records:
         else:
             self.counts.put(pod, slot)
 
+    def unplan(self, slot: int, pod: Pod) -> None:
+        """Show one planned pod no longer, if it is planned. O(planned pods)."""
+        for number, (at, planned) in enumerate(self._planned):
+            if at == slot and planned is pod:
+                del self._planned[number]
+                self.counts.take(pod, slot)
+                return
+
     def clear_plan(self, length: int = 0) -> None:
         """Show planned pods no longer, but the first *length* of them."""
         while len(self._planned) > length:

@@ -186,6 +186,10 @@ class Task:
         placed = sum(self._placed.get(leaf.key, 0) for leaf in tree.leaves)
         return self._lacking.get(tree.key, 0) - placed
 
+    def needed(self, tree: SubGroup) -> int:
+        """Return how many members a sub group lacked when the task began."""
+        return max(self._lacking.get(tree.key, 0), 0)
+
     def _ease(self, tree: SubGroup) -> float:
         """Return how often the minimum of a sub group fits, at the most."""
         ease = float("inf")
@@ -373,6 +377,29 @@ class Task:
         self.nodes += [(record, slot) for record in records]
         self._used[leaf, pod_class] = used + count
         self._placed[leaf] = self._placed.get(leaf, 0) + count
+
+    def unplaced(self) -> list[PodRecord]:
+        """Return the members that are not placed. O(members)."""
+        placed = {record for record, _slot in self.nodes}
+        pools = chain.from_iterable(pool.values() for pool in self.pools.values())
+        return [record for record in chain.from_iterable(pools) if record not in placed]
+
+    def leave_out(self, records: Iterable[PodRecord]) -> None:
+        """Place some members no more; those that are placed give their nodes back. O(members)."""
+        out = set(records)
+        if not out:
+            return
+        for record, slot in self.nodes:
+            if record in out:
+                assert record.pod_class is not None
+                self.table.take(slot, record.needs, -1)
+                self.records.unplan(slot, record.pod)
+                self._used[record.leaf, record.pod_class] -= 1
+                self._placed[record.leaf] -= 1
+        self.nodes = [each for each in self.nodes if each[0] not in out]
+        for pool in self.pools.values():
+            for pod_class, alike in pool.items():
+                pool[pod_class] = [record for record in alike if record not in out]
 
     def blame(self, record: PodRecord) -> None:
         """Note that a member found no node, and why; the first one counts. O(reasons), later."""

@@ -365,7 +365,11 @@ class UnitSearch:
                 pieces.append(taken)
             elif unit.gang not in ended:
                 # of elastic members the first to arrive is spared first
-                pieces += [(unit, [r], [r]) for r in reversed(some) if isinstance(r, PodRecord)]
+                pieces += [
+                    (unit, list[Lifted]((r,)), [r])
+                    for r in reversed(some)
+                    if isinstance(r, PodRecord)
+                ]
         kept_pieces = self._victims_of(pieces)
         if self._preemptor.depends_on_pods:
             kept, kept_pieces = self._spare_again(kept, kept_pieces)
