@@ -52,7 +52,8 @@ _QUEUES: Final[tuple[str, ...]] = ("active", "backoff", "unschedulable", "gated"
 _RESULTS: Final[tuple[str, ...]] = ("scheduled", "waiting", "unschedulable", "error")
 _ENDS: Final[tuple[str, ...]] = ("Success", "Unschedulable")
 _STATES: Final[tuple[str, ...]] = (
-    *("incomplete", "gated", "over_quota", "pending", "waiting", "started", "partly_running"),
+    *("incomplete", "gated", "over_quota", "pending", "waiting", "binding", "started"),
+    "partly_running",
 )
 
 
@@ -428,6 +429,8 @@ def _state(info: PodGroupInfo) -> str:
         return "waiting"
     if info.scheduled and _quorum.lacks_members(info):
         return "partly_running"  # released by this scheduler, or found so at its start
+    if info.is_binding:
+        return "binding"  # its nodes are assumed: no member may be on one yet
     if info.was_scheduled:
         return "started"
     if info.is_complete:

@@ -94,7 +94,7 @@ def code(cell: str) -> list[str]:
 
 def test_alerts_ask_for_metrics_that_are_exported(exported: Exported) -> None:
     found = alerts()
-    assert len(found) >= 8
+    assert len(found) >= 9
     for alert, expression in found:
         asked = METRIC.findall(expression)
         assert asked, f"{alert}: no metric in {expression}"
@@ -128,7 +128,7 @@ def test_alerts_tell_a_leader_that_is_not_ready_and_the_wait_of_one_gang() -> No
 
 def test_counters_are_rated_and_gauges_are_not(exported: Exported) -> None:
     for alert, expression in alerts():
-        rated = set(re.findall(r"rate\(([a-z_]+)", expression))
+        rated = set(re.findall(r"(?:rate|increase)\(([a-z_]+)", expression))
         for name in METRIC.findall(expression):
             counts = name.endswith("_bucket") or exported.types[name] == "counter"
             assert (name in rated) is counts, f"{alert}: {name}"
@@ -157,7 +157,7 @@ def test_each_alert_of_the_chart_has_its_place_on_the_page_and_each_place_its_al
     named = re.findall(r"- alert: (\w+)", rule)
     linked = re.findall(r'"gangsched.runbook" \(list \$page "(\w+)"\)', rule)
     places = re.findall(r"^### (Gangsched\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
-    assert len(named) >= 8
+    assert len(named) >= 9
     assert linked == named
     assert places == named
 

@@ -247,7 +247,7 @@ def test_alerts_of_the_chart_ask_for_metrics_that_are_exported(helm: Helm) -> No
     ((group,),) = (rule["spec"].values(),)
     alerts = {each["alert"]: each["expr"] for part in group for each in part["rules"]}
     assert {"GangschedNoLeader", "GangschedQueueAge", "GangschedPartlyRunning"} <= alerts.keys()
-    assert {"GangschedLoopDelay", "GangschedUnreadableObjects"} <= alerts.keys()
+    assert {"GangschedBindsRefused", "GangschedUnreadableObjects"} <= alerts.keys()
     known = exported_metrics()
     for name, expression in alerts.items():
         for metric, labels in re.findall(r"([a-z_]+)\{([^}]*)\}", expression):

@@ -180,7 +180,7 @@ def test_each_alert_has_a_link_to_its_place_on_the_page(helm: Helm, base: str) -
     (rule,) = (each for each in objects if each["kind"] == "PrometheusRule")
     name, page = ("runbook_url", base) if base else ("runbook", PAGE)
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
-    assert len(alerts) >= 8
+    assert len(alerts) >= 9
     for alert in alerts:
         assert alert["annotations"][name] == f"{page}#{alert['alert'].lower()}"
         assert set(alert["annotations"]) == {"summary", name}

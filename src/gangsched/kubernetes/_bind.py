@@ -14,9 +14,9 @@ Rules:
   R4  nothing is bound to a node that is gone: the API server does not check that;
   R5  the body has the UID, so a pod that was recreated under its name is not bound in its place.
       The API server copies the annotations of the body to the pod, in the same write;
-  R6  a bind that is forbidden, or is refused for longer than a second, is told once, while it is
-      repeated. A right that is missing would be told after half a minute otherwise, and a webhook
-      that fails would never be;
+  R6  a bind that is forbidden, or is refused or not answered for longer than a second, is told
+      once, while it is repeated, and counted until it ends. A right that is missing would be told
+      after half a minute otherwise, and a webhook that fails or hangs would never be;
   R7  a bind that is cancelled while its request has no definite answer stays ``unanswered``: the
       API server may still carry it out.
 """
@@ -79,7 +79,8 @@ class Binder:
         may_write: Whether this replica leads. If it does not, nothing is sent: another replica
             may decide about the pod.
         marks: Returns the annotations that a pod gets with its bind.
-        repeated: Called once for a bind that is refused and repeated, with the answer.
+        repeated: Called once for a bind that is refused and repeated, with why.
+        refused: Called with the number of these binds that are under way, when it differs.
         timeout: How many seconds one request may take.
 
     Attributes:
@@ -96,6 +97,7 @@ class Binder:
         *,
         marks: Callable[[Pod], Mapping[str, str]] = lambda _pod: {},
         repeated: Callable[[Bind, str], object] = lambda _bind, _problem: None,
+        refused: Callable[[int], object] = lambda _count: None,
         timeout: float = 10.0,
     ) -> None:
         self._requests = requests
@@ -105,6 +107,8 @@ class Binder:
         self._may_write = may_write
         self._marks = marks
         self._repeated = repeated
+        self._refused = refused
+        self._told: set[PodUID] = set()
         self._timeout = timeout
         self._under_way = 0
         self.unanswered: Final[set[PodUID]] = set()
@@ -126,6 +130,9 @@ class Binder:
         finally:
             self._under_way -= 1
             self._cache.bind_problems.pop(bind.uid, None)
+            if bind.uid in self._told:
+                self._told.remove(bind.uid)
+                self._refused(len(self._told))
 
     def __len__(self) -> int:
         """Return how many binds are under way."""
@@ -139,7 +146,7 @@ class Binder:
             return
         path, body = pod_path(pod, "binding"), _body(pod, bind, self._marks(pod))
         pauses: Pauses | None = None
-        unsure = is_told = False
+        unsure = False
         while True:
             while not self._may_write():
                 await asyncio.sleep(_LOOK)
@@ -158,6 +165,8 @@ class Binder:
                 unsure = unsure or lost.sent
                 if not unsure:
                     self.unanswered.discard(bind.uid)
+                if _is_to_be_told(0, pauses.spent):
+                    self._tell(bind, f"binding not answered: {lost.problem}")
                 await pauses.after_loss(lost)
                 if unsure and await self._is_done(pod, bind):
                     return
@@ -170,14 +179,20 @@ class Binder:
                 unsure = True
             if not unsure:
                 self.unanswered.discard(bind.uid)
-            if not is_told and _is_to_be_told(response.status, pauses.spent):
-                is_told = True
-                self._repeated(bind, problem)
+            if _is_to_be_told(response.status, pauses.spent):
+                self._tell(bind, f"binding rejected: {problem}")
             if await pauses.after(response):
                 continue
             if response.status == 409 and await self._is_done(pod, bind):
                 return
             raise BindRefusedError(problem)
+
+    def _tell(self, bind: Bind, problem: str) -> None:
+        """Tell once that a bind is repeated, and why."""
+        if bind.uid not in self._told:
+            self._told.add(bind.uid)
+            self._refused(len(self._told))
+            self._repeated(bind, problem)
 
     async def _is_done(self, pod: Pod, bind: Bind) -> bool:
         """Look at a pod whose bind has an unknown end; return whether it is on the node.
@@ -208,8 +223,11 @@ class Binder:
 
 
 def _is_to_be_told(status: int, spent: float) -> bool:
-    """Return whether an answer after some seconds of pauses is told; a definite one ends a bind."""
-    is_definite = status < 500 and status != _TOO_MANY
+    """Return whether an answer after some seconds of pauses is told; a definite one ends a bind.
+
+    The status is 0 if there was no answer.
+    """
+    is_definite = 0 < status < 500 and status != _TOO_MANY
     return status in _FORBIDDEN or (spent >= _TOLD_AFTER and not is_definite)
 
 

@@ -293,10 +293,10 @@ class Effects:
             self._events.record(regarding, "Warning", "PartlyBound", "Scheduling", note)
 
     def bind_is_repeated(self, bind: Bind, problem: str) -> None:
-        """Record what the API server says to a bind that it refuses and that is repeated."""
+        """Record why a bind is repeated, such as what the API server says to it."""
         pod = self._cache.cluster.pod(bind.uid)
         if pod is not None:
-            self._failed(_regarding(pod), f"binding rejected: {problem}")
+            self._failed(_regarding(pod), problem)
 
     def _nominated(self, nominated: Nominated) -> None:
         preemptor = nominated.group or ", ".join(uid for uid, _node in nominated.places)

@@ -77,6 +77,7 @@ class Measures:
         self._requests: _Requests | None = None
         self._master: Any = None
         self._dropped: Any = None
+        self._refused: Any = None
         self._unreadable: Any = None
         self._demand: Any = None
         self._demand_of: Any = None
@@ -114,9 +115,14 @@ class Measures:
             buckets=_DELAYS,
             registry=registry,
         )
-        self._dropped = client.Gauge(
-            "gangsched_kubernetes_events_dropped",
-            "Number of events that were not recorded since this replica leads.",
+        self._dropped = client.Counter(
+            "gangsched_kubernetes_events_dropped_total",
+            "Number of events that were not recorded.",
+            registry=registry,
+        )
+        self._refused = client.Gauge(
+            "gangsched_kubernetes_refused_binds",
+            "Number of pods whose bind the API server refuses or does not answer.",
             registry=registry,
         )
         self._unreadable = client.Gauge(
@@ -184,10 +190,15 @@ class Measures:
             counts = self._requests.counts
             counts[method, status] = counts.get((method, status), 0) + 1
 
-    def dropped(self, read: Callable[[], float]) -> None:
-        """Read from now on how many events were dropped."""
+    def dropped(self) -> None:
+        """Count an event that was not recorded."""
         if self._dropped is not None:
-            self._dropped.set_function(read)
+            self._dropped.inc()
+
+    def refused_binds(self, count: int) -> None:
+        """Show how many binds are repeated because they are refused or not answered."""
+        if self._refused is not None:
+            self._refused.set(count)
 
     def unreadable(self, kind: str, count: int) -> None:
         """Show how many objects of a kind cannot be read."""

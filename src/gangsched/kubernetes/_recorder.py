@@ -98,6 +98,7 @@ class EventRecorder:
         clock: Seconds since 1970.
         limit: How many events wait at most.
         workers: How many requests are under way at most.
+        on_drop: Called for each event that is dropped.
 
     Attributes:
         dropped: How many events were dropped.
@@ -112,7 +113,9 @@ class EventRecorder:
         clock: Callable[[], float],
         limit: int = 4096,
         workers: int = 4,
+        on_drop: Callable[[], object] = lambda: None,
     ) -> None:
+        self._on_drop = on_drop
         self._requests = requests
         self._give_way = give_way
         self._controller = controller
@@ -205,8 +208,12 @@ class EventRecorder:
         self._waiting.put(series.namespace, series.key, series)
         while len(self._waiting) > self._limit:
             self._waiting.drop().waits = False
-            self.dropped += 1
+            self._drop()
         self._queued.release()  # wakes one worker, not all
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self._on_drop()
 
     def __len__(self) -> int:
         """Return how many events wait or are being written, without those that pause."""
@@ -231,7 +238,7 @@ class EventRecorder:
             try:
                 await self._write(series)
             except GangschedError as error:
-                self.dropped += 1
+                self._drop()
                 _log.warning("event not recorded: %s", error)
             finally:
                 series.is_written = False
@@ -268,7 +275,7 @@ class EventRecorder:
         status = response.status
         # 409: the first try was answered, and its answer was lost
         if status >= 300 and not (status == 409 or (method == "PATCH" and status == 404)):
-            self.dropped += 1
+            self._drop()
             _log.warning("event not recorded: %s %s: %s", method, path, said(response))
         return status
 

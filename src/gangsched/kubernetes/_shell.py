@@ -187,8 +187,8 @@ class Shell:
             controller=self._settings.profile.scheduler_names[0],
             clock=self._clock,
             workers=connections,
+            on_drop=self._measures.dropped,
         )
-        self._measures.dropped(lambda: events.dropped)
         unreadable.report_to(events, status)
         tasks = Tasks()
         try:
@@ -296,6 +296,7 @@ class Shell:
             self._may_write,
             marks=partial.marks_with_bind,
             repeated=effects.bind_is_repeated,
+            refused=self._measures.refused_binds,
         )
         evictor = Evictor(
             requests,

@@ -29,6 +29,8 @@ class Setting:
         self.api = MemoryApi()
         self.cache = Cache(["gangsched"])
         self.found: list[Event] = []
+        self.repeated: list[str] = []
+        self.refused: list[int] = []
         self.leads = True
         for name in ("n", "other"):
             self.cache.cluster.apply(NodeAdded(Node(name=name)))
@@ -47,6 +49,8 @@ class Setting:
             decode,
             self.found.append,
             lambda: self.leads,
+            repeated=lambda _bind, why: self.repeated.append(why),
+            refused=self.refused.append,
         )
 
     def faults(self, *faults: Fault) -> None:
@@ -80,6 +84,27 @@ async def test_bind_succeeds_whatever_becomes_of_its_first_answer(fault: Fault) 
     setting.faults(fault)
     await setting.binder(setting.bind)
     assert setting.node() == "n"
+
+
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [
+        pytest.param([refused(403, "no")], "binding rejected: no", id="403"),
+        pytest.param([refused(500, "no")] * 9, "binding rejected: no", id="500"),
+        pytest.param([lost_before()] * 9, "binding not answered: cut off before", id="hangs"),
+        pytest.param([refused(500, "no")], None, id="500 once"),
+    ],
+)
+@on_a_loop
+async def test_bind_that_is_refused_for_long_is_told_once_and_counted_until_it_ends(
+    faults: list[Fault], why: str | None
+) -> None:
+    setting = Setting()
+    setting.faults(*faults)
+    await setting.binder(setting.bind)
+    assert setting.node() == "n"
+    assert setting.repeated == ([] if why is None else [why])
+    assert setting.refused == ([] if why is None else [1, 0])
 
 
 @on_a_loop

@@ -30,7 +30,7 @@ from support.control_plane.processes import free_ports
 from support.memory_api import MemoryApi, refused
 from support.patience import HANG, eventually, saw
 from support.running import ALONE, on_a_loop, running, until
-from support.scraping import fetch
+from support.scraping import fetch, sample
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
 
@@ -731,8 +731,17 @@ async def test_deleted_gang_is_in_no_list_and_why_says_that_it_has_no_pods(
         )
 
 
+async def measured(asking: Asking) -> tuple[dict[str, float], float]:
+    """Return how many groups are in each state that has any, and how many binds are refused."""
+    shown = await asyncio.to_thread(fetch, asking.port, "/metrics")
+    names = ("incomplete", "pending", "binding", "started", "partly_running")
+    counts = {name: sample(shown, "gangsched_groups", f'state="{name}"') for name in names}
+    refusals = sample(shown, "gangsched_kubernetes_refused_binds")
+    return {name: count for name, count in counts.items() if count}, refusals
+
+
 @on_a_loop
-async def test_why_of_a_gang_whose_binds_are_refused_says_so(
+async def test_why_and_metrics_of_a_gang_whose_binds_are_refused_say_so(
     bare: Server, serving: Serving
 ) -> None:
     bare.put(NODES, node_json("a", gpu=4))
@@ -748,9 +757,11 @@ async def test_why_of_a_gang_whose_binds_are_refused_says_so(
         assert "fits now" not in answer
         assert "starts now" not in answer
         await asking.until("pods/binding is forbidden", "get")
+        assert await measured(asking) == ({"binding": 1}, 2)
         bare.fault = lambda _method, _path: None
         await until(lambda: bare.pods()["default/g-1"])
         assert "why:" not in await asking.until("2 hold a node", "why", "g")
+        assert await measured(asking) == ({"started": 1}, 0)
 
 
 @on_a_loop

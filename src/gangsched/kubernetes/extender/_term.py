@@ -182,8 +182,8 @@ class ExtenderTerm:
             controller=settings.profile.scheduler_names[0],
             clock=self.clock,
             workers=connections,
+            on_drop=self.measures.dropped,
         )
-        self.measures.dropped(lambda: events.dropped)
         unreadable.report_to(events)  # the conditions of pods are kube-scheduler's
         scheduler = self._scheduler(cache, preempts=reads_budgets)
 
@@ -299,6 +299,7 @@ class ExtenderTerm:
             self.may_write,
             marks=partial.marks_with_bind,
             repeated=effects.bind_is_repeated,
+            refused=self.measures.refused_binds,
         )
         return Desk(
             extender,
