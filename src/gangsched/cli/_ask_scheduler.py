@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
@@ -48,6 +48,8 @@ _PORT: Final = 10259
 _PATIENCE: Final = 5.0
 """Seconds that the scheduler gets before the cluster is listed instead."""
 _MOST_PORTS: Final = 65_535
+_LONGEST_QUERY: Final = 4_096
+"""With more names than that, all gangs are asked for: an address must not be too long."""
 _KINDS: Final = {"gangs": "GangList", "why": "GangList", "queue": "QueueList"}
 _QUEUE: Final[dict[str, tuple[type, ...]]] = {
     "name": (str,),
@@ -192,6 +194,8 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
                 scheduler = _in_pod(api, settings, options)
                 document = await _ask_leader(scheduler, options, error)
         said = _read(document, scheduler.where, options)
+        while await _ask_further(scheduler, said, document, options, patience):
+            pass
     except (NotAnsweredError, TimeoutError) as error:
         problem = error if isinstance(error, NotAnsweredError) else _too_slow(patience)
         if must:
@@ -204,6 +208,34 @@ async def scheduler_says(api: Api, settings: Settings, options: argparse.Namespa
     if isinstance(total, int) and total > len(said.items):
         print(f"the first {len(said.items)} of {total}; name a namespace", file=sys.stderr)
     return said
+
+
+async def _ask_further(
+    scheduler: RunningScheduler,
+    said: Said,
+    document: Document,
+    options: argparse.Namespace,
+    patience: float,
+) -> bool:
+    """Ask for the rows after those of an answer, and add them; return whether there were any.
+
+    Rows come and go between two questions. One that is there already is not added.
+    """
+    total = document.get("total")
+    if options.page == "why" or not isinstance(total, int) or total <= len(said.items):
+        return False
+    async with asyncio.timeout(patience):
+        query = {**_query(options), "skip": str(len(said.items))}
+        further = _read(await scheduler.ask(options.page, query), scheduler.where, options)
+    known = {_name(item) for item in said.items}
+    new = [n for n, item in enumerate(further.items) if _name(item) not in known]
+    said.items.extend(further.items[n] for n in new)
+    said.rows.extend(further.rows[n] for n in new if further.rows)
+    return bool(new)
+
+
+def _name(item: Mapping[str, Any]) -> tuple[object, object]:
+    return item.get("namespace"), item.get("name")
 
 
 def _too_slow(patience: float) -> NotAnsweredError:
@@ -320,7 +352,11 @@ def _query(options: argparse.Namespace) -> dict[str, str]:
     if options.page == "why":
         name: str = options.group
         return {"group": name if "/" in name else f"{options.namespace or 'default'}/{name}"}
-    return {} if options.namespace is None else {"namespace": options.namespace}
+    query = {} if options.namespace is None else {"namespace": options.namespace}
+    named = ",".join(options.keys)
+    if named and len(named) < _LONGEST_QUERY:
+        query["groups"] = named
+    return query
 
 
 def _read(document: Document, where: str, options: argparse.Namespace) -> Said:

@@ -18,8 +18,8 @@ import argparse
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from attrs import evolve
@@ -39,10 +39,11 @@ from gangsched.cli._files import BadInputError
 from gangsched.cli._gang_get import get_gangs, name_gangs, show_gangs, watch_gangs
 from gangsched.cli._gang_lists import list_demand, list_pods, list_queue, show_queue
 from gangsched.cli._gang_what_if import ask_what_if
-from gangsched.cli._gang_why import explain_gang, show_why
+from gangsched.cli._gang_why import begin_why, end_why, explain_gang, prepare_why, show_why
 from gangsched.cli._options import seconds
 from gangsched.cli._parser import Parser
 from gangsched.cli._tables import FORMATS
+from gangsched.cli._time_limit import within
 from gangsched.configuration import Settings
 
 if TYPE_CHECKING:
@@ -148,29 +149,40 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             said.show(options)
             return 0
         options.said = said
+        if said is not None:
+            begin_why(said, options)
         if said is not None and said.names:
             profile = evolve(settings.profile, scheduler_names=said.names)
             settings = evolve(settings, profile=profile)
+        ends_at = time.monotonic() + options.request_timeout
         try:
-            async with AsyncExitStack() as stack:
-                stack.enter_context(named_in_errors(options.config, settings, made))
-                now = await stack.enter_async_context(
-                    survey(
-                        client,
-                        settings,
-                        scheduler_names=options.scheduler,
-                        factories=made,
-                        timeout=options.request_timeout,
-                    )
-                )
-                if not _asks(options) and await is_configured_otherwise(client, options.namespace):
-                    print(CONFIGURED_OTHERWISE, file=sys.stderr)
-                await _answer(now, options)
-        except NotListedError as error:
+            with named_in_errors(options.config, settings, made):
+                async with survey(
+                    client,
+                    settings,
+                    scheduler_names=options.scheduler,
+                    factories=made,
+                    timeout=options.request_timeout,
+                ) as now:
+                    if not _asks(options) and await is_configured_otherwise(
+                        client, options.namespace
+                    ):
+                        print(CONFIGURED_OTHERWISE, file=sys.stderr)
+                    if options.watch:
+                        await watch_gangs(now, options)
+                # watched no more, so the objects stay as they are while they are looked at
+                if said is None:
+                    cast("_Answer", options.answer)(now(), options)
+                else:
+                    within(ends_at - time.monotonic(), lambda: prepare_why(now(), options))()
+        except (NotListedError, TimeoutError) as error:
             if said is None:
                 raise
-            said.show(options)  # without what would help
-            print(printable(f"what would help: not known: {error}"), file=sys.stderr)
+            end_why(said, options)  # without what would help
+            problem: object = error
+            if isinstance(error, TimeoutError):
+                problem = f"no answer within {options.request_timeout:g} s; see --request-timeout"
+            print(printable(f"what would help: not known: {problem}"), file=sys.stderr)
     finally:
         await client.aclose()
     return 0
@@ -180,10 +192,3 @@ def _asks(options: argparse.Namespace) -> bool:
     """Return whether the configuration is named, or the command itself asks the scheduler."""
     is_asked = options.page is not None and not options.watch
     return options.config is not None or is_asked or options.ask_scheduler == "never"
-
-
-async def _answer(now: Callable[[], Survey], options: argparse.Namespace) -> None:
-    if options.watch:
-        await watch_gangs(now, options)
-    else:
-        cast("_Answer", options.answer)(now(), options)

@@ -10,7 +10,8 @@ waits for one step at most. The longest step is a listing: 54 ms of CPU time for
 Rules:
   R1  a question changes nothing: ``groups``, ``pending`` and ``why`` of the scheduler are asked;
   R2  one request is answered at a time. At most 16 wait, each for 4 s at most, then the status is
-      503. An answer has at most 1,000 rows, and says how many there are;
+      503. An answer has at most 1,000 rows, and says how many there are: the next ones are asked
+      for with the number of rows to skip. Groups that are named are looked up, not listed;
   R3  only the leader answers. Another replica has no cluster state, and says which one leads;
   R4  an answer names pods and groups of the namespaces that the asker may read, see ``_scope``.
       Nodes, and how many entities are before one in the queue, are of the whole cluster.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
@@ -119,10 +120,11 @@ class Answers:
         }
 
     async def _gangs(self, query: Mapping[str, str], asker: Asker) -> Page:
-        return await self._answer(query.get("namespace"), asker, self._all)
+        keys = [GroupKey(key) for key in query.get("groups", "").split(",") if key]
+        return await self._answer(query, asker, partial(self._all, keys, _skipped(query)))
 
     async def _queue(self, query: Mapping[str, str], asker: Asker) -> Page:
-        return await self._answer(query.get("namespace"), asker, self._pending)
+        return await self._answer(query, asker, partial(self._pending, _skipped(query)))
 
     async def _why(self, query: Mapping[str, str], asker: Asker) -> Page:
         key = query.get("group", "")
@@ -133,18 +135,18 @@ class Answers:
         def one(owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
             return self._one(owner, scheduler, GroupKey(key), scope)
 
-        return await self._answer(namespace, asker, one)
+        return await self._answer({"namespace": namespace}, asker, one)
 
     async def _configuration(self, query: Mapping[str, str], asker: Asker) -> Page:
         def configured(_owner: Owner, _scheduler: Scheduler, scope: Scope) -> _Steps:
             return self._configured()
 
-        return await self._answer(query.get("namespace"), asker, configured)
+        return await self._answer(query, asker, configured)
 
-    async def _answer(self, namespace: str | None, asker: Asker, make: _Make) -> Page:
+    async def _answer(self, query: Mapping[str, str], asker: Asker, make: _Make) -> Page:
         """Make an answer about what the asker may read."""
         try:
-            scope = await scope_of(asker, namespace)
+            scope = await scope_of(asker, query.get("namespace"))
             if scope is None:
                 found = await self._at_its_turn(self._namespaces)
                 if isinstance(found, Page):
@@ -225,35 +227,55 @@ class Answers:
         )
         return {"items": sorted({key.partition("/")[0] for key in keys})}
 
-    def _all(self, owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
-        listed = self._groups = self._list(self._groups, owner, scheduler.groups)
-        yield
-        running = ObservedScheduler(owner.cache, scheduler, listed.at)
-        whys: dict[GroupKey, Why | None] = {
-            row.key: row.why
-            for row in listed.rows
-            if scope.has(row.key) and (row.members or not running.has_ended(row.key))
-        }
-        for key in owner.cache.malformed.groups():
-            if scope.has(key):
-                whys.setdefault(key)
+    def _all(
+        self,
+        keys: Collection[GroupKey],
+        skip: int,
+        owner: Owner,
+        scheduler: Scheduler,
+        scope: Scope,
+    ) -> _Steps:
+        """Make the rows of the groups that are named, or of all."""
+        whys: dict[GroupKey, Why | None] = {}
+        if keys:
+            yield from ()
+            at = self.clock()
+            running = ObservedScheduler(owner.cache, scheduler, at)
+            for key in keys:
+                if scope.has(key) and not running.has_ended(key):
+                    is_known = scheduler.registry.get(key) is not None
+                    whys[key] = scheduler.why(key, budget=0) if is_known else None
+        else:
+            listed = self._groups = self._list(self._groups, owner, scheduler.groups)
+            yield
+            at = listed.at
+            running = ObservedScheduler(owner.cache, scheduler, at)
+            whys = {
+                row.key: row.why
+                for row in listed.rows
+                if scope.has(row.key) and (row.members or not running.has_ended(row.key))
+            }
+            for key in owner.cache.malformed.groups():
+                if scope.has(key):
+                    whys.setdefault(key)
         rows = sorted(whys)
         items: list[_Document] = []
-        for n, key in enumerate(rows[:MOST_ROWS]):
+        for n, key in enumerate(rows[skip : skip + MOST_ROWS]):
             if n % _ROWS_OF_A_STEP == _ROWS_OF_A_STEP - 1:
                 yield
             items.append(self._item(gang_row(running, key, _answers(key, whys[key]))))
         items = _without_others(items, scope, owner, scheduler)
-        return self._document("GangList", listed.at, items, len(rows))
+        return self._document("GangList", at, items, len(rows))
 
-    def _pending(self, owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
+    def _pending(self, skip: int, owner: Owner, scheduler: Scheduler, scope: Scope) -> _Steps:
         listed = self._queued = self._list(self._queued, owner, scheduler.pending)
         yield
         rows = [row for row in listed.rows if scope.has(row.name)]
+        shown = rows[skip : skip + MOST_ROWS]
         running = ObservedScheduler(owner.cache, scheduler, listed.at)
-        items = [queue_item(row, age=running.age_of(row)) for row in rows[:MOST_ROWS]]
+        items = [queue_item(row, age=running.age_of(row)) for row in shown]
         reserved = scheduler.reservation
-        for row, item in zip(rows, items, strict=False):
+        for row, item in zip(shown, items, strict=True):
             if reserved is not None and row.group == reserved.group:
                 item["state"] += f"; {reserved.in_utc()}"
         items = _without_others(items, scope, owner, scheduler)
@@ -312,6 +334,12 @@ class Answers:
 
 def _within(make: _Make, scope: Scope, owner: Owner, scheduler: Scheduler) -> _Steps:
     return make(owner, scheduler, scope)
+
+
+def _skipped(query: Mapping[str, str]) -> int:
+    """Return how many rows a question skips; none if it does not say so."""
+    text = query.get("skip", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _answers(key: GroupKey, why: Why | None) -> dict[str, Why]:

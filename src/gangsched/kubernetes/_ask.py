@@ -182,7 +182,8 @@ class InPod:
         account: Namespace and name of the ServiceAccount whose rights the answer has. None for the
             one with the name of the Lease and ``-ask``: that of the namespace that is asked about,
             else that of the namespace of the scheduler.
-        where: Its pod, as ``namespace/name``, once it is found.
+        where: Its pod, as ``namespace/name``, once it is found. Further questions go there, with
+            the same token.
     """
 
     api: Api
@@ -191,9 +192,23 @@ class InPod:
     timeout: float
     account: tuple[str, str] | None = None
     where: str = field(default="", init=False)
+    _token_of_pod: str = field(default="", init=False, repr=False)
 
     async def ask(self, page: str, query: Mapping[str, str]) -> Document:
         """Return what a page answers; see ``RunningScheduler``."""
+        if self.where:
+            namespace, _, pod = self.where.partition("/")
+            response = await self._through(namespace, pod, page, query, self._token_of_pod)
+        else:
+            namespace, response = await self._find(page, query)
+        if not response.is_success:
+            is_own = API_VERSION.encode() in response.body
+            remedy = _remedies.of_page(response, namespace, self.port, is_own=is_own)
+            raise _not_answered(f"pod {self.where}", response, remedy)
+        return _document(f"pod {self.where}", response)
+
+    async def _find(self, page: str, query: Mapping[str, str]) -> tuple[str, Response]:
+        """Find the pod and ask it; return its namespace and what it answers."""
         namespace, lease, holder = await self._holder()
         pod = holder.rsplit("_", 2)[0]
         if "_" not in holder or not pod:
@@ -205,12 +220,8 @@ class InPod:
         if _is_absent(response, pod):
             namespace = await self._namespace_of(pod)
             response = await self._through(namespace, pod, page, query, token)
-        self.where = f"{namespace}/{pod}"
-        if not response.is_success:
-            is_own = API_VERSION.encode() in response.body
-            remedy = _remedies.of_page(response, namespace, self.port, is_own=is_own)
-            raise _not_answered(f"pod {self.where}", response, remedy)
-        return _document(f"pod {self.where}", response)
+        self.where, self._token_of_pod = f"{namespace}/{pod}", token
+        return namespace, response
 
     async def _holder(self) -> tuple[str, str, str]:
         """Return the namespace of the Lease, its namespace and name, and its holder."""

@@ -29,6 +29,7 @@ __all__ = [
     "Observed",
     "gang_row",
     "gang_rows",
+    "group_keys",
     "member_rows",
     "read_gang_row",
 ]
@@ -190,7 +191,7 @@ def gang_rows(survey: Survey, namespace: str | None = None) -> list[GangRow]:
     Runs a fork of the scheduler until it has decided about every pending pod.
     """
     answers = survey.scheduler.what_if(now=survey.now).why
-    rows = (gang_row(survey, key, answers) for key in _keys(survey))
+    rows = (gang_row(survey, key, answers) for key in group_keys(survey))
     found = [row for row in rows if namespace in (None, row.namespace)]
     return sorted(found, key=lambda row: (row.namespace, row.name))
 
@@ -208,7 +209,8 @@ def member_rows(survey: Survey, namespace: str | None = None) -> list[MemberRow]
     ]
 
 
-def _keys(survey: Survey) -> Iterable[GroupKey]:
+def group_keys(survey: Survey) -> Iterable[GroupKey]:
+    """Return the keys of the groups that have an object or pods, each once."""
     groups = (group.key for group in survey.cache.cluster.pod_groups())
     return dict.fromkeys((*groups, *survey.members, *survey.cache.malformed.groups()))
 

@@ -224,6 +224,23 @@ async def test_answer_is_bounded_and_says_how_many_rows_there_are(
     monkeypatch.setattr(_answers, "MOST_ROWS", 20)
     status, document = await Asked(25).get()
     assert (status, len(document["items"]), document["total"]) == (200, 20, 25)
+    _status, rest = await Asked(25).get(skip="20")
+    assert [each["name"] for each in rest["items"]] == [f"g-{n:05}" for n in range(20, 25)]
+    for malformed in ("-1", "x", "9" * 5000):
+        _status, again = await Asked(25).get(skip=malformed)
+        assert again["items"] == document["items"]
+
+
+@on_a_loop
+async def test_groups_that_are_named_are_looked_up_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_answers, "MOST_ROWS", 20)
+    asked = Asked(25)
+    named = "default/g-00024,default/unknown,,other/g-00001,default/g-00003"
+    status, document = await asked.get(groups=named, namespace="default")
+    assert (status, document["total"]) == (200, 2)
+    assert [each["name"] for each in document["items"]] == ["g-00003", "g-00024"]
 
 
 @on_a_loop

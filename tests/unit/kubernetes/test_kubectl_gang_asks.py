@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import pytest
 from attrs import evolve, frozen
@@ -21,6 +22,7 @@ pytest.importorskip("msgspec", reason="the extra kubernetes is not installed")
 pytest.importorskip("cryptography")
 
 from gangsched.cli import _ask_scheduler, _kubectl
+from gangsched.cli._time_limit import within
 from gangsched.configuration import Settings, read_settings
 from gangsched.kubernetes._api import Response
 from gangsched.kubernetes._ask import AtUrl, NotAnsweredError
@@ -106,6 +108,7 @@ class Server(MemoryApi):
         self.tokens: list[str] = []
         self.audiences: list[str] = []
         self.pause = 0.0
+        self.answer: Callable[[dict[str, str]], Document] | None = None
 
     async def request(self, method: str, path: str, **named: Any) -> Response:
         if "/proxy/" not in path and not path.endswith("/token"):
@@ -130,7 +133,11 @@ class Server(MemoryApi):
         key = pod.partition(":")[0]
         if self.get(PODS, key) is None:
             return absent(f'pods "{key.partition("/")[2]}"')
-        found = self.pages.get(f"{pod}/{page.partition('?')[0]}", Response(404, {}, b"not found\n"))
+        found: Document | bytes | Response = self.pages.get(
+            f"{pod}/{page.partition('?')[0]}", Response(404, {}, b"not found\n")
+        )
+        if self.answer is not None:
+            found = self.answer(dict(parse_qsl(page.partition("?")[2])))
         if isinstance(found, Response):
             return found
         return Response(200, {}, found if isinstance(found, bytes) else json.dumps(found).encode())
@@ -280,7 +287,60 @@ def test_gangs_that_are_named_are_chosen_from_what_the_scheduler_answers(
     leader.pages[f"{WHERE}/gangs"] = said("GangList", *rows)
     printed = kubectl("get", "train", "ml/train", "-o", "json")
     assert json.loads(printed.out)["items"] == [rows[0], rows[2]]
-    assert leader.asked == [f"{WHERE}/gangs"]
+    assert leader.asked == [f"{WHERE}/gangs?groups=default%2Ftrain%2Cml%2Ftrain"]
+    printed = kubectl("get", *(f"g-{n}" for n in range(2000)))
+    assert printed.code != 0
+    assert leader.asked[1:] == [f"{WHERE}/gangs?namespace=default"]
+
+
+@pytest.mark.parametrize(("command", "page"), [("get", "gangs"), ("queue", "queue")])
+def test_rows_of_all_pages_of_an_answer_are_shown(
+    command: str, page: str, leader: Server, kubectl: Kubectl
+) -> None:
+    make = (lambda n: row(f"g-{n}")) if page == "gangs" else (lambda n: {**WAITS, "name": f"d/{n}"})
+    rows = [make(n) for n in range(5)]
+    kind = "GangList" if page == "gangs" else "QueueList"
+    pages = {"": rows[:2], "2": rows[1:3], "3": rows[3:]}  # one has moved to the second page
+    leader.answer = lambda query: said(kind, *pages[query.get("skip", "")], total=5)
+    printed = kubectl(command, "-A", "-o", "json")
+    assert json.loads(printed.out)["items"] == rows
+    assert "the first" not in printed.err
+    assert len(leader.asked) == 3
+    assert len(leader.accounts_asked) == 1  # one token is good for all
+
+
+def test_scheduler_answers_first_and_what_would_help_has_a_time_limit(
+    leader: Server,
+    kubectl: Kubectl,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def too_slow(seconds: float, _compute: object) -> None:
+        assert capsys.readouterr().out.count("said by the scheduler") == (not first)
+        first.append(seconds)
+        raise TimeoutError
+
+    first = list[float]()
+
+    monkeypatch.setattr(_kubectl, "within", too_slow)
+    printed = kubectl("why", "train")
+    assert (printed.code, printed.out) == (0, "")  # printed before
+    assert "what would help: not known: no answer within 5 s; see --request-timeout" in printed.err
+    document = json.loads(kubectl("why", "train", "-o", "json").out)
+    assert "said by the scheduler" in document["items"][0]["reason"]
+
+
+def test_computation_is_given_up_when_its_time_is_over() -> None:
+    def fail() -> None:
+        raise KeyError("why")
+
+    never = threading.Event()
+    with pytest.raises(TimeoutError):
+        within(0.01, never.wait)
+    never.set()
+    assert within(HANG, lambda: 3) == 3
+    with pytest.raises(KeyError, match="why"):
+        within(HANG, fail)
 
 
 def test_scheduler_is_not_asked_if_that_is_said(
@@ -499,7 +559,7 @@ def test_scheduler_that_is_slow_does_not_hold_the_answer_back(
 def test_rows_that_were_left_out_are_counted_and_names_are_printable(
     leader: Server, kubectl: Kubectl
 ) -> None:
-    answer = said("GangList", row("x\x1b[31m"), at="\x1b[2J", total=5000)
+    answer = said("GangList", row("x\x1b[31m"), at="\x1b[2J", total=5000)  # knows no pages
     leader.pages[f"{WHERE}/gangs"] = answer
     printed = kubectl("get")
     assert "the first 1 of 5000" in printed.err
