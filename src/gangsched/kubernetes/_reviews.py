@@ -13,7 +13,9 @@ Rules:
       gang`` sends such tokens, since whatever answers in the place of a scheduler could use others.
       Tokens for the API server are accepted too, as those that Prometheus has. What a token says
       about itself only chooses the question that the API server is asked;
-  R5  if there is no answer, nothing is allowed.
+  R5  if there is no answer, nothing is allowed, but for metrics: what was allowed within the last
+      ten minutes still is. They name almost nothing, and an operator needs them when the API server
+      fails, or "no replica runs" would be told then.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import base64
 import hashlib
 import json
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -50,6 +53,7 @@ _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _LANE: Final = "reviews"
 _SECONDS: Final = 2.0
 _KEPT: Final = 10.0
+_KEPT_WITHOUT_ANSWER: Final = 600.0
 _MOST_KEPT: Final = 1024
 _AT_ONCE: Final = 2
 _MOST_WAITING: Final = 16
@@ -129,8 +133,8 @@ class _User:
     key: str
 
     async def may_get(self, path: str) -> bool:
-        asked = {"path": path, "verb": "get"}
-        return await self.reviews.allows(self, f"get {path}", {"nonResourceAttributes": asked})
+        asked = {"nonResourceAttributes": {"path": path, "verb": "get"}}
+        return await self.reviews.allows(self, f"get {path}", asked, may_be_old=True)
 
     async def may_list_pods(self, namespace: str) -> bool:
         asked = {"verb": "list", "group": "", "version": "v1", "resource": "pods"}
@@ -146,15 +150,15 @@ class _Kept(Generic[_Value]):
         self._clock = clock
         self._answers: OrderedDict[str, tuple[float, _Value]] = OrderedDict()
 
-    def get(self, key: str) -> _Value | None:
-        """Return an answer; None if there is none that is young enough."""
-        until, found = self._answers.get(key, (0.0, None))
-        return found if self._clock() < until else None
+    def get(self, key: str, most: float = _KEPT) -> _Value | None:
+        """Return an answer; None if there is none that is younger than *most* seconds."""
+        at, found = self._answers.get(key, (-math.inf, None))
+        return found if self._clock() - at < most else None
 
     def put(self, key: str, value: _Value) -> None:
         """Keep an answer, in the place of the one that was kept first if there are too many."""
         self._answers.pop(key, None)
-        self._answers[key] = (self._clock() + _KEPT, value)
+        self._answers[key] = (self._clock(), value)
         if len(self._answers) > _MOST_KEPT:
             self._answers.popitem(last=False)
 
@@ -192,12 +196,16 @@ class Reviews:
         if AUDIENCE in _audiences(token):
             spec["audiences"] = [AUDIENCE]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        found = await self._reviewed(self._users, key, _TOKENS, body, self._user)
+        # an old answer gives no right: what the user may do is reviewed, too
+        most = _KEPT_WITHOUT_ANSWER
+        found = await self._reviewed(self._users, key, _TOKENS, body, self._user, most)
         if isinstance(found, str):
             raise UnknownAskerError(found)
         return found
 
-    async def allows(self, user: _User, what: str, attributes: Mapping[str, Any]) -> bool:
+    async def allows(
+        self, user: _User, what: str, attributes: Mapping[str, Any], *, may_be_old: bool = False
+    ) -> bool:
         """Return whether a user may do something; *what* tells it from other things."""
         body = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -205,7 +213,8 @@ class Reviews:
             "spec": {**user.spec, **attributes},
         }
         key = f"{user.key} {what}"
-        return await self._reviewed(self._allowed, key, _ACCESS, body, _is_allowed)
+        most = _KEPT_WITHOUT_ANSWER if may_be_old else 0.0
+        return await self._reviewed(self._allowed, key, _ACCESS, body, _is_allowed, most)
 
     async def _reviewed(
         self,
@@ -214,22 +223,54 @@ class Reviews:
         path: str,
         body: Mapping[str, Any],
         read: Callable[[Mapping[str, Any]], _Value],
+        most: float,
     ) -> _Value:
+        """Return a new answer, or one that is young enough; without an answer, an older one.
+
+        Args:
+            kept: The answers.
+            key: What is asked, as a text.
+            path: The path of the review.
+            body: The review.
+            read: Reads the status of the answer.
+            most: How many seconds old an answer may be if the API server does not answer.
+        """
         found = kept.get(key)
         if found is not None:
             return found
         if self._waiting >= _MOST_WAITING + _AT_ONCE:
-            raise NotReviewedError("too many requests wait for a review")
+            old = kept.get(key, most)
+            if old is None:
+                raise NotReviewedError("too many requests wait for a review")
+            return old
         self._waiting += 1
         try:
             async with self._turns:
                 found = kept.get(key)  # of another request that asked the same
                 if found is None:
-                    found = read(await self._ask(path, body))
-                    kept.put(key, found)
+                    found = await self._ask_anew(kept, key, path, body, read, most)
                 return found
         finally:
             self._waiting -= 1
+
+    async def _ask_anew(
+        self,
+        kept: _Kept[_Value],
+        key: str,
+        path: str,
+        body: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], _Value],
+        most: float,
+    ) -> _Value:
+        try:
+            found = read(await self._ask(path, body))
+        except NotReviewedError:
+            old = kept.get(key, most)
+            if old is None:
+                raise
+            return old
+        kept.put(key, found)
+        return found
 
     async def _ask(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the status of a review."""

@@ -96,6 +96,41 @@ async def test_answers_are_kept_for_ten_seconds_and_no_longer() -> None:
     assert len(api.asked) == 4
 
 
+@pytest.mark.parametrize("status", [0, 403, 500])
+@on_a_loop
+async def test_metrics_stay_readable_while_nothing_is_reviewed_and_nothing_else_does(
+    status: int,
+) -> None:
+    api, now = Reviewer(), [100.0]
+    api.allowed.add(("ann", "/metrics"))
+    api.tokens["other"] = "bob"
+    asked = reviews(api, lambda: now[0])
+
+    async def may_get(token: str = "good") -> bool:
+        return await (await asked.asker(token)).may_get("/metrics")
+
+    assert await may_get()
+    assert not await may_get("other")
+    assert await (await asked.asker("good")).may_list_pods("team")
+    api.status = status
+    now[0] += 599.0
+    assert await may_get()
+    assert not await may_get("other")
+    with pytest.raises(NotReviewedError):
+        await (await asked.asker("good")).may_list_pods("team")
+    with pytest.raises(NotReviewedError):
+        await asked.asker("new")
+    now[0] += 2.0
+    with pytest.raises(NotReviewedError):
+        await may_get()
+    api.status = 201
+    api.allowed.clear()
+    assert not await may_get()
+    api.status = status
+    now[0] += 11.0
+    assert not await may_get()  # the last answer counts
+
+
 @on_a_loop
 async def test_number_of_answers_that_are_kept_is_bounded() -> None:
     api = Reviewer()
@@ -115,12 +150,17 @@ async def test_number_of_answers_that_are_kept_is_bounded() -> None:
 
 @on_a_loop
 async def test_strangers_cannot_flood_the_api_server() -> None:
-    api = Reviewer()
+    api, now = Reviewer(), [100.0]
+    api.allowed.add(("ann", "/metrics"))
+    asked = reviews(api, lambda: now[0])
+    assert await (await asked.asker("good")).may_get("/metrics")
+    now[0] += 11.0
+    api.asked.clear()
     api.gate.clear()
-    asked = reviews(api)
     strangers = [asyncio.create_task(asked.asker(f"wrong-{n}")) for n in range(40)]
     await asyncio.sleep(0.05)
     assert len(api.asked) == 2
+    assert await (await asked.asker("good")).may_get("/metrics")  # it is known already
     api.gate.set()
     ends = await asyncio.gather(*strangers, return_exceptions=True)
     refused = [end for end in ends if isinstance(end, NotReviewedError)]
