@@ -187,6 +187,12 @@ class Metrics:
             self._instant = instant
         return MeasuredScheduler(self, scheduler, inner, self._lock, clock)
 
+    def forget(self) -> None:
+        """Measure no scheduler until the next ``watch``; all gauges are 0."""
+        with self._lock:
+            self._waits.clear()
+            self._scheduler = None
+
     def called(self, now: float) -> None:
         """Note the instant of a call; called by ``MeasuredScheduler``."""
         self._last_call = now

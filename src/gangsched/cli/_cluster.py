@@ -19,6 +19,7 @@ from gangsched.cli._configuration import (
     read_configuration,
 )
 from gangsched.cli._files import BadInputError
+from gangsched.cli._process_memory import freeze, give_back, keep_little_memory
 from gangsched.cli._signals import stopped_by_signals
 from gangsched.configuration import Settings
 from gangsched.configuration.settings import read_ignored
@@ -32,7 +33,6 @@ __all__ = [
     "add_shell_options",
     "address_of",
     "check",
-    "freeze",
     "named_in_errors",
     "run_until_stopped",
     "serving_of",
@@ -154,6 +154,7 @@ def _run(options: argparse.Namespace) -> int:
             answers=options.answers,
             factories=made,
             first_settled=freeze,
+            term_ended=give_back,
         )
 
     with named_in_errors(options.config, settings, made):
@@ -288,21 +289,12 @@ def run_until_stopped(
             await work(stop)
 
     gc.set_threshold(*_COLLECTIONS)
+    keep_little_memory()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(until_stopped())
     except OSError as error:  # nothing is written to standard output, which others are about
         raise BadInputError(f"{name}: {error}") from error
-
-
-def freeze() -> None:
-    """Leave what lives as long as the cluster out of garbage collections.
-
-    Pods and nodes are freed by their reference counts. A full collection would visit them all, for
-    a third of a second at 50,000 pods, while a gang waits.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _loop_factory() -> Any:

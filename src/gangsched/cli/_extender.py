@@ -14,7 +14,6 @@ from attrs import evolve
 from gangsched.cli._cluster import (
     add_shell_options,
     check,
-    freeze,
     named_in_errors,
     run_until_stopped,
     serving_of,
@@ -22,6 +21,7 @@ from gangsched.cli._cluster import (
 )
 from gangsched.cli._files import BadInputError
 from gangsched.cli._options import seconds
+from gangsched.cli._process_memory import freeze, give_back
 from gangsched.errors import InvalidValueError
 
 __all__ = ["add_extender"]
@@ -114,6 +114,7 @@ def _run(options: argparse.Namespace) -> int:
             serve=serve,
             factories=made,
             first_settled=freeze,
+            term_ended=give_back,
             pod=options.label_pod,
         )
 

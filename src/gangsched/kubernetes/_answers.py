@@ -119,6 +119,10 @@ class Answers:
             "/configuration": self._configuration,
         }
 
+    def forget(self) -> None:
+        """Keep no listing of a term that has ended."""
+        self._groups = self._queued = None
+
     async def _gangs(self, query: Mapping[str, str], asker: Asker) -> Page:
         keys = [GroupKey(key) for key in query.get("groups", "").split(",") if key]
         return await self._answer(query, asker, partial(self._all, keys, _skipped(query)))

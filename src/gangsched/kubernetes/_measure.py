@@ -156,6 +156,13 @@ class Measures:
             self._metrics = Metrics(self._registry, profile=self._profile, counts_falls=False)
         return self._metrics.watch(scheduler, instant=epoch_seconds)
 
+    def ended(self) -> None:
+        """Measure nothing of a term that has ended: another replica may lead."""
+        if self._metrics is not None:
+            self._metrics.forget()
+        self.demand(())
+        self.held(lambda: 0.0)
+
     def fell(self) -> None:
         """Count a group that was reported to have fallen below its minimum."""
         if self._metrics is not None:
@@ -215,6 +222,11 @@ class Measures:
             labelnames=("verb", "code"),
             registry=self._registry,
         )
+        self._held = self._client.Gauge(
+            "gangsched_extender_held_binds",
+            "Number of members whose bind is held back until their gang has arrived.",
+            registry=self._registry,
+        )
         for verb in _VERBS:
             for code in _CODES:
                 self._verbs.labels(verb, code)
@@ -226,12 +238,6 @@ class Measures:
 
     def held(self, read: Callable[[], float]) -> None:
         """Read from now on how many binds the extender holds back."""
-        if self._client is not None and self._held is None:
-            self._held = self._client.Gauge(
-                "gangsched_extender_held_binds",
-                "Number of members whose bind is held back until their gang has arrived.",
-                registry=self._registry,
-            )
         if self._held is not None:
             self._held.set_function(read)
 

@@ -65,6 +65,8 @@ class Replica:
         make: Returns what works in one term of a leader, from the API server and a function that
             returns whether this replica leads at this moment.
         leads: Called when this replica begins and ceases to lead.
+        ended: Called when a term has ended. What keeps parts of it lets go of them: a cluster is
+            large, and a replica that waits for the lease needs none of it.
         term: What works now; None while another replica leads.
         has_drained: Whether nothing that the last term has decided can still be carried out.
     """
@@ -73,6 +75,7 @@ class Replica:
     stop: asyncio.Event
     make: Callable[[Api, Callable[[], bool]], Awaitable[Term]]
     leads: Callable[[bool], object]
+    ended: Callable[[], object] = lambda: None
     election: Election | None = None
     term: Term | None = None
     has_drained: bool = True
@@ -111,6 +114,7 @@ class Replica:
                 finally:
                     self.leads(False)
                     await end(lost)
+                    self.ended()
                 if not lost.cancelled():
                     lost.result()
         finally:

@@ -52,6 +52,7 @@ async def run(
     serve: Serving | tuple[str, int] | None = None,
     answers: bool = True,
     first_settled: Callable[[], object] | None = None,
+    term_ended: Callable[[], object] | None = None,
 ) -> None:
     """Schedule the pods of a cluster, until *stop* is set.
 
@@ -69,6 +70,8 @@ async def run(
             too. They answer ``kubectl gang``.
         first_settled: Called when a term of a leader has read the cluster and has nothing left to
             decide. The command line freezes the garbage collector's generations then.
+        term_ended: Called when this replica has ceased to lead, and keeps nothing of the cluster.
+            The command line gives memory back then.
 
     Raises:
         GangschedError: The configuration is malformed, which is seen before anything is served
@@ -119,10 +122,16 @@ async def run(
         election = replica.election
         return "" if election is None or election.is_leading else election.holder
 
-    served = None
-    if answers:
-        served = make_answers(settings, term, leader, epoch_seconds, replica.problems).pages()
-    pages = Pages(measures.pages(problems), served)
+    asked = make_answers(settings, term, leader, epoch_seconds, replica.problems)
+
+    def ended() -> None:
+        asked.forget()
+        measures.ended()
+        if term_ended is not None:
+            term_ended()
+
+    replica.ended = ended
+    pages = Pages(measures.pages(problems), asked.pages() if answers else None)
     try:
         if serve is not None:
             where = serve if isinstance(serve, Serving) else Serving(*serve)

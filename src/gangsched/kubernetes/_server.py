@@ -161,9 +161,14 @@ class Server:
             task = loop.create_task(self._serve(accepted, context))
             self._connections[task] = None
             task.add_done_callback(self._connections.pop)
+            # begin it: one that is cancelled before would leave its socket open
+            await asyncio.sleep(0)
             if len(self._connections) > _MOST_AT_ONCE:
                 # the oldest has had its time, and a kubelet must not be kept out by those that wait
-                next(iter(self._connections)).cancel()
+                oldest = next(iter(self._connections))
+                oldest.cancel()
+                # a connection that waits costs 256 KiB with TLS, so none is accepted before
+                await asyncio.wait((oldest,), timeout=_CLOSING)
 
     async def _serve(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
         """Answer one connection; its handshake is counted among its seconds."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from pathlib import Path
 
 import pytest
 
 from gangsched.cli import main
 from gangsched.kubernetes import LeaderElection, ProfileSettings, Settings
+from gangsched.kubernetes._cache import Cache
 from support.cluster_objects import GROUPS, NODES, PODS, group_json, node_json, pod_json
+from support.control_plane.processes import free_ports
 from support.memory_api import Fault, MemoryApi, lost_after, refused
 from support.memory_cluster import (
     all_bound,
@@ -23,6 +27,7 @@ from support.memory_cluster import (
     striking,
 )
 from support.running import ALONE, on_a_loop, running, until
+from support.scraping import fetch, sample
 
 QUICK = Settings(leader_election=ALONE.leader_election, partial_bound=0.2)
 
@@ -151,6 +156,31 @@ async def test_lost_lease_ends_all_writes_and_a_new_term_goes_on() -> None:
         await asyncio.sleep(0.2)
         assert not any(api.pods().values())
         await until(lambda: all_bound(api))  # the other one does not renew, so its lease expires
+
+
+@on_a_loop
+async def test_replica_that_has_led_keeps_and_shows_nothing_of_the_cluster() -> None:
+    """Otherwise it would need the memory of a leader, and its alerts would never resolve."""
+    pytest.importorskip("prometheus_client", reason="the extra metrics is not installed")
+    api, (port,), ends = cluster(gpu=1), free_ports(1), list[str]()
+    put_gang(api)
+    leases = "/apis/coordination.k8s.io/v1/leases"
+    named = {"serve": ("127.0.0.1", port), "term_ended": lambda: ends.append("ended")}
+
+    async def waiting() -> float:
+        shown = await asyncio.to_thread(fetch, port, "/metrics")
+        return sample(shown, "gangsched_groups", 'state="pending"')
+
+    async with running(api, Settings(leader_election=LeaderElection()), **named):
+        await until(lambda: scheduled(api, "g-0"))
+        assert await waiting() == 1
+        assert "default" in await asyncio.to_thread(fetch, port, "/gangs")  # kept for a second
+        known = weakref.ref(next(each for each in gc.get_objects() if isinstance(each, Cache)))
+        change(api, leases, "kube-system/gangsched", spec={"holderIdentity": "another"})
+        await until(lambda: ends)
+        assert await waiting() == 0
+        gc.collect()
+        assert known() is None
 
 
 @on_a_loop

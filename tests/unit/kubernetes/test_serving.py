@@ -160,6 +160,29 @@ async def test_oldest_connection_makes_place_for_those_that_ask() -> None:
     await server.stop()
 
 
+@on_a_loop
+async def test_no_flood_has_more_connections_open_than_the_server_allows() -> None:
+    server = Server({"/readyz": lambda: Page(b"ok")})
+    port = await server.start("127.0.0.1", 0)
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, len(server._connections))
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    silent = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(200)))
+    await until(lambda: most >= 64)
+    assert await asyncio.to_thread(fetch, port, "/readyz") == "ok"
+    watching.cancel()
+    assert most <= 65
+    for _reader, writer in silent:
+        writer.close()
+    await server.stop()
+
+
 def open_sockets() -> int:
     return sum(isinstance(each, socket.socket) and each.fileno() != -1 for each in gc.get_objects())
 

@@ -49,6 +49,7 @@ async def run_extender(
     factories: Mapping[str, Callable[..., object]] | None = None,
     serve: Serving | tuple[str, int] | None = None,
     first_settled: Callable[[], object] | None = None,
+    term_ended: Callable[[], object] | None = None,
     listening: Callable[[int], object] | None = None,
     pod: str | None = None,
 ) -> None:
@@ -66,6 +67,7 @@ async def run_extender(
         serve: Where ``/healthz``, ``/readyz`` and ``/metrics`` are served, as for ``run``; None for
             nowhere.
         first_settled: Called when nothing is left to decide for the first time.
+        term_ended: Called when this replica has ceased to lead.
         listening: Called with the port of the verbs.
         pod: The pod of this replica, as ``NAMESPACE/NAME``: it has the label
             ``gangsched.io/leads=true`` while this replica leads. None for no label.
@@ -102,7 +104,12 @@ async def run_extender(
         if label is not None:
             label.put(is_leading)
 
-    replica = Replica(settings.leader_election, stop, term, leads)
+    def ended() -> None:
+        measures.ended()
+        if term_ended is not None:
+            term_ended()
+
+    replica = Replica(settings.leader_election, stop, term, leads, ended)
 
     def desk() -> Desk | None:
         return None if replica.term is None else cast("ExtenderTerm", replica.term).desk
