@@ -13,7 +13,9 @@ Rules:
   R4  what still waits when the scheduler stops is reported, because the next leader may not know
       that the group ran;
   R5  a group that lost members while no scheduler ran has no notice. It is found when all that was
-      listed is taken in, and reported by R1 and R2.
+      listed is taken in, and reported by R1 and R2;
+  R6  a group whose minimum becomes larger than what runs has no notice either, since it lost no
+      member. It is reported by R1 and R2, too.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gangsched._core._registry import PodGroupInfo
 from gangsched.events import GroupBelowMinimum
 from gangsched.model import GroupKey, Pod
 
-__all__ = ["BelowMinimumReports"]
+__all__ = ["BelowMinimumReports", "is_below_minimum"]
 
 _REPORTED_AFTER: Final = 1.0
 """Seconds within which the pods of a deleted job get their deletion timestamps."""
@@ -57,11 +59,15 @@ class BelowMinimumReports:
 
     def found(self, info: PodGroupInfo) -> None:
         """Report a group in a second that ran before this scheduler and has lost members since."""
-        minimum = info.min_available
-        scheduled = info.assigned + info.members.count(MemberState.SUCCEEDED)
-        if minimum is not None and info.assigned and scheduled < minimum:
-            counts = _counts(scheduled, minimum)
-            self._report_later(info.key, f"{counts}; it was whole before this scheduler began")
+        if is_below_minimum(info):
+            note = f"{_counts_of(info)}; it was whole before this scheduler began"
+            self._report_later(info.key, note)
+
+    def raised(self, info: PodGroupInfo) -> None:
+        """Report a group in a second if its new minimum is larger than what runs of it."""
+        if is_below_minimum(info):
+            note = f"{_counts_of(info)}; no member was lost, its PodGroup has changed"
+            self._report_later(info.key, note)
 
     def _report_later(self, key: GroupKey, note: str) -> None:
         if key not in self._waiting:
@@ -89,6 +95,19 @@ class BelowMinimumReports:
         if timer is not None:
             timer.cancel()
         return note
+
+
+def is_below_minimum(info: PodGroupInfo) -> bool:
+    """Return whether members of a group hold a node, and fewer than its minimum. O(1)."""
+    return bool(info.assigned) and _scheduled(info) < (info.min_available or 0)
+
+
+def _scheduled(info: PodGroupInfo) -> int:
+    return info.assigned + info.members.count(MemberState.SUCCEEDED)
+
+
+def _counts_of(info: PodGroupInfo) -> str:
+    return _counts(_scheduled(info), info.min_available or 0)
 
 
 def _counts(scheduled: int, minimum: int) -> str:

@@ -27,7 +27,14 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-__all__ = ["API_GROUPS", "Dialect", "DiscoveryFailed", "discover", "watch_dialects"]
+__all__ = [
+    "API_GROUPS",
+    "LOOK_INTERVAL",
+    "Dialect",
+    "DiscoveryFailed",
+    "discover",
+    "watch_dialects",
+]
 
 API_GROUPS: Final = (
     "scheduling.k8s.io",
@@ -36,6 +43,9 @@ API_GROUPS: Final = (
     "scheduling.volcano.sh",
 )
 """The API groups with PodGroups that are read; the first has the highest precedence."""
+
+LOOK_INTERVAL: Final = 30.0
+"""Seconds between two looks for APIs of PodGroups."""
 
 T = TypeVar("T")
 
@@ -140,7 +150,7 @@ async def watch_dialects(
     known: tuple[Dialect, ...],
     changed: Callable[[tuple[Dialect, ...]], Awaitable[None]],
     *,
-    interval: float = 30.0,
+    interval: float = LOOK_INTERVAL,
     on_problem: Callable[[GangschedError], None] = lambda _error: None,
 ) -> None:
     """Look for other APIs of PodGroups, for ever.

@@ -10,7 +10,8 @@
 - ``GroupPartlyBound``: event ``PartlyBound`` of the group. The same for a gang that stays partly on
   nodes and is not evicted, see ``_partial``; of a member, if the group has no object.
 - ``GroupBelowMinimum``: event ``BelowMinimum`` of the group, see ``_below_minimum``. The same for
-  a gang that was whole, and that lost a member before this scheduler listed it.
+  a gang that was whole, and that lost a member before this scheduler listed it, or whose minimum
+  is raised.
 - ``GroupRestarted``: event ``Restarted`` of the group, and its annotations.
 - ``RestartLimitReached``: event ``RestartLimitReached`` of the group.
 - ``GroupRejected``: event ``FailedScheduling`` of the group and of each pending member that is
@@ -61,7 +62,9 @@ from gangsched.events import (
     Nominated,
     NominationLapsed,
     PodDeleted,
+    PodGroupAdded,
     PodGroupDeleted,
+    PodGroupUpdated,
     PodNotAdmitted,
     PodRefused,
     PodScheduled,
@@ -69,7 +72,7 @@ from gangsched.events import (
     RestartLimitReached,
     VictimSearchExhausted,
 )
-from gangsched.kubernetes._below_minimum import BelowMinimumReports
+from gangsched.kubernetes._below_minimum import BelowMinimumReports, is_below_minimum
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._decision_log import LOGGER as DECISIONS
@@ -138,6 +141,7 @@ class Effects:
         self._below_minimum = BelowMinimumReports(self._members, self._fell)
         self._is_settled = False
         self._fallen: set[GroupKey] = set()
+        self._changing: GroupKey | None = None
 
     def is_victim(self, uid: PodUID) -> bool:
         """Return whether a pod is evicted for a preemptor. O(1)."""
@@ -153,13 +157,23 @@ class Effects:
     # As an observer -------------------------------------------------------------------------
 
     def event(self, event: Event, now: float) -> None:
-        """Forget what is gone."""
+        """Forget what is gone, and look at groups that change; called before the scheduler."""
         if isinstance(event, PodDeleted):
             self._victims.discard(event.uid)
         elif isinstance(event, PodGroupDeleted):
             self._status.forget_group(event.key)
             self._said.pop(event.key, None)
             self._forget_timer(event.key)
+            self._note_whole(event.key)
+        elif isinstance(event, PodGroupAdded | PodGroupUpdated):
+            self._note_whole(event.group.key)
+
+    def _note_whole(self, key: GroupKey) -> None:
+        """Note a gang that is whole and whose minimum may become larger in this call."""
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        is_met = info is not None and info.assigned and not is_below_minimum(info)
+        if self._is_settled and is_met and self._partial.was_whole(key):
+            self._changing = key
 
     def settled(self, now: float) -> None:
         """Say so, the first time. Conditions do not depend on whether more is to come."""
@@ -185,6 +199,10 @@ class Effects:
 
     def effects(self, effects: tuple[Effect, ...], now: float) -> None:
         """Queue what follows from the effects of one call."""
+        changed, self._changing = self._changing, None
+        info = None if changed is None else self._scheduler.registry.get(changed)
+        if info is not None:
+            self._below_minimum.raised(info)
         of_gangs = self._what_gangs_say(effects)
         for effect in effects:
             key = self._key_of(effect.uid) if isinstance(effect, PodUnschedulable) else None

@@ -15,10 +15,11 @@ from typing import Any, Final, Protocol, final
 from attrs import fields, frozen
 
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
-from gangsched.explain import NotEnoughMembers, PartlyRunning, Why
+from gangsched.explain import NotEnoughMembers, PartlyRunning, Running, Why
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._sentences import reason_beside, sentence_of
 from gangsched.kubernetes._survey import Survey
+from gangsched.kubernetes._unknown_minimum import unknown_minimum
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.scheduler import Scheduler
 from gangsched.status import PodGroupPhase, pod_group_status
@@ -241,15 +242,19 @@ def gang_row(survey: Observed, key: GroupKey, answers: Mapping[str, Why]) -> Gan
     ended = len(pods) - len(live)
     phase = PodGroupPhase.PENDING
     stated = group
-    if stated is None and needed is not None:  # labels alone say what the group needs
-        stated = PodGroup(namespace=namespace, name=name, min_available=needed)
+    why = answers.get(key)
+    runs = isinstance(why, Running) and all(pod.node_name is not None for pod in live)
+    least = len(held) if needed is None and runs else needed  # its PodGroup may be deleted
+    if stated is None and least:  # labels alone say what the group needs
+        stated = PodGroup(namespace=namespace, name=name, min_available=least)
     if stated is not None:
         phase = pod_group_status(stated, pods, membership=survey.cache.membership).phase
     has_ended = phase in (PodGroupPhase.FINISHED, PodGroupPhase.FAILED)
-    why = answers.get(key)
     has_quorum = needed is not None and len(held) + ended >= needed
     is_whole = has_quorum and not isinstance(why, PartlyRunning)
     reason = "" if why is None or is_whole else survey.reason(why, pods)
+    if why is not None and runs and needed is None:
+        reason = f"{why}; {unknown_minimum(survey.cache, key, pods).cause}"
     sentence = sentence_of(survey.cache, key, pods, why)
     if sentence is not None:
         reason = reason_beside(sentence, why)

@@ -14,14 +14,16 @@ Rules:
   R1  a status is written through the subresource, and only if it differs from what the group has;
   R2  each patch names UID and version. After a conflict the status is computed anew, from what the
       watch has brought since;
-  R3  the status of a group without a member of ours is not written, unless it was written before.
+  R3  the status of a group without a member of ours is not written, unless it was written before;
+  R4  a group that was deleted and made again while its members ran was whole, although its object
+      does not say so. The next leader would take it for one whose start was broken off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
 from urllib.parse import quote
 
@@ -147,6 +149,7 @@ class GroupStatusWriter:
         requests: Sends requests.
         cache: The cluster state; it says which groups have changed.
         scheduler: Knows the members of each group.
+        was_whole: Returns whether a gang is whole or was whole; None if that is not known.
         workers: How many patches are under way at most.
     """
 
@@ -155,9 +158,11 @@ class GroupStatusWriter:
         requests: Requests,
         cache: Cache,
         scheduler: Scheduler,
+        was_whole: Callable[[GroupKey], bool | None] = lambda _key: None,
         *,
         workers: int = 4,
     ) -> None:
+        self._was_whole = was_whole
         self._requests = requests
         self._cache = cache
         self._scheduler = scheduler
@@ -188,7 +193,10 @@ class GroupStatusWriter:
         if not members and key not in self._ours:
             return
         before = GroupStatus(facts.phase, facts.counts, facts.occupied_by)
-        after = status_of(group, members, before)
+        known = before
+        if not facts.phase and self._was_whole(key):
+            known = evolve(before, phase="Unknown")
+        after = status_of(group, members, known)
         if after != before:
             self._ours.add(key)
             try:

@@ -119,7 +119,8 @@ class StartMarks:
         return _on_several_nodes(others, {pod.node_name for pod in saying})[:lacking]
 
     def _write_condition(self, info: PodGroupInfo) -> None:
-        if not info.assumed and is_whole(info) and info.assigned:
+        # its object may have been made again with a larger minimum while it ran
+        if not info.assumed and info.assigned and (is_whole(info) or self._was_whole(info.key)):
             message = f"{info.assigned} members are assigned to nodes"
             self._status.group(info.key, scheduled=True, message=message)
 

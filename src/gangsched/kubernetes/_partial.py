@@ -96,7 +96,13 @@ class PartialGangs:
         self._is_settled = True
 
     def begun(self, key: GroupKey) -> None:
-        """Note that this process has released a gang, which is a start if it was not whole."""
+        """Note that this process has released a gang, which is a start if it was not whole.
+
+        If no member was on a node, it is another gang of the name than the one that was whole.
+        """
+        info: PodGroupInfo | None = self._scheduler.registry.get(key)
+        if info is not None and not info.assigned:
+            self._whole.discard(key)
         if not self.was_whole(key):
             self._begun.add(key)
 

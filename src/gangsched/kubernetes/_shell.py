@@ -310,6 +310,7 @@ class Shell:
                 requests,
                 owner.cache,
                 scheduler,
+                partial.was_whole,
                 workers=self._settings.client.event_connections,
             )
             tasks.start(groups.run())

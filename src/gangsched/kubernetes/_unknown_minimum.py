@@ -9,7 +9,8 @@ Rules:
   R1  a label with the prefix of a spelling that is not read is named first: it was meant;
   R2  a PodGroup that cannot be read is named before anything else: it holds the pods, whatever
       their labels say;
-  R3  an API is called absent only if the API server was asked which ones it serves;
+  R3  an API is called absent only if the API server was asked which ones it serves. It may have
+      been installed since the last look, so the sentence says when it will be found;
   R4  while PodGroups cannot be read, none is called missing.
 """
 
@@ -23,6 +24,7 @@ from attrs import frozen
 
 from gangsched.explain import NotEnoughMembers, Why
 from gangsched.kubernetes._cache import Cache
+from gangsched.kubernetes._discovery import LOOK_INTERVAL
 from gangsched.membership import ROLE_SPELLINGS, SPELLINGS, Source, Spelling
 from gangsched.model import GroupKey, Pod
 
@@ -120,7 +122,10 @@ def unknown_minimum(cache: Cache, key: GroupKey, pods: Collection[Pod]) -> Unkno
         helps = f"{_verb(spelling)} its pods with {minimum}, or create a PodGroup {name}"
         return UnknownMinimum(cause, helps)
     if cache.served is not None and api not in cache.served:
-        cause = f"the cluster does not serve {api}, the API of its PodGroup"
+        cause = (
+            f"{api}, the API of its PodGroup, was not found; if it was installed since, it is found"
+            f" within {LOOK_INTERVAL:g} s"
+        )
         helps = f"install the CRD of {api} and create the PodGroup {name}"
         if api == "scheduling.k8s.io":  # built into the API server
             helps = f"enable {api} in the API server and create the PodGroup {name}"

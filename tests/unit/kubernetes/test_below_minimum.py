@@ -226,6 +226,49 @@ async def test_gang_that_lost_a_member_while_no_scheduler_ran_gets_the_event(nat
     assert events(api, "PartlyBound") == []
 
 
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["raised", "made again"])
+@pytest.mark.parametrize("native", [True, False], ids=["native", "scheduler-plugins"])
+@on_a_stepped_loop
+async def test_gang_whose_podgroup_needs_more_than_runs_gets_the_event_and_goes_on(
+    is_made_again: bool, native: bool
+) -> None:
+    """An object that was made again does not say that its gang was whole before."""
+    api, kind = cluster(), GROUPS
+    if not native:
+        api, kind = labelled(0), COSCHEDULING
+        api.served.add("scheduling.x-k8s.io/v1alpha1")
+        named = {"name": "g", "namespace": "default"}
+        api.put(kind, {"metadata": named, "spec": {"minMember": 3}})
+        for n in range(3):
+            pod = pod_json(f"g-{n}")
+            pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+            api.put(PODS, pod)
+    settings = evolve(ALONE, partial_bound=2.0)
+    async with running(api, settings):
+        await placed(api)
+        await asyncio.sleep(QUIET)
+        group = api.get(kind, "default/g")
+        assert group is not None
+        needs = {"minMember": 5} if not native else {"schedulingPolicy": {"gang": {"minCount": 5}}}
+        if is_made_again:
+            api.remove(kind, "default/g")
+            group = {"metadata": {"name": "g", "namespace": "default"}}
+        group["spec"] = needs
+        api.put(kind, group)
+        await until(lambda: events(api))
+        await asyncio.sleep(QUIET)
+    (found,) = events(api)
+    assert found["note"] == (
+        "3 of 5 members hold a node or have succeeded; no member was lost, its PodGroup has changed"
+    )
+    async with running(api, settings):
+        await until(lambda: len(events(api)) == 2)
+        await asyncio.sleep(QUIET)
+    assert all(api.pods().values())
+    assert len(api.pods()) == 3
+    assert events(api, "PartlyBound") == []
+
+
 def ended() -> MemoryApi:
     api = left(3)
     for n in range(2):

@@ -561,7 +561,8 @@ EITHER = f"label its pods with {MINIMUM}, or create a PodGroup g"
 
 def not_served(group: str) -> tuple[str, str]:
     return (
-        f"the cluster does not serve {group}, the API of its PodGroup",
+        f"{group}, the API of its PodGroup, was not found; if it was installed since, it is found"
+        " within 30 s",
         f"install the CRD of {group} and create the PodGroup g, or label its pods with {NAME}",
     )
 

@@ -825,6 +825,25 @@ async def test_why_and_metrics_of_a_gang_whose_binds_are_refused_say_so(
 
 
 @on_a_loop
+async def test_running_gang_whose_podgroup_is_deleted_runs_and_lacks_its_podgroup(
+    bare: Server, serving: Serving
+) -> None:
+    bare.put(NODES, node_json("a", gpu=4))
+    put_gang(bare, "g", 2)
+    async with serving() as asking:
+        await until(lambda: bare.pods()["default/g-1"])
+        for n in range(2):
+            found = bare.get(PODS, f"default/g-{n}") or {}
+            bare.put(PODS, {**found, "status": {"phase": "Running"}})
+        bare.remove(GROUPS, "default/g")
+        answer = await asking.until("there is no PodGroup", "why", "g")
+        head, why, helps = answer.splitlines()
+    assert head.startswith("pod group default/g: Running: 2 members are there; the minimum is")
+    assert why == "why: 2 members hold nodes; there is no PodGroup g of scheduling.k8s.io"
+    assert helps.startswith("what would help: create a PodGroup g of scheduling.k8s.io")
+
+
+@on_a_loop
 async def test_gang_that_waits_for_a_quota_is_not_said_to_start(
     bare: Server, serving: Serving
 ) -> None:
@@ -927,5 +946,5 @@ async def test_running_scheduler_says_what_to_do_about_an_unknown_minimum(
     bare.put(PODS, pod)
     async with serving() as asking:
         (item,) = (await asking.page("/why?group=default/g", lambda page: "items" in page))["items"]
-    assert "the cluster does not serve scheduling.x-k8s.io" in item["reason"]
+    assert "scheduling.x-k8s.io, the API of its PodGroup, was not found" in item["reason"]
     assert item["helps"].startswith("install the CRD of scheduling.x-k8s.io")

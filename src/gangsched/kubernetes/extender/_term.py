@@ -236,7 +236,9 @@ class ExtenderTerm:
             tasks.start(work)
         tasks.start(marks.run())
         if settings.write_group_status:
-            groups = GroupStatusWriter(requests, cache, scheduler, workers=connections)
+            groups = GroupStatusWriter(
+                *(requests, cache, scheduler, partial.was_whole), workers=connections
+            )
             tasks.start(groups.run())
         deciding: list[asyncio.Task[None]] = []
         if settings.demand_interval:
