@@ -59,6 +59,7 @@ REFUSED: list[tuple[Object, str]] = [
         election(renewDeadline=2),
         f"{RETRY}: expected less than renewDeadline, which is 2, got 2s",
     ),
+    ({"replicas": 0}, "/replicas"),
     (election(retryPeriod="0s"), "/configuration/leaderElection/retryPeriod"),
     (
         {"configuration": {"podInitialBackoffSeconds": "1m"}},

@@ -9,10 +9,20 @@ from typing import Any
 import pytest
 
 from gangsched.kubernetes import LeaderElection
+from support.control_plane import Account
+from support.control_plane.processes import free_ports
 from support.memory_api import Fault, lost_after, lost_before, refused
 from support.priority_class import urgent_class
 from support.running import on_a_loop, until
-from support.scheduled_cluster import GROUPS, Cluster, cluster, eventually, scheduling
+from support.scheduled_cluster import (
+    GROUPS,
+    Cluster,
+    cluster,
+    documented_rights,
+    eventually,
+    scheduling,
+)
+from support.scraping import fetch, sample
 
 __all__ = ["cluster"]
 
@@ -59,6 +69,31 @@ async def test_gang_that_does_not_fit_is_reported_and_starts_with_a_node(cluster
         assert not any(cluster.placed().values())
         cluster.add_nodes(1, gpu=2)
         await eventually(lambda: cluster.all_bound(3))
+
+
+@on_a_loop
+async def test_binds_without_the_right_are_shown_and_go_on_when_it_is_given(
+    cluster: Cluster,
+) -> None:
+    pytest.importorskip("prometheus_client", reason="the extra metrics is not installed")
+    (port,) = free_ports(1)
+
+    def refused_binds() -> tuple[float, float]:
+        shown = fetch(port, "/metrics")
+        binding = sample(shown, "gangsched_groups", 'state="binding"')
+        return binding, sample(shown, "gangsched_kubernetes_refused_binds")
+
+    cluster.add_nodes(1)
+    async with scheduling(cluster, without="pods/binding", serve=("127.0.0.1", port)):
+        cluster.add_gang("g", 2)
+        await eventually(lambda: refused_binds() == (1, 2))
+        why = await eventually(lambda: fetch(port, f"/why?group={cluster.namespace}/g"))
+        assert "2 members are being bound; the API server says: pods" in why
+        assert "cannot create resource" in why
+        await eventually(lambda: cluster.reasons("g-1") == ["FailedScheduling"])
+        Account.create(cluster.plane.admin, "without-pods-binding", documented_rights())
+        await eventually(lambda: cluster.all_bound(2))
+        await eventually(lambda: refused_binds() == (0, 0))
 
 
 @on_a_loop

@@ -236,7 +236,8 @@ class MemoryApi:
             case "PATCH":
                 uid = body.get("metadata", {}).get("uid")
                 if uid not in (None, known["metadata"]["uid"]):
-                    return _status(409, "Precondition failed: UID in precondition")
+                    invalid = f'metadata.uid: Invalid value: "{uid}": field is immutable'
+                    return _status(422, f'"{name}" is invalid: {invalid}')
                 given = body.get("metadata", {}).get("resourceVersion")
                 if given not in (None, known["metadata"]["resourceVersion"]):
                     return _status(409, "the object has been modified")

@@ -137,7 +137,7 @@ def cluster(control_plane: ControlPlane, namespace: str) -> Iterator[Cluster]:
 
 @asynccontextmanager
 async def scheduling(
-    cluster: Cluster, settings: Settings | None = None, *, without: str = ""
+    cluster: Cluster, settings: Settings | None = None, *, without: str = "", **named: Any
 ) -> AsyncIterator[tuple[FaultyApi, asyncio.Event]]:
     """Run a scheduler with the documented rights; it must end well.
 
@@ -145,15 +145,16 @@ async def scheduling(
         cluster: The cluster.
         settings: The configuration; None for the default.
         without: A resource that it has no rights on.
+        named: Further arguments of the scheduler.
     """
     rules = (rule for rule in documented_rights() if without not in rule.resources)
-    name = f"without-{without}" if without else "documented"
+    name = f"without-{without.replace('/', '-')}" if without else "documented"
     account = Account.create(cluster.plane.admin, name, rules)
     file = cluster.plane.kubeconfig(cluster.namespace, account.token)
     api = FaultyApi(await connect(kubeconfig=str(file)))
     try:
         chosen = cluster.settings() if settings is None else settings
-        async with running(api, chosen) as stop:
+        async with running(api, chosen, **named) as stop:
             yield api, stop
     finally:
         await api.aclose()

@@ -34,7 +34,7 @@ from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache, reason_of
 from gangsched.kubernetes._facts import Dialect, GroupFacts
 from gangsched.kubernetes._instants import whole_seconds
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._turns import Turns
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
@@ -265,8 +265,7 @@ class StatusWriter:
             lane=_LANE,
             patience=_PATIENCE,
         )
-        # 404, and 409 after some tries: the object of that UID is gone
-        if response.status >= 300 and response.status not in (404, 409):
+        if response.status >= 300 and not is_gone(response):
             _log.warning("status not written: PATCH %s: %s", path, said(response))
 
     def _put(self, uid: PodUID, namespace: str, status: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import NATIVE
 from gangsched.kubernetes._facts import GroupFacts
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
 from gangsched.scheduler import Scheduler
 from gangsched.status import PodGroupPhase, PodGroupStatus, pod_group_status
@@ -225,7 +225,7 @@ class GroupStatusWriter:
         )
         if response.status == _CONFLICT:
             self._cache.touched.add(key)  # the watch is behind; or the group was created anew
-        elif response.status >= 300 and response.status != 404:
+        elif response.status >= 300 and not is_gone(response):
             _log.warning("status not written: PATCH %s: %s", path, said(response))
 
 

@@ -12,7 +12,9 @@ Rules:
   R4  a replica that waits watches the Lease, so a Lease that is given up is taken at once. If it
       may not watch, it looks every *retry_period*;
   R5  a candidate that has not reached the Lease for *lease_duration*, or never, has a problem: it
-      could not take over.
+      could not take over;
+  R6  a problem is logged once, and then once a minute while it lasts: a right that is missing would
+      fill the log otherwise.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from gangsched.kubernetes._tasks import end
 __all__ = ["Election"]
 
 _LANE: Final = "leases"
+_WARN_AGAIN: Final = 60.0
 
 _log = logging.getLogger("gangsched.kubernetes.leases")
 
@@ -94,6 +97,7 @@ class Election:
         self._trouble = "the API server has not answered yet"
         self._wake = asyncio.Event()
         self._said = ""
+        self._warned: dict[str, float] = {}
         self.holder = ""
 
     @property
@@ -172,7 +176,7 @@ class Election:
             if not renewed:
                 await self._try()
         except GangschedError as error:
-            _log.warning("the lease was not renewed: %s", error)
+            self._warn(f"the lease was not renewed: {error}")
 
     async def _try(self) -> bool:
         """Look at the Lease, and take it if that is allowed; return whether this replica has it."""
@@ -204,7 +208,15 @@ class Election:
     def _failed(self, trouble: str) -> None:
         """Note why the Lease was not reached."""
         self._trouble = trouble
-        _log.warning("%s", trouble)
+        self._warn(trouble)
+
+    def _warn(self, problem: str) -> None:
+        """Log a problem, unless it was logged within the last minute."""
+        now = self._clock()
+        self._warned = {each: at for each, at in self._warned.items() if now - at < _WARN_AGAIN}
+        if problem not in self._warned:
+            self._warned[problem] = now
+            _log.warning("%s", problem)
 
     def _has_expired(self) -> bool:
         return self._clock() - self._seen_at >= self._duration
@@ -250,6 +262,7 @@ class Election:
             return False
         self._look(json.loads(response.body))
         self._reached_at = self._clock()
+        self._warned.clear()
         self._renewed_at = began  # from the sending on, as the others count at the latest
         return True
 

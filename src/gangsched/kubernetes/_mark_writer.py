@@ -33,7 +33,7 @@ from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import StatusWriter
 from gangsched.kubernetes._group_status import keeps_record
 from gangsched.kubernetes._partial import is_whole
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, holds_node
 from gangsched.model import GroupKey, Pod
 from gangsched.scheduler import Scheduler
@@ -46,7 +46,6 @@ _PAUSE: Final = 0.25
 _SAYING: Final = 2
 """How many members of a whole gang say that it is."""
 _PATIENCE: Final = 60.0
-_GONE: Final = (404, 409)
 
 _log = logging.getLogger("gangsched.kubernetes.status")
 
@@ -138,7 +137,7 @@ class StartMarks:
             _log.warning("not written that %s was whole: %s", key, error)
             self._cache.moved.add(key)
             return
-        if response.status >= 300 and response.status not in _GONE:
+        if response.status >= 300 and not is_gone(response):
             _log.warning("not written that %s was whole: PATCH %s: %s", key, path, said(response))
 
 

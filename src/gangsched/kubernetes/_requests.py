@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-__all__ = ["Pauses", "RequestError", "Requests", "said", "to_json"]
+__all__ = ["Pauses", "RequestError", "Requests", "is_gone", "said", "to_json"]
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -39,6 +39,7 @@ _REFUSED_FOR_A_MOMENT: Final = frozenset({401, 403})
 
 _FORBIDDEN: Final = 403
 _CONFLICT: Final = 409
+_INVALID: Final = 422
 _TRIES_OF_A_PATCH: Final = 3
 _RIGHT: Final = re.compile(r'cannot \S+ resource "[^"]*" in API group "[^"]*"')
 """What an authorizer says that is missing; the rest of the message names one object."""
@@ -165,8 +166,8 @@ class Requests:
     ) -> Response:
         """Send a patch as ``send`` does, a few times more if it is answered with 409.
 
-        A patch that names a UID gets 409 if another object has the name, and also if the object
-        was changed at the same time. Only the latter can end otherwise.
+        The object was changed at the same time. A patch that names a UID gets 422 if another object
+        has the name, see ``is_gone``.
 
         Raises:
             RequestError: There was no answer within *patience*.
@@ -246,6 +247,16 @@ class Pauses:
         self.spent += asked
         await self._sleep(asked)
         return True
+
+
+def is_gone(response: Response) -> bool:
+    """Return whether the object of the UID that a patch names is gone, as its answer says.
+
+    404; 409 after all tries; 422, because no UID changes, if another object has its name.
+    """
+    if response.status == _INVALID:
+        return "metadata.uid" in said(response)
+    return response.status in (404, _CONFLICT)
 
 
 def to_json(value: object) -> bytes:

@@ -25,15 +25,13 @@ from gangsched.events import Evict, GroupRestarted
 from gangsched.kubernetes._api import MERGE_PATCH
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._facts import GroupFacts
-from gangsched.kubernetes._requests import Requests, said, to_json
+from gangsched.kubernetes._requests import Requests, is_gone, said, to_json
 from gangsched.model import GroupKey
 from gangsched.objects.restarts import restart_annotations
 
 __all__ = ["RestartNotes"]
 
 _LANE: Final = "status"
-_GONE: Final = (404, 409, 422)
-"""The group is gone, or another one has its name."""
 
 _log = logging.getLogger("gangsched.kubernetes.restarts")
 
@@ -123,7 +121,7 @@ class RestartNotes:
             lane=_LANE,
             patience=self._patience,
         )
-        if response.status >= 300 and response.status not in _GONE:
+        if response.status >= 300 and not is_gone(response):
             _log.warning("restarts not written: PATCH %s: %s", _path(facts), said(response))
 
 

@@ -211,6 +211,28 @@ def test_lease_is_taken_as_soon_as_it_expires() -> None:
     run_stepped(story())
 
 
+def test_lease_that_cannot_be_written_is_a_warning_once_and_then_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        api = held("", PUT=refused(403, "cannot do that"))
+        trying = asyncio.create_task(election(api).acquire())
+        await asyncio.sleep(0.1)
+        assert len(caplog.records) == 1
+        await asyncio.sleep(59.0)
+        assert len(caplog.records) == 1
+        await asyncio.sleep(63.0)
+        assert len(caplog.records) == 3
+        works(api)
+        await trying
+
+    run_stepped(story(), limit=200.0)
+    problem = "the lease cannot be written: cannot do that"
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        problem
+    ] * 3
+
+
 def test_candidate_says_once_who_holds_the_lease(caplog: pytest.LogCaptureFixture) -> None:
     """A second scheduler that waits by mistake would otherwise look like one that runs."""
     caplog.set_level("INFO", "gangsched.kubernetes.leases")

@@ -12,7 +12,7 @@ from gangsched.kubernetes._start_marks import BOUND_IN_START, WAS_WHOLE, differ_
 from gangsched.model import Pod
 from support.cluster_objects import GROUPS, PODS, pod_json
 from support.memory_api import MemoryApi
-from support.memory_cluster import all_bound, change, cluster, condition, put_gang
+from support.memory_cluster import all_bound, change, cluster, condition, put_gang, reasons
 from support.running import on_a_loop, running, until
 
 pytestmark = pytest.mark.once("makes schedulers that decide about whole gangs")
@@ -69,6 +69,32 @@ async def test_new_leader_writes_what_its_predecessor_could_not() -> None:
         change(api, PODS, f"default/g-{number}", spec=node, metadata=notes)
     async with running(api):
         await until(lambda: len(marked(api, WAS_WHOLE)) == 2)
+
+
+@on_a_loop
+async def test_member_that_was_replaced_under_its_name_has_the_mark_of_its_own_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The patch names the UID of the old pod, which the API server refuses as invalid."""
+    api = gang_of_labels()
+    replaced = list[str]()
+
+    def replace(method: str, path: str) -> None:
+        if method == "PATCH" and not replaced:
+            name = path.split("/")[-2]
+            replaced.append(name)
+            api.remove(PODS, f"default/{name}")
+            add_member(api, int(name[-1]))
+
+    api.fault = replace
+    async with running(api):
+        await until(lambda: replaced and all_bound(api) and len(marked(api, WAS_WHOLE)) >= 2)
+        await asyncio.sleep(0.6)
+    (name,) = replaced
+    assert name in marked(api, WAS_WHOLE)
+    assert name not in marked(api, BOUND_IN_START)
+    assert reasons(api, name) == ["Scheduled", "Scheduled"]
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == []
 
 
 @on_a_loop

@@ -17,7 +17,7 @@ from gangsched.kubernetes._api import STRATEGIC_MERGE_PATCH
 from gangsched.kubernetes._bind import pod_path
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._conditions import status_patch
-from gangsched.kubernetes._requests import Requests, said
+from gangsched.kubernetes._requests import Requests, is_gone, said
 from gangsched.kubernetes._workers import run_workers
 from gangsched.model import NodeName, Pod, PodUID
 
@@ -109,8 +109,7 @@ class Nominator:
             lane=_LANE,
             patience=_PATIENCE,
         )
-        # 404, and 409 after some tries: the pod of that UID is gone
-        if response.status < 300 or response.status in (404, 409):
+        if response.status < 300 or is_gone(response):
             return
         # kube-scheduler was faster: the pod needs no nomination any more
         if response.status != _INVALID or _IS_BOUND not in said(response):
