@@ -153,9 +153,7 @@ def test_csv_has_a_row_for_each_job_with_the_fields_of_the_json() -> None:
     )
 
 
-def test_csv_of_a_comparison_has_a_row_for_each_policy(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_csv_of_a_comparison_has_a_row_for_each_policy() -> None:
     words = ("--policy", "gang", "--policy", "gang,backfill=2,preempt")
     found = rows(*WORKLOAD, *words, command="compare")
     runs = data(*WORKLOAD, *words, command="compare")["runs"]
@@ -164,12 +162,26 @@ def test_csv_of_a_comparison_has_a_row_for_each_policy(
         assert float(row["jobs.waiting.mean"]) == run["summary"]["jobs"]["waiting"]["mean"]
         assert row["never_fit"] == "red/d"
         assert row["deadlock"] == ""
+
+
+def test_skipped_input_is_named_beside_an_output_without_a_place_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Path("x.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}")
-    for command in ("simulate", "compare"):
-        assert main([command, *WORKLOAD, "x.yaml", "--output", "csv"]) == 0
+    as_csv, skipped = (
+        ("--output", "csv"),
+        f"skipped: x.yaml: document 1: ConfigMap x (v1) {UNKNOWN}\n",
+    )
+    for words in (
+        ("simulate", *WORKLOAD, "x.yaml", *as_csv),
+        ("compare", *WORKLOAD, "x.yaml", *as_csv),
+        ("explain", "red/a", "x.yaml", *WORKLOAD),
+        ("explain", "red/a", *WORKLOAD, "--apply", "x.yaml"),
+    ):
+        assert main(words) == 0
         out, err = capsys.readouterr()
         assert "skipped" not in out
-        assert f"skipped: x.yaml: document 1: ConfigMap x (v1) {UNKNOWN}\n" in err
+        assert skipped in err
 
 
 def test_all_jobs_are_counted_together_where_there_are_gangs_and_single_pods() -> None:

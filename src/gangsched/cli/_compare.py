@@ -120,7 +120,7 @@ def _compare(options: argparse.Namespace) -> int:
         if options.output == "json":
             print_json(_plain(reports, source.skipped))
         elif options.output == "csv":
-            print_skipped(source, options.output)
+            print_skipped(source.skipped)
             print_figures(reports)
         else:
             for sentence in source.skipped:

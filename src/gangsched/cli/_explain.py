@@ -21,6 +21,7 @@ from gangsched.cli._run import (
     run_to_the_end,
     simulator_of,
 )
+from gangsched.cli._simulate import print_skipped
 from gangsched.cli._subject import Subject, find
 from gangsched.cli._workload import Source, add_source, applied, read_source
 from gangsched.errors import InvalidValueError
@@ -101,6 +102,7 @@ def _explain(options: argparse.Namespace) -> int:
     settings = run_settings(options)
     is_example = not (options.manifests or options.at or options.trace or options.nodes)
     source = Source(example()) if is_example else read_source(options)
+    print_skipped(source.skipped)
     shape = None if options.shape is None else _shape(options.shape)
     log = EventLog()
     simulator = simulator_of(source, settings, observers=(log,))
@@ -182,8 +184,9 @@ def _events(options: argparse.Namespace, source: Source, simulator: Simulator) -
             events.append(NodeAdded(evolve(node, name=name)))
     for name in options.apply:
         file = ParsedManifests(read(name), file=name)
-        arrivals = applied(file, source.files, at=simulator.now).arrivals
-        events += [a.event for a in arrivals if not isinstance(a.event, OwnerDeleted)]
+        more = applied(file, source.files, at=simulator.now)
+        print_skipped(more.skipped)
+        events += [a.event for a in more.arrivals if not isinstance(a.event, OwnerDeleted)]
     return events
 
 

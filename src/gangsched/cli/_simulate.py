@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -65,9 +65,9 @@ def add_output(group: Any, csv: str) -> None:
     group.add_argument("--output", choices=("text", "json", "csv"), default="text", help=csv)
 
 
-def print_skipped(source: Source, output: str) -> None:
-    """Print what was skipped beside a CSV, which has no place for it."""
-    for sentence in source.skipped if output == "csv" else ():
+def print_skipped(sentences: Iterable[str]) -> None:
+    """Print what was skipped beside an output that has no place for it."""
+    for sentence in sentences:
         print(printable(f"skipped: {sentence}"), file=sys.stderr)
 
 
@@ -88,7 +88,7 @@ def _simulate(options: argparse.Namespace) -> int:
             runs = [(name, result, timeline)]
             draw(files, runs, summary=summary, caption=source.caption)
     finally:
-        print_skipped(source, options.output)
+        print_skipped(source.skipped if options.output == "csv" else ())
         print_as(result, options.output)
     if is_whole:
         return 0
