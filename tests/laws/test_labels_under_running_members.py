@@ -7,6 +7,7 @@ and goes; capacity is nominated. Two laws hold: a bind is in a domain where memb
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from itertools import combinations, permutations
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 from gangsched import (
     Bind,
+    Event,
     GroupKey,
     NodeAdded,
     NodeDeleted,
@@ -139,10 +141,21 @@ class Relabelled(Story):
 
     def put(self, number: int, cpu: int, rack: str) -> None:
         """Add a node, or give it other labels and another size."""
+        self.tell(self.changed(number, cpu, rack))
+
+    def miss(self, number: int, cpu: int, rack: str) -> None:
+        """Do so while the scheduler is down; it is restored then, and reads the cluster."""
+        before = json.loads(json.dumps(self.scheduler.snapshot()))
+        self.cluster.apply(self.changed(number, cpu, rack))
+        self.scheduler = self.make(self.cluster)
+        self.scheduler.restore(before)
+        self._perform(self.scheduler.rebuild(now=self.now))
+
+    def changed(self, number: int, cpu: int, rack: str) -> Event:
         labels = {"rack": rack} if rack else {}
         node = make_node(f"n{number}", cpu=cpu, labels=labels)
         is_known = any(each.name == node.name for each in self.cluster.nodes())
-        self.tell(NodeUpdated(node) if is_known else NodeAdded(node))
+        return NodeUpdated(node) if is_known else NodeAdded(node)
 
     def drop(self, number: int) -> None:
         if any(node.name == f"n{number}" for node in self.cluster.nodes()):
@@ -207,6 +220,7 @@ hows = st.sampled_from(["bundled", "not bundled", "deleted"])
 steps = st.one_of(
     *[puts] * 4,
     *[adds] * 4,
+    step("miss", numbers, st.integers(1, 4), racks),
     step("drop", numbers),
     step("low", st.integers(1, 3)),
     step("end", st.integers(0, 9)),
