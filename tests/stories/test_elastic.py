@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gangsched import (
     ClusterState,
@@ -15,14 +15,20 @@ from gangsched import (
     NodeAdded,
     NodeDeleted,
     NodeName,
+    Outcome,
+    Pod,
     PodGroup,
     PodGroupAdded,
     Preemption,
     Scheduler,
+    Success,
+    Unschedulable,
     presets,
 )
-from gangsched.testing import make_pod
+from gangsched.protocols import CycleView
+from gangsched.testing import make_node, make_pod
 from support.story import Story, Way, each_way
+from support.story_presets import GANG_PRESETS, Preset, each_of
 
 MakeScheduler = Callable[[ClusterState], Scheduler]
 
@@ -184,3 +190,44 @@ def test_gang_evicts_for_the_member_that_it_needs(way: Way, preset: str) -> None
     assert story.evicted == ["low-0"]
     assert "ps-1" in story.bound
     assert "w-2" not in story.bound
+
+
+@frozen
+class Refuses:
+    """Refuses the pod ``bad`` at one point."""
+
+    point: str
+    name: str = "Refuses"
+
+    def _answer(self, pod: Pod, point: str) -> Outcome:
+        is_refused = point == self.point and pod.name == "bad"
+        return Unschedulable("never") if is_refused else Success()
+
+    def reserve(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        return self._answer(pod, "reserve")
+
+    def unreserve(
+        self, state: CycleView, pod: Pod, node: NodeName, *, cause: str, now: float
+    ) -> None:
+        pass
+
+    def permit(self, state: CycleView, pod: Pod, node: NodeName, *, now: float) -> Outcome:
+        return self._answer(pod, "permit")
+
+
+@each_way
+@each_of(GANG_PRESETS)
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_late_member_that_a_plugin_refuses_keeps_no_other_one_waiting(
+    preset: Preset, point: str, way: Way
+) -> None:
+    """All of them gave their nodes back, and were refused together again, for ever."""
+    story = Story(partial(preset, plugins=[Refuses(point)]), way)
+    story.tell(NodeAdded(make_node("n", cpu=9)))
+    story.gang("g", 2)
+    story.run(1.0)
+    story.interrupt()
+    story.add(*(make_pod(name, group="g", min_available=2, cpu=1) for name in ("bad", "good")))
+    story.run(60.0)
+    assert sorted(story.bound) == ["g-0", "g-1", "good"]
+    assert "never" in str(story.scheduler.why(story.uid("bad")))

@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gangsched._core._counters import MemberState
 from gangsched.core import attempt, notices
@@ -43,6 +43,8 @@ __all__ = [
 ]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_Refused: TypeAlias = dict[PodRecord, tuple[str, CycleState]]
+"""Members that go alone and are refused, each with the reason and its cycle."""
 
 
 def try_whole(
@@ -159,8 +161,10 @@ def _commit(
         # asked before any member is released, which would be evicted again
         if alone and _gives_up(state, gang, members, before, ready, task.diagnosis):
             return True
-        answer, waits = _reserve_and_permit(state, members, alone=alone)
+        answer, waits, refused = _reserve_and_permit(state, members, alone=alone)
         prepared: Any = answer
+        if refused:
+            members = [record for record in members if record not in refused]
         going = members
         if not isinstance(answer, tuple):
             if waits:
@@ -181,8 +185,13 @@ def _commit(
             _wait(state, kept, waits)
     elif waits:
         _wait(state, members, waits)
-    else:
+    elif members:
         _refuse_all(state, gang, demand, members, members[-1], prepared, alone=alone)
+    for record, (reason, cycle) in refused.items():
+        if gang.backoff_until > state.records.now:
+            notices.tell(state, record, reason)
+        else:
+            _refuse_alone(state, record, reason, cycle)
     return False
 
 
@@ -217,33 +226,60 @@ def _wait(state: State, members: Sequence[PodRecord], waits: Mapping[int, Waits]
 
 def _reserve_and_permit(
     state: State, members: Sequence[PodRecord], *, alone: bool
-) -> tuple[tuple[PodRecord, str] | None, dict[int, Waits]]:
-    """Return a member that is refused with the reason, or which plugins let members wait."""
+) -> tuple[tuple[PodRecord, str] | None, dict[int, Waits], _Refused]:
+    """Return a member that is refused with the reason, or which plugins let members wait.
+
+    A member that goes alone and is refused gives its node back, and is returned with the others of
+    that kind: the rest go on without it.
+    """
     profile, points, now = state.settings.profile, state.points, state.records.now
     waits: dict[int, Waits] = {}
+    refused: _Refused = {}
     is_noted = False
+
+    def goes_without(record: PodRecord, reason: str) -> None:
+        assert record.cycle is not None
+        refused[record] = (reason, record.cycle)
+        attempt.give_back(state, record, _UNSCHEDULED, "refused")
+
     for some in by_group(members):
         wide, each = profile.group_wide["reserve"]
         asked = points.each_concerned("reserve wide", wide, some[:1])
+        of_group = asked[0][1] if asked else ()
         asked += points.each_concerned("reserve each", each, some)
         for record, plugins in asked:
+            if record in refused:
+                continue
             denied = _refused_by_notes(state, record) if is_noted else None
             denied = denied or points.reserve(record, now, plugins)
             is_noted = True
             if denied is not None:
-                return (record, denied.reason), {}
+                if not alone or plugins is of_group:
+                    return (record, denied.reason), {}, refused
+                goes_without(record, denied.reason)
+        left = [record for record in some if record not in refused]
         wide, each = profile.group_wide["permit"]
-        asked = [(some[0], wide)] if wide else []
-        asked += [(record, each) for record in some if each]
+        asked = [(left[0], wide)] if wide and left else []
+        asked += [(record, each) for record in left if each]
         for record, plugins in asked:
             answer = points.permit(record, now, plugins)
             if isinstance(answer, Unschedulable):
-                return (record, answer.reason), {}
-            for waiting in (some if plugins is wide else [record]) if answer else ():
+                if not alone or plugins is wide:
+                    return (record, answer.reason), {}, refused
+                waits.pop(record.seq, None)
+                goes_without(record, answer.reason)
+                continue
+            for waiting in (left if plugins is wide else [record]) if answer else ():
                 waits[waiting.seq] = (*waits.get(waiting.seq, ()), *answer)
+        left = [record for record in some if record not in refused]
+        if left and left[0] is not some[0] and of_group:  # the one that spoke for all is gone
+            denied = points.reserve(left[0], now, of_group)
+            if denied is not None:
+                return (left[0], denied.reason), {}, refused
     if waits and len(by_group(members)) > 1:
-        return (members[0], "the groups of a bundle do not wait on permit"), {}
-    return None, waits
+        staying = next(record for record in members if record not in refused)
+        return (staying, "the groups of a bundle do not wait on permit"), {}, refused
+    return None, waits, refused
 
 
 def _refused_by_notes(state: State, record: PodRecord) -> Unschedulable | None:
@@ -275,7 +311,7 @@ def undo(state: State, members: Sequence[PodRecord], before: tuple[dict[int, int
         members: The members that were assumed.
         before: Which nodes took more before, and whether members had tried nodes.
     """
-    for record in reversed(members):
+    for record in reversed([each for each in members if each.is_assumed]):
         state.points.unreserve(record, "refused", state.records.now)
         state.records.move(record, _UNSCHEDULED)
         record.cycle = None
