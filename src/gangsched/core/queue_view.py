@@ -6,7 +6,7 @@ as they are when it is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, final
 
 from gangsched._core._registry import PodGroupInfo
@@ -119,11 +119,12 @@ class QueueEntry:
 class SchedulingQueue:
     """The gangs that need nodes, by place. Each property is O(gangs log gangs)."""
 
-    __slots__ = ("_queue", "_records")
+    __slots__ = ("_nominated", "_queue", "_records")
 
-    def __init__(self, queue: Queue, records: Records) -> None:
+    def __init__(self, queue: Queue, records: Records, nominated: Container[Gang]) -> None:
         self._queue = queue
         self._records = records
+        self._nominated = nominated
 
     @property
     def active(self) -> tuple[QueueEntry, ...]:
@@ -151,6 +152,19 @@ class SchedulingQueue:
     def is_gated(self, entry: QueueEntry) -> bool:
         """Return whether a gang is not admitted to the queue, or awaits victims. O(1)."""
         return entry.place in (QueuePlace.NOT_ADMITTED, QueuePlace.NOMINATED)
+
+    def may_fit(self, entry: QueueEntry) -> bool:
+        """Return whether a gang may find nodes or preempt, as far as is known.
+
+        If an active gang may not, it is parked without an attempt. Runtime complexity: O(nodes that
+        changed since it was asked).
+        """
+        gang, queue = entry._gang, self._queue
+        if gang.demand is None or gang in self._nominated:
+            return True
+        if gang.place is QueuePlace.PARKED and gang.demand.blocked_at:
+            return False
+        return queue.could_fit(gang.demand) or queue.preempts(gang.demand, None)
 
     def has_current_key(self, entry: QueueEntry) -> bool:
         """Return whether the sort key of a gang is the one that it would get now."""

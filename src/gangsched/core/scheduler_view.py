@@ -99,7 +99,8 @@ class SchedulerView:
     @property
     def queue(self) -> SchedulingQueue:
         """The scheduling queue."""
-        return SchedulingQueue(self._state.queue, self._state.records)
+        state = self._state
+        return SchedulingQueue(state.queue, state.records, state.nominations.known)
 
     @property
     def gated_pods(self) -> int:

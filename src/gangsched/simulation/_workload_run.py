@@ -209,12 +209,16 @@ class WorkloadRun:
 
         Amortised O(1): it is asked before each decision, so the scheduler is not asked ``why``.
         """
-        jobs = self.usage.jobs
+        queue = self.scheduler.queue
+        if self._failed and not self.usage.jobs.hold_nodes():
+            # nothing ends that a job could wait for which does not fit now
+            self._failed = [each for each in self._failed if queue.may_fit(each[0])]
         while self._failed:
             entry, job = self._failed[-1]
-            # on an empty cluster nothing ends that the job could wait for
-            if len(entry) and job.started_at is None and job.members and jobs.hold_nodes():
-                return entry != head and entry.sort_key < head.sort_key
+            if len(entry) and job.started_at is None and job.members:
+                if entry == head:  # a cycle would park it in silence, and try the next one
+                    return not queue.may_fit(entry)
+                return entry.sort_key < head.sort_key
             self._failed.pop()
         return False
 

@@ -92,7 +92,7 @@ class _Order:
     @classmethod
     def of(cls, state: State) -> _Order:
         """Read the queue. O(n log n) for n queued gangs."""
-        queue = SchedulingQueue(state.queue, state.records)
+        queue = SchedulingQueue(state.queue, state.records, state.nominations.known)
         active = queue.active
         parked = [each for each in queue.unschedulable if not queue.is_gated(each)]
         ordered = (*active, *queue.backoff, *parked)
