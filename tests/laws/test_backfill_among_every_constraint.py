@@ -16,6 +16,7 @@ from hypothesis import given
 from gangsched import NodeName, PodUID
 from gangsched.explain import SearchBudgetExhausted
 from support.examples import one_in
+from support.reservation_oracle import holder
 from support.reserved_worlds import Job, Placed, Player, World, worlds
 from support.shown import shown
 
@@ -38,7 +39,7 @@ def expects_the_earliest(player: Player) -> None:
     """Later an admitted pod may help: as the companion of a member, or in another domain."""
     held = player.scheduler.reservation
     assert held is not None
-    job = next(job for job in player.waiting if job.group == held.group)
+    job = next(job for job in player.waiting if holder(held) == job.key)
     # nodes are drained if the gang fits at no end that is known
     assert (math.inf if held.starts_at is None else held.starts_at) == player.earliest(job)
 
@@ -51,7 +52,7 @@ def is_kept_and_delays_none(player: Player) -> None:
 def expects_no_start_in_vain(player: Player) -> None:
     held = player.scheduler.reservation
     if held is not None and held.starts_at is not None:
-        job = next(job for job in player.waiting if job.group == held.group)
+        job = next(job for job in player.waiting if holder(held) == job.key)
         assert player.can_start(job.pods, player.on_nodes(held.starts_at))
 
 
@@ -62,7 +63,7 @@ def leaves_none_waiting(player: Player) -> None:
         if job.pods[0].uid in backing_off:
             continue
         now, at = player.on_nodes(), seen.reserved_from
-        is_own = held is not None and job.group == held.group
+        is_own = held is not None and holder(held) == job.key
         if at is None or is_own or player.now + job.seconds <= at:
             could = player.can_start(job.pods, now)
         else:

@@ -19,7 +19,6 @@ from gangsched import (
     Bind,
     ClusterState,
     Effect,
-    GroupKey,
     Node,
     NodeAdded,
     NodeName,
@@ -35,7 +34,7 @@ from gangsched.testing import make_pod
 from support.account import claim_of
 from support.checked_scheduler import CheckedScheduler
 
-__all__ = ["EXACT", "ReservationOracle", "judged", "workloads"]
+__all__ = ["EXACT", "ReservationOracle", "holder", "judged", "workloads"]
 
 EXACT = AnnotatedRunTimes(RUN_SECONDS)
 _ROUNDING = 1e-9
@@ -74,19 +73,19 @@ class ReservationOracle:
 
     Attributes:
         bound_at: When each pod was bound.
-        promised: The earliest expected start of each gang with a reservation.
-        started: When each of these gangs started.
+        promised: The earliest expected start of each gang or pod with a reservation, by its key.
+        started: When each of these started.
         reservations: Every distinct reservation, in order.
     """
 
     bound_at: dict[PodUID, float] = field(factory=dict)
-    promised: dict[GroupKey, float] = field(factory=dict)
-    started: dict[GroupKey, float] = field(factory=dict)
+    promised: dict[str, float] = field(factory=dict)
+    started: dict[str, float] = field(factory=dict)
     reservations: list[Reservation] = field(factory=list)
 
-    def earliest(self, cluster: ClusterState, group: GroupKey, now: float) -> float:
-        """Return when a gang fits if running pods end on time, and no other pods come."""
-        waiting = [p for p in cluster.pods() if _is_in(p, group) and p.node_name is None]
+    def earliest(self, cluster: ClusterState, key: str, now: float) -> float:
+        """Return when a gang or a pod fits if running pods end on time, and no others come."""
+        waiting = [p for p in cluster.pods() if _key(p) == key and p.node_name is None]
         each = waiting[0].requests.amount("cpu")
         ends = {now: now}
         for pod in self._running(cluster):
@@ -94,7 +93,7 @@ class ReservationOracle:
         for instant in sorted(ends):
             if instant >= now and self._room(cluster, each, instant) >= len(waiting):
                 return instant
-        raise AssertionError(f"{group} does not fit on the empty cluster")
+        raise AssertionError(f"{key} does not fit on the empty cluster")
 
     def end(self, pod: Pod) -> float:
         """Return when a running pod ends."""
@@ -111,9 +110,14 @@ class ReservationOracle:
         return sum(amount // each for amount in free.values())
 
 
-def _is_in(pod: Pod, group: GroupKey) -> bool:
+def holder(reservation: Reservation) -> str:
+    """Return the key of the gang, or of the pod, that has a reservation."""
+    return str(reservation.group or reservation.pod)
+
+
+def _key(pod: Pod) -> str:
     claim = claim_of(pod)
-    return claim is not None and claim[0] == group
+    return pod.key if claim is None else str(claim[0])
 
 
 class _CheckedByOracle(CheckedScheduler):
@@ -132,16 +136,15 @@ class _CheckedByOracle(CheckedScheduler):
             if isinstance(effect, Bind):
                 reservations.bound_at[effect.uid] = now
                 pod = cluster.pod(effect.uid)
-                claim = None if pod is None else claim_of(pod)
-                if claim is not None:
-                    reservations.started.setdefault(claim[0], now)
+                if pod is not None:
+                    reservations.started.setdefault(_key(pod), now)
         reservation = self.inner.reservation
-        if reservation is None or reservation.group in reservations.started:
+        if reservation is None or holder(reservation) in reservations.started:
             return effects
         if not reservations.reservations or reservations.reservations[-1] != reservation:
             reservations.reservations.append(reservation)
         if reservation.starts_at is not None:
-            reservations.promised.setdefault(reservation.group, reservation.starts_at)
+            reservations.promised.setdefault(holder(reservation), reservation.starts_at)
             self._is_the_earliest(reservation, effects or (), now)
         return effects
 
@@ -151,7 +154,7 @@ class _CheckedByOracle(CheckedScheduler):
         """Check that an expected start is the earliest, also after this decision."""
         assert reservation.starts_at is not None
         shown = _AsDecided(self._cluster, effects)
-        earliest = self._jury.earliest(cast("ClusterState", shown), reservation.group, now)
+        earliest = self._jury.earliest(cast("ClusterState", shown), holder(reservation), now)
         assert abs(earliest - reservation.starts_at) <= _ROUNDING, (
             f"{reservation}, and it could start at {earliest:g}"
         )

@@ -48,6 +48,7 @@ from gangsched.events import ObjectChanged
 from gangsched.model import group_key
 from support import kube_rules
 from support.constrained_worlds import HOST, NAMESPACES, ZONE
+from support.reservation_oracle import holder
 from support.restored import posted
 
 __all__ = ["Job", "Placed", "Player", "World", "backfilling", "worlds"]
@@ -87,6 +88,11 @@ class Job:
         """The key of the gang; None for a pod without one."""
         name = self.pods[0].labels.get(GROUP)
         return None if name is None else group_key(self.pods[0].namespace, name)
+
+    @property
+    def key(self) -> str:
+        """The key of the gang, or of the pod."""
+        return str(self.group or self.pods[0].key)
 
 
 @frozen
@@ -240,8 +246,8 @@ class Player:
         log: What was bound: when, which pod, and where.
         placed: The pods on nodes, by UID, each with its node and its end.
         waiting: The jobs that have arrived and not started.
-        promised: The first expected start of each gang that had the reservation.
-        started: When each gang started.
+        promised: The first expected start of each gang or pod that had the reservation.
+        started: When each of them started.
     """
 
     world: World
@@ -257,8 +263,8 @@ class Player:
         factory=dict[PodUID, tuple[Pod, Node, float]], init=False
     )
     waiting: list[Job] = field(factory=list[Job], init=False)
-    promised: dict[GroupKey, float] = field(factory=dict[GroupKey, float], init=False)
-    started: dict[GroupKey, float] = field(factory=dict[GroupKey, float], init=False)
+    promised: dict[str, float] = field(factory=dict[str, float], init=False)
+    started: dict[str, float] = field(factory=dict[str, float], init=False)
     backfilled: int = field(default=0, init=False)
     cluster: InMemoryCluster = field(factory=InMemoryCluster, init=False)
     scheduler: Scheduler = field(init=False)
@@ -336,8 +342,8 @@ class Player:
         else:
             raise AssertionError("it decides for ever")
         held = self.scheduler.reservation
-        if held is not None and held.starts_at is not None and held.group not in self.started:
-            self.promised.setdefault(held.group, held.starts_at)
+        if held is not None and held.starts_at is not None and holder(held) not in self.started:
+            self.promised.setdefault(holder(held), held.starts_at)
         if self.settled is not None:
             self.settled(self)
 
@@ -361,13 +367,12 @@ class Player:
 
     def _start(self, job: Job, pod: Pod, node: Node) -> None:
         held = self.scheduler.reservation
-        self.backfilled += held is not None and held.group != job.group
+        self.backfilled += held is not None and holder(held) != job.key
         self.placed[pod.uid] = (pod, node, self.now + job.seconds)
         self.log.append((self.now, pod.uid, node.name))
         if job in self.waiting:
             self.waiting.remove(job)
-        if job.group is not None:
-            self.started.setdefault(job.group, self.now)
+        self.started.setdefault(job.key, self.now)
 
     def on_nodes(self, after: float = -math.inf) -> Placed:
         """Return the pods on nodes that end after an instant."""

@@ -459,3 +459,45 @@ def test_pod_whose_run_time_changes_is_asked_about_it_again() -> None:
     assert late is not None
     host.tell(PodUpdated(running(late, "50")))
     assert host.decide() == ["late"]
+
+
+# regular pods -----------------------------------------------------------------------------------
+
+
+def _wide_pod(policy: Backfill | None = None) -> Host:
+    """Return a node of size 4, half full until 100, and a rejected pod of 4."""
+    host = Host(policy, a=4)
+    host.pod("old", 100, cpu=2)
+    host.decide()
+    host.pod("wide", 10, cpu=4)
+    host.decide()
+    return host
+
+
+def test_regular_pod_gets_a_reservation_and_is_not_passed_over_for_ever() -> None:
+    host = _wide_pod()
+    assert (host.reservation.group, host.reservation.pod) == (None, "default/wide")
+    assert str(host.reservation) == "1 node is reserved for pod default/wide, starts by 100"
+    host.pod("long", 200)
+    host.pod("short", 60)
+    host.decide()
+    assert _node_of(host, "long") is None
+    assert _node_of(host, "short") == "a"
+    host.now = 100
+    host.end("old", "short")
+    host.at(100)
+    assert _node_of(host, "wide") == "a"
+
+
+def test_reservation_of_a_regular_pod_is_restored() -> None:
+    host = _wide_pod()
+    before = host.reservation
+    data = json.loads(json.dumps(host.scheduler.snapshot()))
+    host.scheduler = host.make()
+    host.scheduler.restore(data)
+    host.scheduler._check()
+    assert host.reservation == before
+
+
+def test_reservations_are_for_gangs_only_with_two_least_members() -> None:
+    assert _wide_pod(Backfill(EXACT, least_members=2)).scheduler.reservation is None

@@ -342,7 +342,7 @@ def _backfill(profile: ProfileSettings, run_times: RunTimes | None) -> Backfill 
         run_times,
         after_attempts=given.whole("afterAttempts", 1, least=1),
         after_seconds=given.seconds("afterSeconds", 0.0),
-        least_members=given.whole("leastMembers", 2, least=1),
+        least_members=given.whole("leastMembers", 1, least=1),
     )
     given.close()
     return found

@@ -41,10 +41,9 @@ def run(state: State) -> bool:
     while True:
         settle_all(state)
         gang = state.queue.head()
-        if gang is None:
-            gang = reserving.next_gang(state)
-            if gang is None:
-                return False
+        exempt = reserving.next_gang(state, gang)
+        if exempt is not None:
+            gang = exempt
             if not state.has_classes(gang):
                 state.touch(gang)
                 continue
@@ -55,6 +54,8 @@ def run(state: State) -> bool:
             state.records.step += 1
             _try(state, gang)
             return True
+        if gang is None:
+            return False
         if not state.has_classes(gang):
             state.touch(gang)  # constraints of others became known, or are gone
             continue

@@ -244,8 +244,8 @@ class Gang:
 
     @property
     def is_started(self) -> bool:
-        """Whether it depends on no quorum any more: each group of it was released."""
-        return all(info.was_scheduled for info in self.infos.values())
+        """Whether it has groups, and each was released: it depends on no quorum any more."""
+        return bool(self.infos) and all(info.was_scheduled for info in self.infos.values())
 
     @property
     def pod(self) -> Pod:

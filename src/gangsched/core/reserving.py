@@ -166,8 +166,6 @@ class Reserving:
         current = self.current
         if demand is not None and current is not None and any(h.is_lent for h in current.holds):
             self.failed[demand] = step
-        if not gang.infos:
-            return
         if demand is None:
             self.forget(gang)
         elif not gang.is_started:
@@ -180,7 +178,7 @@ class Reserving:
 
     def note_parked(self, gang: Gang) -> None:
         """Note that a gang waits because one that asks for the same has failed. O(1)."""
-        if self.policy is None or gang in self.qualified or not gang.infos or gang.is_started:
+        if self.policy is None or gang in self.qualified or gang.is_started:
             return
         self.qualify(gang)
 
@@ -217,8 +215,6 @@ class Reserving:
 
     def note_event(self, gang: Gang) -> None:
         """Note an event about a gang. O(1)."""
-        if not gang.infos:
-            return
         if gang in self.infeasible:
             del self.infeasible[gang]
             self.open[gang] = None

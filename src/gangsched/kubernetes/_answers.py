@@ -280,7 +280,7 @@ class Answers:
         items = [queue_item(row, age=running.age_of(row)) for row in shown]
         reserved = scheduler.reservation
         for row, item in zip(shown, items, strict=True):
-            if reserved is not None and row.group == reserved.group:
+            if reserved is not None and (row.group or row.name) == (reserved.group or reserved.pod):
                 item["state"] += f"; {reserved.in_utc()}"
         items = _without_others(items, scope, owner, scheduler)
         return self._document("QueueList", listed.at, items, len(rows))

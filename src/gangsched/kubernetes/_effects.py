@@ -280,8 +280,7 @@ class Effects:
             self._status.unschedulable(uid, reason)
 
     def _with_reservation(self, reason: str, key: GroupKey | None, pod: Pod | None = None) -> str:
-        priority = pod.priority if pod is not None and key is None else None
-        return with_reservation(reason, self._scheduler, key, priority)
+        return with_reservation(reason, self._scheduler, key, pod if key is None else None)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)

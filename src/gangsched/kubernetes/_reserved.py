@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from gangsched._core._registry import PodGroupInfo
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, Pod
 from gangsched.scheduler import Scheduler
 
 __all__ = ["with_reservation"]
@@ -27,7 +27,7 @@ _LACKS: Final = re.compile(
 
 
 def with_reservation(
-    reason: str, scheduler: Scheduler, key: GroupKey | None, priority: int | None = None
+    reason: str, scheduler: Scheduler, key: GroupKey | None, pod: Pod | None = None
 ) -> str:
     """Return a reason with the sentence about reserved nodes, if R1 asks for it.
 
@@ -37,18 +37,20 @@ def with_reservation(
         reason: Why a pod or a gang does not start.
         scheduler: The scheduler that may have a reservation.
         key: The gang, or that of the pod; None for a pod without one.
-        priority: The priority of the pod; None for that of the gang.
+        pod: The pod without a gang.
     """
     if not _LACKS.search(reason):
         return reason
     found = scheduler.reservation
-    if found is None or found.group == key or not found.nodes:
+    if found is None or not found.nodes:
+        return reason
+    if found.group == key if pod is None else found.pod == pod.key:
         return reason
     of_gang: PodGroupInfo | None = None if key is None else scheduler.registry.get(key)
-    theirs: PodGroupInfo | None = scheduler.registry.get(found.group)
-    mine = of_gang.priority if priority is None and of_gang is not None else priority
+    theirs: PodGroupInfo | None = None
+    if found.group is not None:
+        theirs = scheduler.registry.get(found.group)
+    mine = of_gang.priority if of_gang is not None else pod.priority if pod is not None else None
     if mine is not None and theirs is not None and mine > theirs.priority:
         return reason
-    return (
-        f"{reason.rstrip('.')}; {len(found.nodes)} node(s) are reserved for pod group {found.group}"
-    )
+    return f"{reason.rstrip('.')}; {len(found.nodes)} node(s) are reserved for {found.holder}"

@@ -88,7 +88,7 @@ class ObservedScheduler:
         reserved = self.scheduler.reservation
         if reserved is not None and why is not None and not isinstance(why, Running):
             found["reserved"] = reserved.in_utc()
-            if reserved.group != key:
+            if reserved.group not in (None, key):
                 found["reservedFor"] = reserved.group
         return found
 

@@ -49,7 +49,8 @@ class Backfill:
             of capacity; at least 1.
         after_seconds: The number of seconds that the gang must have been complete. If only a
             plugin knows the minimum, they count from the gang's creation.
-        least_members: The smallest minimum of a gang that gets a reservation.
+        least_members: The smallest minimum of a gang that gets a reservation. With 1, the default,
+            regular pods get one, too; with 2 only gangs do.
         overdue_after: The number of seconds after its expected end at which a pod is overdue. The
             end of an overdue pod is unknown.
         drain_for: The number of seconds that nodes are drained at most for a gang whose start
@@ -62,7 +63,7 @@ class Backfill:
     run_times: RunTimes | None = field(default=None, validator=_check_run_times)
     after_attempts: int = field(default=1, validator=check_positive)
     after_seconds: float = field(default=0.0, validator=check_seconds)
-    least_members: int = field(default=2, validator=check_positive)
+    least_members: int = field(default=1, validator=check_positive)
     overdue_after: float = field(default=60.0, validator=check_seconds)
     drain_for: float = field(default=86_400.0, validator=_check_drain_for)
 
@@ -70,20 +71,27 @@ class Backfill:
 @final
 @frozen
 class Reservation:
-    """Capacity that is reserved for a gang.
+    """Capacity that is reserved for a gang, or for a regular pod.
 
     Attributes:
-        group: The gang.
+        group: The gang; None for a regular pod.
         since: When the reservation was made; it may have moved since.
         starts_at: The latest start of the gang if all run times are exact; None if nodes are
             drained for it and the start is unknown.
         nodes: The nodes on which capacity is reserved.
+        pod: ``namespace/name`` of the regular pod; None for a gang.
     """
 
-    group: GroupKey
+    group: GroupKey | None
     since: float
     starts_at: float | None
     nodes: tuple[NodeName, ...]
+    pod: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """For what capacity is reserved, as in a sentence."""
+        return f"pod {self.pod}" if self.group is None else f"pod group {self.group}"
 
     def __str__(self) -> str:
         return self._said(format_instant)
@@ -96,6 +104,6 @@ class Reservation:
         is_one = len(self.nodes) == 1
         count, verb = ("1 node", "is") if is_one else (f"{len(self.nodes)} nodes", "are")
         if self.starts_at is None:
-            return f"{count} {verb} drained for pod group {self.group}"
+            return f"{count} {verb} drained for {self.holder}"
         starts_at = instant(self.starts_at)
-        return f"{count} {verb} reserved for pod group {self.group}, starts by {starts_at}"
+        return f"{count} {verb} reserved for {self.holder}, starts by {starts_at}"

@@ -16,13 +16,13 @@ given up if the gang no longer needs it, or if draining has reached its time lim
 when they were expected to change nothing.
 
 A blocked demand stays blocked while the others see too little capacity. An exempt gang in it would
-starve, so ``next_gang`` names one when no other is active: the gang itself if it may fit, unless
-one of a higher priority fits, or the first exempt one that fits.
+starve, so ``next_gang`` names one that goes before the first active gang: the gang itself if it may
+fit, unless one of a higher priority fits, or the first exempt one that fits.
 
 Rules:
   R1  the expected start moves to a later instant only for an event: a wrong run time, a changed
       node, the gang itself, or a gang that outranks it. Admitting a pod never moves it;
-  R2  an exempt gang that fits with all capacity is tried after every other active gang;
+  R2  an exempt gang that fits with all capacity is tried in queue order, as an active one;
   R3  a pod that was refused a node because of the plan is tried again when the reservation moves or
       ends, and when pods come to nodes or leave them;
   R4  nodes that were drained until the time limit are given up, and none is drained until an
@@ -90,12 +90,15 @@ def next_deadline(state: State) -> float | None:
 def shown(state: State) -> Reservation | None:
     """Return the reservation for reading; None if there is none. O(its nodes)."""
     current = state.reserving.current
-    group = None if current is None else current.gang.group
-    if current is None or group is None:
+    if current is None:
         return None
+    group, pod = current.gang.group, None
+    if group is None:
+        pod = current.gang.pod.key
     starts_at = current.starts_at if current.starts_at < math.inf else None
     nodes = tuple([state.table.names[slot] for slot in current.reserved])
-    return Reservation(group.key, current.since, starts_at, nodes)
+    key = None if group is None else group.key
+    return Reservation(key, current.since, starts_at, nodes, pod)
 
 
 # In a cycle -------------------------------------------------------------------------------------
@@ -158,10 +161,14 @@ def may_use_reserved(state: State, gang: Gang) -> bool:
     return current is not None and run_times.is_exempt(state, current, gang)
 
 
-def next_gang(state: State) -> Gang | None:
+def next_gang(state: State, head: Gang | None) -> Gang | None:
     """Return the gang that is tried though its demand is blocked for others; None without one.
 
-    Called if no gang is active. Runtime complexity: O(gangs that wait and fit).
+    Runtime complexity: O(gangs that wait and fit).
+
+    Args:
+        state: The state.
+        head: The first active gang, before which it goes; None if none is active.
     """
     mine = state.reserving
     current = mine.current
@@ -173,15 +180,19 @@ def next_gang(state: State) -> Gang | None:
     for hold in lent:
         state.records.lend(hold)
     try:
-        first = _first_exempt(state, current)
-        is_outranked = first is not None and first.priority > current.gang.priority
-        if not is_outranked and _may_fit(state, current.gang):
-            return current.gang
-        return first
+        first, own = _first_exempt(state, current), current.gang
+        is_outranked = first is not None and first.priority > own.priority
+        if not is_outranked and _goes_before(state, own, head) and _may_fit(state, own):
+            return own
+        return first if first is not None and _goes_before(state, first, head) else None
     finally:
         for hold in lent:
             state.records.keep(hold)
         mine.withhold(state.records)
+
+
+def _goes_before(state: State, gang: Gang, head: Gang | None) -> bool:
+    return head is None or state.queue.order_of(gang) < state.queue.order_of(head)
 
 
 def _may_fit(state: State, gang: Gang) -> bool:

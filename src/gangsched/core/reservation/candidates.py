@@ -2,7 +2,8 @@
 
 Rules:
   R1  gangs are considered in the order of priority, then of how often nodes were drained for them
-      until the time limit, then of age. A gang that cannot get a reservation is passed over;
+      until the time limit, then of age; of one age, regular pods go first, as in the queue. A gang
+      that cannot get a reservation is passed over;
   R2  a gang that would not fit on the empty cluster is not considered again before an event about
       it. A node that changes, and may take one of its pods, is such an event, too;
   R3  one decision finds this out of a few gangs, and the next ones of the others.
@@ -25,7 +26,7 @@ __all__ = ["Candidate", "first", "may_ask"]
 _MOST: Final = 8
 """How many gangs one decision may find not to fit on the empty cluster."""
 
-_Rank = tuple[tuple[int, int, float, int], Gang]
+_Rank = tuple[tuple[int, int, float, bool, int], Gang]
 
 
 class Candidate(NamedTuple):
@@ -111,16 +112,18 @@ def _due(state: State, above: int | None) -> list[_Rank]:
                 mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
         elif max(gang.failures, 1) >= policy.after_attempts:
             timeouts = mine.drain_timeouts.get(gang, 0)
-            found.append(((-priority, timeouts, created_at, gang.seq), gang))
+            rank = (-priority, timeouts, created_at, bool(gang.infos), gang.seq)
+            found.append((rank, gang))
     return found
 
 
 def _standing(gang: Gang) -> tuple[int, float, float]:
     # if only a plugin knows the minimum, it is unknown when the group became complete
-    since = max(
+    complete = [
         info.created_at if info.complete_at is None else info.complete_at
         for info in gang.infos.values()
-    )
+    ]
+    since = max(complete, default=gang.created_at)
     gang.standing = found = gang.priority, gang.created_at, since
     return found
 
@@ -128,4 +131,4 @@ def _standing(gang: Gang) -> tuple[int, float, float]:
 def _size(state: State, gang: Gang) -> int:
     """Return how many members must be placed for a gang to start."""
     needed = lacking(state, gang)
-    return sum(needed.get(key, 0) for key in gang.infos)
+    return sum(needed.get(key, 0) for key in gang.infos or ("",))

@@ -87,8 +87,9 @@ class _Look:
     def __init__(self, state: State, gang: Gang) -> None:
         self._state = state
         self._gang = gang
-        self.members: list[PodRecord] = split(state, gang)[1]
-        self._needed = lacking(state, gang)
+        # a regular pod is placed alone, as is a member of a group that has started
+        self.members: list[PodRecord] = split(state, gang)[bool(gang.infos)]
+        self._needed = lacking(state, gang) if gang.infos else None
         self._demand = demand_of(state, gang)
         self._budget: int = state.settings.search_budget // _SHARE
         current = state.reserving.current

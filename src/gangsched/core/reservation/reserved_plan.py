@@ -77,9 +77,10 @@ class ReservedPlan:
     @property
     def reason(self) -> str:
         """Why a node is refused."""
-        group = self._reservation.gang.group
-        key = "" if group is None else group.key
-        return f"node(s) where the pod would delay the reserved start of pod group {key}"
+        gang = self._reservation.gang
+        group = gang.group
+        holder = f"pod {gang.pod.key}" if group is None else f"pod group {group.key}"
+        return f"node(s) where the pod would delay the reserved start of {holder}"
 
     def concerns(self, record: PodRecord) -> bool:
         """Return whether a pod may be in the way. O(plugins x classes of members)."""
