@@ -5,7 +5,9 @@ Rules:
       imported;
   R2  attributes that have their default are left out, so that the rest can be read;
   R3  a mapping is written as a plain dict, and an amount in Kubernetes' notation: the constructors
-      take both.
+      take both;
+  R4  Hypothesis and IPython print it too. Without ``_repr_pretty_``, Hypothesis prints the call
+      that drew a value, whose function is private to a strategy.
 """
 
 from __future__ import annotations
@@ -17,7 +19,27 @@ from attrs import Attribute, Factory, fields
 
 from gangsched.resources import FrozenMap, Resources
 
-__all__ = ["short_repr"]
+__all__ = ["Printer", "pretty_repr", "short_repr"]
+
+
+class Printer(Protocol):
+    """What Hypothesis and IPython pass to ``_repr_pretty_``."""
+
+    def text(self, obj: str) -> None:
+        """Write a text."""
+        ...
+
+    def break_(self) -> None:
+        """Begin a new line, indented."""
+        ...
+
+    def begin_group(self, indent: int = 0, open: str = "") -> None:  # noqa: A002  # its name
+        """Write a text, and indent the lines that follow."""
+        ...
+
+    def end_group(self, dedent: int = 0, close: str = "") -> None:
+        """Indent the lines that follow less, and write a text."""
+        ...
 
 
 class _WithDefault(Protocol):
@@ -39,6 +61,11 @@ def short_repr(value: Any) -> str:
         if getattr(value, attribute.name) != _default(value, attribute)
     ]
     return f"{type(value).__name__}({', '.join(given)})"
+
+
+def pretty_repr(value: object, printer: Printer, cycle: bool) -> None:
+    """Print the ``repr`` of a value; a class has this function as ``_repr_pretty_``."""
+    printer.text(repr(value))
 
 
 def _attributes_of(value: Any) -> tuple[Attribute[Any], ...]:

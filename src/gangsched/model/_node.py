@@ -17,7 +17,7 @@ from gangsched._fields import (
     check_text,
     check_texts,
 )
-from gangsched._repr import short_repr
+from gangsched._repr import pretty_repr, short_repr
 from gangsched.constraints import ContainerImage, Taint
 from gangsched.model._names import NodeName
 from gangsched.model._sequences import as_sorted_names
@@ -69,3 +69,5 @@ class Node:
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    _repr_pretty_ = pretty_repr

@@ -27,7 +27,7 @@ from gangsched._fields import (
     check_whole,
     refuse_choice,
 )
-from gangsched._repr import short_repr
+from gangsched._repr import pretty_repr, short_repr
 from gangsched.constraints import (
     Disk,
     HostPort,
@@ -303,3 +303,5 @@ class Pod:
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    _repr_pretty_ = pretty_repr

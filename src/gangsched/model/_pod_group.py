@@ -22,7 +22,7 @@ from gangsched._fields import (
     check_text,
     of_group,
 )
-from gangsched._repr import short_repr
+from gangsched._repr import pretty_repr, short_repr
 from gangsched._seconds import format_duration
 from gangsched.constraints import Topology
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
@@ -211,3 +211,5 @@ class PodGroup:
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    _repr_pretty_ = pretty_repr

@@ -20,6 +20,7 @@ from attrs import field, frozen
 
 from gangsched._checks import check_event
 from gangsched._fields import as_tuple, check_each, check_instant, check_text
+from gangsched._repr import Printer
 from gangsched.errors import InvalidValueError
 from gangsched.events import Event
 from gangsched.model import Pod
@@ -165,6 +166,16 @@ class Workload:
 
     def __add__(self, other: Workload) -> Workload:
         return self.merge(other)
+
+    def _repr_pretty_(self, printer: Printer, cycle: bool) -> None:
+        """Print the ``repr`` with one arrival a line."""
+        printer.begin_group(4, "Workload([")
+        for arrival in self.arrivals:
+            printer.break_()
+            printer.text(f"{arrival!r},")
+        printer.end_group(4)
+        printer.break_()
+        printer.text(f"], skipped={self.skipped!r})" if self.skipped else "])")
 
 
 def run_seconds(pod: Pod) -> float | None:
