@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from gangsched.errors import InvalidValueError
-from gangsched.events import Effect, Event, Evict
+from gangsched.events import Bind, Effect, Event, Evict
 from gangsched.protocols import FourCalls
 from gangsched.quantity import is_seconds
 from gangsched.scheduler import Scheduler
@@ -21,6 +21,7 @@ __all__ = [
     "answer_question",
     "ask_scheduler",
     "call_plain",
+    "check_binds",
     "check_gather",
     "check_max_binds",
     "check_plain",
@@ -40,6 +41,21 @@ class DrivenScheduler(FourCalls, Protocol):
     def rebuild(self, *, now: float) -> tuple[Effect, ...]:
         """Read everything that the cluster state shows."""
         ...
+
+
+def check_binds(
+    bind: Callable[[Bind], T] | None, bind_gang: Callable[[tuple[Bind, ...]], T] | None
+) -> Callable[[Bind], T]:
+    """Return what performs a single bind: *bind*, or *bind_gang* with one.
+
+    Raises:
+        InvalidValueError: Neither is given.
+    """
+    if bind is not None:
+        return bind
+    if bind_gang is None:
+        raise InvalidValueError("bind", bind, "a function, unless bind_gang is one")
+    return lambda effect: bind_gang((effect,))
 
 
 def check_max_binds(max_binds: object) -> int:

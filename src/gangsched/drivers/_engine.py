@@ -18,9 +18,11 @@ Rules:
       deleted meanwhile: its node must not stay assumed;
   R2  the binds of one call are reported in their order, regardless of duration. The
       binds of different calls do not wait for each other;
-  R3  an event that ``apply`` refuses, or the scheduler with ``ClusterStateError``, is dropped. A
+  R3  with *binds_gangs*, the binds of one ``Release`` of several members are one operation: they
+      have one outcome, and each is reported with it;
+  R4  an event that ``apply`` refuses, or the scheduler with ``ClusterStateError``, is dropped. A
       failed eviction is repeated. Both go to *on_error* and the log, and the loop goes on;
-  R4  any other exception is kept as ``failure``. The driver then stops deciding, performs and
+  R5  any other exception is kept as ``failure``. The driver then stops deciding, performs and
       reports what is under way, and raises it. Operations, reports and events outlive that, for
       the next ``run``.
 """
@@ -38,7 +40,18 @@ from gangsched.drivers._contract import DrivenScheduler, ErrorHandler
 from gangsched.drivers._evictions import Evictions
 from gangsched.drivers._inbox import Marker
 from gangsched.errors import ClusterStateError, InvalidValueError
-from gangsched.events import Bind, BindFailed, Bound, Effect, Event, Evict, PodDeleted, PodUpdated
+from gangsched.events import (
+    Bind,
+    BindFailed,
+    Bound,
+    Effect,
+    Event,
+    Evict,
+    PodDeleted,
+    PodUpdated,
+    Release,
+)
+from gangsched.model import PodUID
 from gangsched.protocols import Observer
 
 __all__ = ["BATCH", "Engine", "Operation"]
@@ -53,17 +66,25 @@ _log = logging.getLogger("gangsched.drivers")
 
 @define(eq=False)
 class Operation:
-    """One ``Bind`` or ``Evict``, from the effect to its outcome.
+    """One ``Bind`` or ``Evict``, or the binds of one release, from the effect to its outcome.
 
     Attributes:
         effect: What to perform.
+        release: The operations of all binds that are performed in one call, this one first; empty
+            if it is performed alone.
         siblings: The operations of the binds of the same call that are not reported yet, in order.
         report: How the bind went; None while it is under way.
     """
 
     effect: Bind | Evict
+    release: list[Operation] = field(factory=lambda: list[Operation]())
     siblings: deque[Operation] = field(factory=lambda: deque[Operation]())
     report: Bound | BindFailed | None = None
+
+    @property
+    def binds(self) -> tuple[Bind, ...]:
+        """The binds that are performed together; empty for one that is performed alone."""
+        return tuple(each.effect for each in self.release if isinstance(each.effect, Bind))
 
 
 @final
@@ -78,6 +99,7 @@ class Engine:
         on_error: Called with what was refused or failed, and the exception; or None.
         clock: The current instant.
         can_evict: Whether the driver was given a function that evicts.
+        binds_gangs: Whether the driver was given a function that binds the members of a release.
         max_binds: How many operations may be under way at once.
 
     Attributes:
@@ -87,7 +109,16 @@ class Engine:
     """
 
     __slots__ = (
-        *("_apply", "_can_evict", "_clock", "_evictions", "_observe", "_observers", "_on_error"),
+        *(
+            "_apply",
+            "_binds_gangs",
+            "_can_evict",
+            "_clock",
+            "_evictions",
+            "_observe",
+            "_observers",
+            "_on_error",
+        ),
         *("_max", "_scheduler", "_unreported", "failure", "operations", "under_way"),
     )
 
@@ -101,6 +132,7 @@ class Engine:
         on_error: ErrorHandler | None,
         clock: Callable[[], float],
         can_evict: bool,
+        binds_gangs: bool,
         max_binds: int,
     ) -> None:
         self._scheduler = scheduler
@@ -110,6 +142,7 @@ class Engine:
         self._on_error = on_error
         self._clock = clock
         self._can_evict = can_evict
+        self._binds_gangs = binds_gangs
         self._max = max_binds
         self._evictions = Evictions()
         self._unreported: list[Bound | BindFailed] = []
@@ -202,7 +235,9 @@ class Engine:
         if isinstance(effect, Evict):
             self._evicted(effect, error)
             return
-        operation.report = _report(effect, error)
+        for each in operation.release or (operation,):
+            if isinstance(each.effect, Bind):
+                each.report = _report(each.effect, error)
         siblings = operation.siblings
         while siblings and (report := siblings[0].report) is not None:
             siblings.popleft()
@@ -259,10 +294,18 @@ class Engine:
     def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
         # operations first: whatever an observer raises, they are performed
         binds: deque[Operation] = deque()
+        releases: dict[PodUID, list[Operation]] = {}
         for effect in effects:
-            if isinstance(effect, Bind):
-                binds.append(Operation(effect, binds))
-                self.operations.append(binds[-1])
+            if isinstance(effect, Release) and self._binds_gangs and len(effect.members) > 1:
+                together: list[Operation] = []
+                releases.update((uid, together) for uid in effect.members)
+            elif isinstance(effect, Bind):
+                release = releases.get(effect.uid, [])
+                binds.append(Operation(effect, release, binds))
+                if not release:  # the first of its release, or the bind of no release
+                    self.operations.append(binds[-1])
+                if effect.uid in releases:
+                    release.append(binds[-1])
             elif isinstance(effect, Evict) and self._can_evict:
                 self._evictions.begin(effect)
                 self.operations.append(Operation(effect))

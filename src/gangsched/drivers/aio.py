@@ -42,6 +42,7 @@ from gangsched.drivers._contract import (
     allow_evictions,
     answer_question,
     ask_scheduler,
+    check_binds,
     check_gather,
     check_max_binds,
     check_plain,
@@ -72,6 +73,10 @@ class Driver:
         apply: Makes an event true in the cluster state, such as ``InMemoryCluster.apply``.
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff.
+            None: a single bind is passed to *bind_gang*, too.
+        bind_gang: Performs all binds of one ``Release`` in one call. If it raises, all of them have
+            failed with that reason. Other binds are passed to *bind*. None: each bind is passed to
+            *bind*, and has an outcome of its own.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
             driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
@@ -89,9 +94,10 @@ class Driver:
             groups, since the queue compares the two; by default, 1970.
 
     Raises:
-        InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds; or
-            *apply*, *observe* or *on_error* is a coroutine function. That *bind* or *evict* returns
-            no awaitable is found when it is called, and ends ``run``.
+        InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds;
+            *apply*, *observe* or *on_error* is a coroutine function; or neither *bind* nor
+            *bind_gang* is given. That *bind*, *bind_gang* or *evict* returns no awaitable is found
+            when it is called, and ends ``run``.
     """
 
     def __init__(
@@ -99,7 +105,8 @@ class Driver:
         scheduler: DrivenScheduler,
         *,
         apply: Callable[[Event], object],
-        bind: Callable[[Bind], Awaitable[object]],
+        bind: Callable[[Bind], Awaitable[object]] | None = None,
+        bind_gang: Callable[[tuple[Bind, ...]], Awaitable[object]] | None = None,
         evict: Callable[[Evict], Awaitable[object]] | None = None,
         observe: Callable[[Effect], object] | None = None,
         observers: Sequence[Observer] = (),
@@ -118,11 +125,13 @@ class Driver:
             on_error=on_error,
             clock=clock,
             can_evict=evict is not None,
+            binds_gangs=bind_gang is not None,
             max_binds=check_max_binds(max_binds),
         )
         if evict is not None:
             allow_evictions(scheduler)
-        self._bind = bind
+        self._bind = check_binds(bind, bind_gang)
+        self._bind_gang = bind_gang
         self._evict = evict
         self._one_at_a_time = max_binds == 1
         self._gather = check_gather(gather)
@@ -383,7 +392,9 @@ class Driver:
     async def _perform_one(self, operation: Operation) -> None:
         error: BaseException | None = None
         try:
-            if isinstance(operation.effect, Bind):
+            if operation.binds and self._bind_gang is not None:
+                await wait_for("bind_gang", self._bind_gang, operation.binds)
+            elif isinstance(operation.effect, Bind):
                 await wait_for("bind", self._bind, operation.effect)
             elif self._evict is not None:
                 await wait_for("evict", self._evict, operation.effect)

@@ -41,6 +41,7 @@ from gangsched.drivers._contract import (
     answer_question,
     ask_scheduler,
     call_plain,
+    check_binds,
     check_max_binds,
     check_plain,
     describe,
@@ -75,7 +76,10 @@ class Driver:
         apply: Makes an event true in the cluster state, such as ``InMemoryCluster.apply``.
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff. With *max_binds* > 1 it is called from
-            several threads at once.
+            several threads at once. None: a single bind is passed to *bind_gang*, too.
+        bind_gang: Performs all binds of one ``Release`` in one call. If it raises, all of them have
+            failed with that reason. Other binds are passed to *bind*. None: each bind is passed to
+            *bind*, and has an outcome of its own.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
             driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
@@ -91,7 +95,8 @@ class Driver:
             groups, since the queue compares the two; by default, 1970.
 
     Raises:
-        InvalidValueError: *max_binds* is not an int >= 1, or a function is a coroutine function.
+        InvalidValueError: *max_binds* is not an int >= 1, a function is a coroutine function, or
+            neither *bind* nor *bind_gang* is given.
     """
 
     def __init__(
@@ -99,7 +104,8 @@ class Driver:
         scheduler: DrivenScheduler,
         *,
         apply: Callable[[Event], object],
-        bind: Callable[[Bind], object],
+        bind: Callable[[Bind], object] | None = None,
+        bind_gang: Callable[[tuple[Bind, ...]], object] | None = None,
         evict: Callable[[Evict], object] | None = None,
         observe: Callable[[Effect], object] | None = None,
         observers: Sequence[Observer] = (),
@@ -107,7 +113,8 @@ class Driver:
         max_binds: int = 64,
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
-        check_plain(apply=apply, bind=bind, evict=evict, observe=observe, on_error=on_error)
+        check_plain(apply=apply, bind=bind, bind_gang=bind_gang, evict=evict)
+        check_plain(observe=observe, on_error=on_error)
         self._scheduler = scheduler
         self._engine = Engine(
             scheduler,
@@ -117,11 +124,13 @@ class Driver:
             on_error=on_error,
             clock=clock,
             can_evict=evict is not None,
+            binds_gangs=bind_gang is not None,
             max_binds=check_max_binds(max_binds),
         )
         if evict is not None:
             allow_evictions(scheduler)
-        self._bind = bind
+        self._bind = check_binds(bind, bind_gang)
+        self._bind_gang = bind_gang
         self._evict = evict
         self._max_binds = max_binds
         self._inbox = Inbox(DEFAULT_LIMIT)
@@ -351,7 +360,9 @@ class Driver:
             return  # reported as failed, since the pool could not start a thread
         error: BaseException | None = None
         try:
-            if isinstance(operation.effect, Bind):
+            if operation.binds and self._bind_gang is not None:
+                call_plain("bind_gang", self._bind_gang, operation.binds)
+            elif isinstance(operation.effect, Bind):
                 call_plain("bind", self._bind, operation.effect)
             elif self._evict is not None:
                 call_plain("evict", self._evict, operation.effect)
