@@ -80,6 +80,17 @@ def read(text: str, **more: Any) -> Any:
     raise AssertionError(arrival)
 
 
+def names_of(workload: Workload) -> list[str]:
+    names: list[str] = []
+    for arrival in workload.arrivals:
+        match arrival.event:
+            case PodAdded(value) | NodeAdded(value) | PodGroupAdded(value):
+                names.append(value.name)
+            case other:
+                raise AssertionError(other)
+    return names
+
+
 def refused(text: str) -> ManifestError:
     with pytest.raises(ManifestError) as caught:
         load(text)
@@ -402,20 +413,9 @@ def test_objects_arrive_at_one_instant_in_the_order_of_the_documents() -> None:
         f"{{apiVersion: v1, kind: List, items: {items}}}\n",
         group(SCHEDULER_PLUGINS, "minMember: 2", "name: g"),
     )
-    arrivals = load(together(*texts), at=2.5).arrivals
-    assert {arrival.at for arrival in arrivals} == {2.5}
-    names: list[str] = []
-    for arrival in arrivals:
-        match arrival.event:
-            case PodAdded(value) | NodeAdded(value) | PodGroupAdded(value):
-                names.append(value.name)
-    assert names == ["p", "x", "j-0", "j-1", "g"]
-
-
-def names_of(workload: Workload) -> list[str]:
-    events = [arrival.event for arrival in workload.arrivals]
-    assert all(isinstance(event, PodAdded | NodeAdded | PodGroupAdded) for event in events)
-    return [getattr(event, "pod", getattr(event, "node", event)).name for event in events]
+    workload = load(together(*texts), at=2.5)
+    assert {arrival.at for arrival in workload.arrivals} == {2.5}
+    assert names_of(workload) == ["p", "x", "j-0", "j-1", "g"]
 
 
 def test_list_of_any_kind_is_read_and_its_items_have_its_kind() -> None:
