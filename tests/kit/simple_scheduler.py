@@ -82,6 +82,12 @@ class SimpleScheduler:
         self.deadlines.clear()
         self.running = set(self.where)
 
+    def stop(self) -> None:
+        pass
+
+    def start(self, seconds: float) -> None:
+        self.tick(seconds)
+
     def decision_count(self) -> int:
         return self.done
 

@@ -255,6 +255,11 @@ LEGAL: dict[str, tuple[tuple[Shown, ...], tuple[Step, ...], SchedulerSpec]] = {
         (N1, PAIR, DelayEvents(), CancelPods(("b",)), Tick()),
         SchedulerSpec(),
     ),
+    "a node that comes back before its removal is delivered": (
+        (({"a": "n1"}, {}), NOTHING),
+        (N1, ALONE, DelayEvents(), RemoveNode("n1"), AddNode("n1", {"gpu": 0}), Tick(), Tick()),
+        SchedulerSpec(),
+    ),
     "a deleted waiting pod, not delivered yet": (
         (({}, {"a": ("n1", 1)}), ({}, {"a": ("n1", 1)})),
         (N1, PAIR, Tick(), DelayEvents(), CancelPods(("a",)), Tick()),

@@ -12,13 +12,19 @@ from functools import partial
 import pytest
 
 import gangsched
-from gangsched import PlacementStrategy, SchedulingUnit, WhenBindFails, presets
+from gangsched import PlacementStrategy, Preemption, SchedulingUnit, WhenBindFails, presets
 from gangsched.testing import (
     AddNode,
+    BindSucceeds,
+    LawViolation,
     PlainPod,
+    RemoveNode,
     SchedulerSpec,
     Settle,
+    Start,
+    Stop,
     SubmitPods,
+    Tick,
     adapt,
     check_scheduler,
     check_steps,
@@ -67,7 +73,29 @@ def test_gangsched_keeps_the_laws_with_each_placement_strategy(
 @pytest.mark.parametrize("unit", SchedulingUnit, ids=lambda unit: unit.value)
 def test_gangsched_keeps_the_laws_when_failed_binds_evict_the_gang(unit: SchedulingUnit) -> None:
     make = partial(presets.coscheduling, unit=unit, when_bind_fails=WhenBindFails.RELEASE_GROUP)
-    check_scheduler(adapt(make), spec=SchedulerSpec(may_evict=True), settings=one_in(3))
+    check_scheduler(adapt(make), settings=one_in(3))
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_gangsched_keeps_the_laws_when_it_preempts(elastic: bool) -> None:
+    make = partial(presets.gang, preemption=Preemption(elastic_members=elastic))
+    check_scheduler(adapt(make), settings=one_in(3))
+
+
+def test_spec_says_whether_a_scheduler_may_evict_and_else_its_adapter() -> None:
+    make = adapt(partial(presets.gang, preemption=Preemption()))
+    low, high = (
+        PlainPod(uid=uid, requests={"gpu": 1}, priority=priority)
+        for priority, uid in enumerate(("u1", "u2"))
+    )
+    steps = (
+        AddNode("n1", {"gpu": 1}),
+        *(SubmitPods((low,)), Tick(), BindSucceeds("u1"), SubmitPods((high,)), Tick()),
+    )
+    check_steps(make, *steps)
+    check_steps(make, *steps, spec=SchedulerSpec(may_evict=True))
+    with pytest.raises(LawViolation, match="u1 was placed on n1, and is on no node"):
+        check_steps(make, *steps, spec=SchedulerSpec(may_evict=False))
 
 
 @pytest.mark.parametrize("variant", PLAIN)
@@ -90,6 +118,19 @@ def test_bundle_starts_when_one_gang_fits_only_one_node(
         AddNode("n2", {"gpu": 3}, {"zone": "a"}, ("dedicated",)),
         SubmitPods((first, second)),
         Settle(),
+        spec=VARIANTS[variant].spec,
+    )
+
+
+@pytest.mark.parametrize("variant", PLAIN)
+def test_restored_member_does_not_wait_on_a_node_that_went_meanwhile(variant: str) -> None:
+    """A regression found by the kit: it waited there until its permit timeout."""
+    pods = [PlainPod(uid=u, group="g1", min_available=2, requests={"gpu": 1}) for u in "ab"]
+    check_steps(
+        adapt(VARIANTS[variant].make),
+        AddNode("n1", {"gpu": 1}),
+        *(SubmitPods(tuple(pods)), Tick(), Stop(), RemoveNode("n1"), Start()),
+        *(AddNode("n2", {"gpu": 2}), Settle()),
         spec=VARIANTS[variant].spec,
     )
 

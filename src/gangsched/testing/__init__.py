@@ -30,6 +30,7 @@ from gangsched.testing._contract import (
     SupportsFeatures,
     SupportsRestart,
     SupportsSingleDecisions,
+    SupportsStop,
     SupportsWaitingPods,
 )
 from gangsched.testing._lifecycle import QuotaLaw, RestartLaw
@@ -47,7 +48,9 @@ from gangsched.testing._steps import (
     Restart,
     ScheduleOne,
     Settle,
+    Start,
     Step,
+    Stop,
     SubmitPods,
     Tick,
 )
@@ -80,7 +83,9 @@ __all__ = [
     "SchedulerSpec",
     "SchedulerUnderTest",
     "Settle",
+    "Start",
     "Step",
+    "Stop",
     "SubmitPods",
     "SupportsBindReports",
     "SupportsDecisionCount",
@@ -88,6 +93,7 @@ __all__ = [
     "SupportsFeatures",
     "SupportsRestart",
     "SupportsSingleDecisions",
+    "SupportsStop",
     "SupportsWaitingPods",
     "Tick",
     "WritableClusterState",

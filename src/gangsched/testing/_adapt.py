@@ -11,12 +11,14 @@ Rules:
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import final
+from typing import Any, final
 
 from attrs import evolve
 
+from gangsched.coscheduling import WhenBindFails
 from gangsched.events import (
     Bind,
     BindFailed,
@@ -94,6 +96,7 @@ class GangschedAdapter:
         self._uids: dict[str, PodUID] = {}
         self._kit_uids: dict[PodUID, str] = {}
         self._undelivered: deque[Event] | None = None
+        self._saved: str | None = None
         self._decisions = 0
         self._recreated = 0
 
@@ -186,6 +189,19 @@ class GangschedAdapter:
         self.scheduler = self._make(self.cluster)
         self._advance(self.now)
 
+    def stop(self) -> None:
+        """Save a snapshot of the scheduler, which sees nothing from now on."""
+        self._saved = json.dumps(self.scheduler.snapshot(), allow_nan=False)
+        self._undelivered = None
+
+    def start(self, seconds: float) -> None:
+        """Restore another scheduler from the snapshot, and let it read what has changed."""
+        saved, self._saved = self._saved, None
+        self.now += seconds
+        self.scheduler = self._make(self.cluster)
+        self.scheduler.restore(json.loads(saved or ""))
+        self._perform(self.scheduler.rebuild(now=self.now))
+
     def delay_events(self, delayed: bool) -> None:
         """Hold events back from now on, or deliver all that were held back."""
         if delayed:
@@ -199,6 +215,14 @@ class GangschedAdapter:
         """Return the number of decisions."""
         return self._decisions
 
+    @property
+    def may_evict(self) -> bool:
+        """Whether the scheduler preempts, or evicts a gang whose bind has failed."""
+        scheduler: Any = self.scheduler
+        plugins = scheduler._state.settings.profile.plugins
+        how = [getattr(plugin, "when_bind_fails", None) for plugin in plugins]
+        return scheduler.can_evict or WhenBindFails.RELEASE_GROUP in how
+
     # Inside ---------------------------------------------------------------------------------
 
     def _add(self, uid: str, pod: Pod) -> None:
@@ -208,6 +232,8 @@ class GangschedAdapter:
 
     def _apply(self, event: Event) -> None:
         self.cluster.apply(event)
+        if self._saved is not None:
+            return
         if self._undelivered is None:
             self._deliver(event)
         else:

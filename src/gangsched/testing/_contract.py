@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, final
 
 from attrs import field, frozen
+from attrs.validators import optional
 
 from gangsched._fields import as_tuple, check_each, check_flag, check_positive, check_seconds
 from gangsched.errors import InvalidValueError
@@ -30,6 +31,7 @@ __all__ = [
     "SupportsFeatures",
     "SupportsRestart",
     "SupportsSingleDecisions",
+    "SupportsStop",
     "SupportsWaitingPods",
 ]
 
@@ -42,7 +44,10 @@ class SchedulerUnderTest(Protocol):
     """
 
     def add_node(self, name: str, capacity: Mapping[str, int]) -> object:
-        """Add a node with its capacity in whole units, by resource."""
+        """Add a node with its capacity in whole units, by resource.
+
+        It may have the name of a node that was removed, and another capacity.
+        """
         ...
 
     def remove_node(self, name: str) -> object:
@@ -101,6 +106,23 @@ class SupportsRestart(Protocol):
 
         Binds that are in flight succeed. Waiting pods give their nodes back.
         """
+        ...
+
+
+class SupportsStop(Protocol):
+    """Optional: the scheduler saves its state, and another process restores it.
+
+    While it is stopped, the kit calls ``add_node``, ``remove_node``, ``submit``, ``cancel`` and
+    ``bind_succeeded``. The adapter changes nodes and pods, and the scheduler sees that at
+    ``start``. Binds that are in flight stay so.
+    """
+
+    def stop(self) -> object:
+        """End the process of the scheduler."""
+        ...
+
+    def start(self, seconds: float) -> object:
+        """Start the scheduler *seconds* later: with its saved state, nodes and pods as of now."""
         ...
 
 
@@ -180,7 +202,9 @@ class SchedulerSpec:
             by itself as soon as it fits.
         once_satisfied: Whether members of a gang that has started once may be placed one by one
             after all its placed members are gone. If False, the gang needs a quorum again.
-        may_evict: Whether the scheduler may take a placed pod off its node by itself.
+        may_evict: Whether the scheduler may take a placed pod off its node by itself. None: if
+            the adapter has an attribute ``may_evict`` that is True, as that of ``adapt`` has for a
+            scheduler that preempts, or that evicts a gang whose bind has failed.
         resources: The resources that pods request and nodes offer. The default ``gpu`` is a name
             of its own: a plugin that reads ``nvidia.com/gpu`` sees none requested. Name what your
             plugins read.
@@ -194,7 +218,7 @@ class SchedulerSpec:
     min_backoff: float = field(default=0.0, validator=check_seconds)
     late_members_join: bool = field(default=True, validator=check_flag)
     once_satisfied: bool = field(default=False, validator=check_flag)
-    may_evict: bool = field(default=False, validator=check_flag)
+    may_evict: bool | None = field(default=None, validator=optional(check_flag))
     resources: tuple[str, ...] = field(
         default=("gpu",), converter=_names, validator=check_each(str, "a string")
     )

@@ -19,7 +19,9 @@ from gangsched.testing._plain_pod import FEATURES, PlainPod
 
 __all__ = [
     "AMOUNTS",
+    "CROWDS",
     "SIZES",
+    "TOO_LARGE",
     "NODE_TEMPLATES",
     "GangTemplate",
     "NodeTemplate",
@@ -31,6 +33,11 @@ __all__ = [
 
 AMOUNTS: Final = st.sampled_from([1, 1, 1, 2])
 SIZES: Final = st.sampled_from([1, 2, 2, 3, 4, 8, 8])
+CROWDS: Final = st.sampled_from([0, 0, 0, 0, 5, 12])
+"""How many nodes without capacity, or pods that fit nowhere, come before all others.
+
+A scheduler that looks at the first few only is found by these."""
+TOO_LARGE: Final = 9
 _MINIMA: Final = st.sampled_from([2, 2, 2, 3, 1, 4, 6, 8])
 _ROLES: Final[tuple[Mapping[str, int], ...]] = (
     {},

@@ -30,6 +30,8 @@ from gangsched.testing._steps import (
     Restart,
     ScheduleOne,
     Settle,
+    Start,
+    Stop,
     SubmitPods,
     Tick,
 )
@@ -53,9 +55,11 @@ except ModuleNotFoundError as error:  # the message names the extra to install
 
 from gangsched.testing._draws import (  # imports hypothesis, too
     AMOUNTS,
+    CROWDS,
     FEATURE_SETS,
     NODE_TEMPLATES,
     SIZES,
+    TOO_LARGE,
     GangTemplate,
     NodeTemplate,
     alone,
@@ -78,6 +82,9 @@ _SUPPRESSED = (
     HealthCheck.filter_too_much,
 )
 _index = st.integers(0, 11)
+_DURATIONS = st.sampled_from(
+    ["nothing", "nothing", "a second", "the permit timeout", "the backoff"]
+)
 _gang_index = st.integers(0, _GANGS - 1)
 
 
@@ -121,7 +128,8 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         self._features = frozenset[str]()
         self._gangs: list[GangTemplate] = []
         self._bundles: list[tuple[int, ...]] = []
-        self._pods = self._nodes = 0
+        self._removed: list[str] = []
+        self._pods = self._nodes = self._full = self._blocked = 0
 
     # Rules ------------------------------------------------------------------------
 
@@ -129,33 +137,46 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         gangs=gang_templates(_GANGS),
         nodes=st.lists(st.tuples(SIZES, NODE_TEMPLATES), min_size=1, max_size=2),
         features=FEATURE_SETS,
+        full=CROWDS,
+        blocked=CROWDS,
     )
     def begin(
         self,
         gangs: list[GangTemplate],
         nodes: list[tuple[int, NodeTemplate]],
         features: Collection[str],
+        full: int,
+        blocked: int,
     ) -> None:
         """Choose the features of the test case and the templates of its gangs, and add nodes."""
         self._features = self.runner.features.intersection(features)
         self._gangs, self._bundles = gangs, bundles(gangs, self._features)
-        for size, template in nodes:
+        self._full, self._blocked = full, blocked
+        for size, template in [(0, NodeTemplate())] * full + nodes:
             self._add_node(size, size, template)
+        for name in range(blocked):
+            self._submit([(None, None)], name, [TOO_LARGE])
 
-    @precondition(lambda self: len(self.runner.observer.nodes) < _NODES)
-    @rule(first=SIZES, others=SIZES, template=NODE_TEMPLATES)
-    def add_node(self, first: int, others: int, template: NodeTemplate) -> None:
-        """Add a node."""
-        self._add_node(first, others, template)
+    @precondition(lambda self: len(self.runner.observer.nodes) < _NODES + self._full)
+    @rule(first=SIZES, others=SIZES, template=NODE_TEMPLATES, is_new=st.booleans())
+    def add_node(self, first: int, others: int, template: NodeTemplate, is_new: bool) -> None:
+        """Add a node, perhaps under the name of one that was removed."""
+        known = [name for name in self._removed if self.runner.observer.can_add_node(name)]
+        name = known[-1] if known and not is_new else None
+        self._add_node(first, others, template, name)
 
     @precondition(lambda self: self.runner.observer.nodes)
-    @rule(index=_index)
-    def remove_node(self, index: int) -> None:
-        """Remove a node."""
+    @rule(index=_index, size=SIZES, template=NODE_TEMPLATES, comes_back=st.booleans())
+    def remove_node(self, index: int, size: int, template: NodeTemplate, comes_back: bool) -> None:
+        """Remove a node, which may come back at once with another capacity."""
         names = list(self.runner.observer.nodes)
-        self.runner.run(RemoveNode(names[index % len(names)]))
+        name = names[index % len(names)]
+        self.runner.run(RemoveNode(name))
+        self._removed.append(name)
+        if comes_back and self.runner.observer.can_add_node(name):
+            self._add_node(size, size, template, name)
 
-    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS + self._blocked)
     @rule(gang=_gang_index, spare=st.sampled_from([0, 0, 0, 1, -1]), name=_index)
     def submit_quorum(self, gang: int, spare: int, name: int) -> None:
         """Submit a quorum of a gang, one member more or less, and quorums of its bundle."""
@@ -164,7 +185,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
             quorums += self._quorum(other, name) if other != gang else []
         self._submit(quorums, name)
 
-    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS + self._blocked)
     @rule(
         gangs=st.lists(st.sampled_from([0, 1, 0, 1, 2, None]), min_size=1, max_size=4),
         amounts=st.lists(AMOUNTS, min_size=4, max_size=4),
@@ -178,7 +199,7 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         ]
         self._submit(members, name, amounts)
 
-    @precondition(lambda self: len(self.runner.observer.pods) < _PODS)
+    @precondition(lambda self: len(self.runner.observer.pods) < _PODS + self._blocked)
     @rule(first=_gang_index, second=_gang_index, name=_index, mixed=st.booleans())
     def submit_two_quorums(self, first: int, second: int, name: int, mixed: bool) -> None:
         """Submit quorums of two gangs at one instant, one after the other or interleaved."""
@@ -197,16 +218,32 @@ class GangSchedulingMachine(RuleBasedStateMachine):
             uids = [each for each in observer.members(group) if each in observer.placed]
         self.runner.run(CancelPods(tuple(uids) if group is not None and together else (uid,)))
 
-    @rule(
-        of=st.sampled_from(["nothing", "nothing", "a second", "the permit timeout", "the backoff"])
-    )
+    @precondition(lambda self: self.runner.observer.waiting and not self.runner.is_stopped)
+    @rule(index=_index)
+    def cancel_waiting_pod(self, index: int) -> None:
+        """Cancel a pod that holds a node while it waits for the rest of its gang."""
+        uids = list(self.runner.observer.waiting)
+        self.runner.run(CancelPods((uids[index % len(uids)],)))
+
+    @precondition(lambda self: not self.runner.is_stopped)
+    @rule(of=_DURATIONS)
     def tick(self, of: str) -> None:
         """Let time pass."""
-        spec = self.spec
-        seconds = {"nothing": 0.0, "a second": 1.0, "the permit timeout": spec.permit_timeout}
-        self.runner.run(Tick(seconds.get(of, spec.max_backoff)))
+        self.runner.run(Tick(self._seconds(of)))
 
-    @precondition(lambda self: self.runner.can("schedule_one"))
+    @precondition(lambda self: not self.runner.is_stopped and self.runner.can("stop", "start"))
+    @rule()
+    def stop(self) -> None:
+        """Stop the scheduler."""
+        self.runner.run(Stop())
+
+    @precondition(lambda self: self.runner.is_stopped)
+    @rule(of=_DURATIONS)
+    def start(self, of: str) -> None:
+        """Start the scheduler again."""
+        self.runner.run(Start(self._seconds(of)))
+
+    @precondition(lambda self: not self.runner.is_stopped and self.runner.can("schedule_one"))
     @rule()
     def schedule_one(self) -> None:
         """Make one decision."""
@@ -223,19 +260,23 @@ class GangSchedulingMachine(RuleBasedStateMachine):
         """Report that a placed pod is bound."""
         self.runner.run(BindSucceeds(self._in_flight(index)))
 
-    @precondition(lambda self: self.runner.in_flight and self.runner.can("bind_failed"))
+    @precondition(
+        lambda self: (
+            not self.runner.is_stopped and self.runner.in_flight and self.runner.can("bind_failed")
+        )
+    )
     @rule(index=_index)
     def bind_fails(self, index: int) -> None:
         """Report that the bind of a placed pod failed."""
         self.runner.run(BindFails(self._in_flight(index)))
 
-    @precondition(lambda self: self.runner.can("restart"))
+    @precondition(lambda self: not self.runner.is_stopped and self.runner.can("restart"))
     @rule()
     def restart(self) -> None:
         """Restart the scheduler."""
         self.runner.run(Restart())
 
-    @precondition(lambda self: self.runner.can("delay_events"))
+    @precondition(lambda self: not self.runner.is_stopped and self.runner.can("delay_events"))
     @rule()
     def delay_events(self) -> None:
         """Hold events back from now on, or deliver all that were held back."""
@@ -248,14 +289,23 @@ class GangSchedulingMachine(RuleBasedStateMachine):
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _add_node(self, first: int, others: int, template: NodeTemplate) -> None:
-        self._nodes += 1
+    def _seconds(self, of: str) -> float:
+        """Return a duration that the spec names."""
+        known = {"nothing": 0.0, "a second": 1.0, "the permit timeout": self.spec.permit_timeout}
+        return known.get(of, self.spec.max_backoff)
+
+    def _add_node(
+        self, first: int, others: int, template: NodeTemplate, name: str | None = None
+    ) -> None:
+        if name is None:
+            self._nodes += 1
+            name = f"n{self._nodes}"
         amounts = [first] + [others] * (len(self.spec.resources) - 1)
         capacity = dict(zip(self.spec.resources, amounts, strict=True))
         features = self._features
         labels = template.labels if "topology" in features else dict[str, str]()
         taints = template.taints if "taints" in features else ()
-        self.runner.run(AddNode(f"n{self._nodes}", capacity, labels, taints))
+        self.runner.run(AddNode(name, capacity, labels, taints))
 
     def _in_flight(self, index: int) -> str:
         uids = list(self.runner.in_flight)

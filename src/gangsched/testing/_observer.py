@@ -53,6 +53,7 @@ class Observer:
     is_delayed: bool = False
     _since: dict[tuple[str, object], float] = field(factory=dict[tuple[str, object], float])
     _unreported: dict[str, int] = field(factory=dict[str, int])
+    _removed: set[str] = field(factory=set[str])
     _failed_at: dict[str, float] = field(factory=dict[str, float])
 
     # Inputs ---------------------------------------------------------------------------------
@@ -70,6 +71,15 @@ class Observer:
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         del self.nodes[name], self.labels[name], self.taints[name]
+        if self.is_delayed:
+            self._removed.add(name)
+
+    def can_add_node(self, name: str) -> bool:
+        """Return whether a node can get a name: the scheduler must know that the old one is gone.
+
+        Otherwise its decisions about the old node would be taken as decisions about the new one.
+        """
+        return name not in self.nodes and name not in self._removed
 
     def cancel(self, uid: str) -> None:
         """Remove a pod."""
@@ -85,6 +95,7 @@ class Observer:
         self.is_delayed = delayed
         if not delayed:
             self._unreported.clear()
+            self._removed.clear()
             self._forget_starts()
 
     def unreported(self, group: str) -> int:

@@ -14,13 +14,17 @@ Rules:
       of ``tick`` must not make more decisions than the spec allows;
   R3  an exception of the scheduler ends the test case as well;
   R4  time passes in calls of at most ``Observer.time_step`` seconds, so that a hold or a backoff
-      that is too long or too short is seen.
+      that is too long or too short is seen;
+  R5  while the scheduler is stopped, nothing that it shows is checked, and a step that it would
+      have to take part in does nothing. ``Settle`` starts it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, assert_never, final
+
+from attrs import evolve
 
 from gangsched.errors import InvalidValueError
 from gangsched.testing._contract import SchedulerSpec, SchedulerUnderTest
@@ -38,7 +42,9 @@ from gangsched.testing._steps import (
     Restart,
     ScheduleOne,
     Settle,
+    Start,
     Step,
+    Stop,
     SubmitPods,
     Tick,
 )
@@ -48,6 +54,8 @@ __all__ = ["StepRunner", "check_steps"]
 
 _REQUIRED = ("add_node", "remove_node", "submit", "cancel", "tick", "placements")
 _FREE_DECISIONS = 8
+_WITHOUT_SCHEDULER = (AddNode, RemoveNode, SubmitPods, CancelPods, BindSucceeds, Start, Settle)
+"""The steps that are taken while the scheduler is stopped."""
 
 
 @final
@@ -63,6 +71,7 @@ class StepRunner:
         steps: The steps so far.
         in_flight: The placed pods whose bind is not reported yet, by UID.
         has_failed: Whether a law was broken.
+        is_stopped: Whether the scheduler is stopped.
         features: The features that the adapter declares.
 
     Raises:
@@ -72,13 +81,14 @@ class StepRunner:
     def __init__(
         self, make: Callable[[], SchedulerUnderTest], spec: SchedulerSpec | None = None
     ) -> None:
-        self.spec: SchedulerSpec = SchedulerSpec() if spec is None else spec
+        self._scheduler: Any = make()
+        self.spec: SchedulerSpec = _completed(spec or SchedulerSpec(), self._scheduler)
         self.observer: Observer = Observer(self.spec)
         self.steps: list[Step] = []
         self.in_flight: dict[str, None] = {}
         self.has_failed: bool = False
+        self.is_stopped: bool = False
         self._used: set[str] = set()
-        self._scheduler: Any = make()
         for name in _REQUIRED:
             if not callable(getattr(self._scheduler, name, None)):
                 raise InvalidValueError(name, self._scheduler, "a method of the adapter")
@@ -124,9 +134,11 @@ class StepRunner:
     def _run(self, step: Step) -> None:
         scheduler, observer = self._scheduler, self.observer
         failed: tuple[str, ...] = ()
+        if self.is_stopped and not isinstance(step, _WITHOUT_SCHEDULER):
+            return
         match step:
             case AddNode():
-                if step.name in observer.nodes:
+                if not observer.can_add_node(step.name):
                     return
                 self._add_node(step)
             case RemoveNode(name):
@@ -166,12 +178,28 @@ class StepRunner:
                 if self.can("restart"):
                     self.in_flight.clear()
                     scheduler.restart()
+            case Stop():
+                if self.can("stop", "start"):
+                    self.is_stopped = True
+                    scheduler.stop()
+            case Start(seconds):
+                self._start(seconds)
+                return
             case Settle():
+                self._start()
                 self._settle()
                 return
             case _:
                 assert_never(step)
-        self._look(failed, restarted=isinstance(step, Restart))
+        if not self.is_stopped:
+            self._look(failed, restarted=isinstance(step, Restart))
+
+    def _start(self, seconds: float = 0.0) -> None:
+        if self.is_stopped:
+            self.is_stopped = False
+            self.observer.now += seconds
+            self._scheduler.start(seconds)
+            self._look(restarted=True)
 
     def _add_node(self, step: AddNode) -> None:
         labels = step.labels if "topology" in self.features else dict[str, str]()
@@ -187,6 +215,7 @@ class StepRunner:
     def _cancel(self, uids: Sequence[str]) -> None:
         for uid in uids:
             if uid in self.observer.pods:
+                self.in_flight.pop(uid, None)
                 self.observer.cancel(uid)
                 self._scheduler.cancel(uid)
 
@@ -274,6 +303,13 @@ class StepRunner:
     def _fail(self, law: int | None, message: str, *, cause: Exception | None = None) -> NoReturn:
         self.has_failed = True
         raise LawViolation(law, message, self.steps, list(self.observer.lines())) from cause
+
+
+def _completed(spec: SchedulerSpec, scheduler: object) -> SchedulerSpec:
+    """Return a spec that says whether the scheduler may evict: otherwise the adapter says it."""
+    if spec.may_evict is not None:
+        return spec
+    return evolve(spec, may_evict=bool(getattr(scheduler, "may_evict", False)))
 
 
 def check_steps(

@@ -32,6 +32,7 @@ from gangsched.testing._steps import (
     CancelPods,
     RemoveNode,
     Settle,
+    Start,
     Step,
     SubmitPods,
     Tick,
@@ -112,6 +113,8 @@ def _simpler_steps(step: Step) -> Iterator[Step]:
                 yield CancelPods(uids[:n] + uids[n + 1 :])
         case Tick(seconds):
             yield from (Tick(less) for less in (0.0, 1.0) if less < seconds)
+        case Start(seconds) if seconds:
+            yield Start()
         case Settle():
             yield Tick()
         case AddNode(name, capacity, labels, taints):

@@ -28,7 +28,9 @@ __all__ = [
     "Restart",
     "ScheduleOne",
     "Settle",
+    "Start",
     "Step",
+    "Stop",
     "SubmitPods",
     "Tick",
 ]
@@ -49,7 +51,7 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 @final
 @frozen(repr=False)
 class AddNode:
-    """A node is added."""
+    """A node is added, perhaps under the name of one that was removed."""
 
     name: str
     capacity: Mapping[str, int] = field(converter=_in_order)
@@ -175,6 +177,27 @@ class Restart:
 
 @final
 @frozen
+class Stop:
+    """The process of the scheduler ends. Until ``Start``, nodes and pods change without it."""
+
+    def __str__(self) -> str:
+        return "stop the scheduler"
+
+
+@final
+@frozen
+class Start:
+    """The scheduler starts again some seconds later, with the state that it has saved."""
+
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        later = f" {self.seconds:g} s later" if self.seconds else ""
+        return f"start the scheduler again{later}"
+
+
+@final
+@frozen
 class Settle:
     """Time passes, without further input, until no pending gang or pod fits: law 5."""
 
@@ -194,6 +217,8 @@ Step: TypeAlias = (
     | DelayEvents
     | DeliverEvents
     | Restart
+    | Stop
+    | Start
     | Settle
 )
 """One input of a scheduler under test."""
