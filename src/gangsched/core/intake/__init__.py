@@ -100,7 +100,8 @@ def _read_all(state: State) -> None:
     uids = [pod.uid for pod in shown]
     look_ahead(state, dict.fromkeys([*uids, *records.pods]))
     nodes = [node.name for node in cluster.nodes()]
-    known = [node.name for node in state.table.nodes if node is not None]
+    # also a node that a snapshot has forgotten, and on which a restored member still waits
+    known = [*state.table.slots]
     groups = [group.key for group in cluster.pod_groups()]
     for name in dict.fromkeys([*nodes, *known]):
         node_shown(state, name)
