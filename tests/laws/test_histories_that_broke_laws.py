@@ -22,6 +22,7 @@ from support.history_steps import (
     DropNode,
     HistoryStep,
     Pass,
+    PutBundle,
     PutGroup,
     PutNode,
     PutPods,
@@ -150,6 +151,16 @@ def test_preemptor_counts_on_members_that_leave_when_their_binds_have_ended() ->
     world = policy.world().live(*history, PutPods(cpu=2, priority=1), PENDING)
     assert world.driver.oracle.keeping.nominated
     world.live(Report(0), Decide()).finish()
+
+
+def test_group_that_names_a_bundle_alone_is_a_victim_of_its_own_priority() -> None:
+    """The other group, of a higher priority, has left the bundle."""
+    world = Policy(preemption=Preemption()).world()
+    world.live(
+        PutNode(0, cpu=2), PutBundle((0, 3), 1), PutPods(0), PutPods(3, priority=1), Decide()
+    )
+    world.live(PutGroup(3, 1), PutPods(priority=1), Decide()).finish()
+    assert world.driver.oracle.keeping.nominated
 
 
 GROUP = SchedulingUnit.GROUP

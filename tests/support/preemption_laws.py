@@ -270,9 +270,15 @@ class PreemptionLaws:
         group = record.group
         if group is None:
             return record.pod.priority
-        keys = () if group.spec is None else group.spec.bundle
-        groups = [self.account.groups[key] for key in keys if key in self.account.groups]
-        return max(map(_priority_of_group, (group, *groups)))
+        bundle = _bundle_of(group)
+        groups = [self.account.groups[key] for key in bundle if key in self.account.groups]
+        groups = [each for each in groups if _bundle_of(each) == bundle]
+        return max(map(_priority_of_group, groups))
+
+
+def _bundle_of(group: Group) -> set[GroupKey]:
+    """Return the groups that it names, and itself: those that name the same are one gang."""
+    return {group.key, *(() if group.spec is None else group.spec.bundle)}
 
 
 def _priority_of_group(group: Group) -> int:
