@@ -70,6 +70,7 @@ class Planted:
         variant: The variant in which the fault shows.
         law: The law that it breaks.
         steps: Steps that break the law.
+        also: Laws that it breaks by other steps.
         is_searched: Whether a test finds it with ``check_scheduler`` too, which takes seconds.
     """
 
@@ -78,6 +79,7 @@ class Planted:
     law: int
     steps: tuple[Step, ...]
     is_searched: bool = False
+    also: tuple[int, ...] = ()
 
 
 FAULTS = {
@@ -148,6 +150,7 @@ FAULTS = {
         law=5,
         steps=(node(1), SubmitPods((pod("u1"),)), Tick(), BindFails("u1"), Settle()),
         is_searched=True,
+        also=(8,),  # a scheduler that starts anew does not know of other binds under way
     ),
     "a node is given back twice when a bind fails": Planted(
         GivesBackTwice,
@@ -199,5 +202,5 @@ def test_planted_fault_is_searched_with_few_steps(what: str) -> None:
             adapt(faulty(planted.fault, variant.make)), spec=variant.spec, settings=FINDS
         )
 
-    assert found.value.law == planted.law
+    assert found.value.law in (planted.law, *planted.also)
     assert len(found.value.steps) <= LONGEST
