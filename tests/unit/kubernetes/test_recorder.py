@@ -34,7 +34,7 @@ async def recording(
 ) -> AsyncIterator[EventRecorder]:
     """Run a recorder; it begins when the body waits."""
     clock = clock or asyncio.get_running_loop().time
-    workers = {"workers": 2, **named}
+    workers: dict[str, Any] = {"workers": 2, **named}
     made = EventRecorder(Requests(api), give_way, controller="gangsched", clock=clock, **workers)
     work = asyncio.create_task(made.run())
     try:
