@@ -188,7 +188,7 @@ def bundle_problem(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
     """Return why the groups of a bundle cannot start together yet; None if they can."""
     if not gang.is_bundle:
         return None
-    info = next(iter(gang.infos.values()))
+    info = gang.infos[min(gang.infos)]  # a restored scheduler met them in another order
     if not gang.agrees:
         return info, _disagreement(state, gang)
     for tree in gang.tree.children:
