@@ -235,7 +235,7 @@ def _reserve_and_permit(
     profile, points, now = state.settings.profile, state.points, state.records.now
     waits: dict[int, Waits] = {}
     refused: _Refused = {}
-    is_noted = False
+    reserved: set[PodRecord] = set()
 
     def goes_without(record: PodRecord, reason: str) -> None:
         assert record.cycle is not None
@@ -250,9 +250,10 @@ def _reserve_and_permit(
         for record, plugins in asked:
             if record in refused:
                 continue
-            denied = _refused_by_notes(state, record) if is_noted else None
+            has_notes = bool(reserved) and record not in reserved  # of its siblings
+            denied = _refused_by_notes(state, record) if has_notes else None
             denied = denied or points.reserve(record, now, plugins)
-            is_noted = True
+            reserved.add(record)
             if denied is not None:
                 if not alone or plugins is of_group:
                     return (record, denied.reason), {}, refused

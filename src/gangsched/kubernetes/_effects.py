@@ -79,7 +79,6 @@ from gangsched.kubernetes._decision_log import LOGGER as DECISIONS
 from gangsched.kubernetes._instants import whole_seconds
 from gangsched.kubernetes._partial import PartialGangs, is_whole
 from gangsched.kubernetes._recorder import EventRecorder, Regarding
-from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._restart_notes import RestartNotes
 from gangsched.kubernetes._sentences import FAILED, Sentence, sentence_of
 from gangsched.model import GroupKey, NodeName, Pod, PodUID
@@ -275,12 +274,8 @@ class Effects:
     def _unschedulable(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
         if pod is not None and pod.node_name is None and self._of_pods:
-            reason = self._with_reservation(reason, self._cache.group_of(pod), pod)
             self._failed(_regarding(pod), reason)
             self._status.unschedulable(uid, reason)
-
-    def _with_reservation(self, reason: str, key: GroupKey | None, pod: Pod | None = None) -> str:
-        return with_reservation(reason, self._scheduler, key, pod if key is None else None)
 
     def _not_admitted(self, uid: PodUID, reason: str) -> None:
         pod = self._cache.cluster.pod(uid)
@@ -397,7 +392,7 @@ class Effects:
             self._events.record(regarding, "Warning", reason, "Restarting", note)
 
     def _group_rejected(self, rejected: GroupRejected) -> None:
-        reason = self._with_reservation(rejected.reason, rejected.group)
+        reason = rejected.reason
         self._said.pop(rejected.group, None)
         self._status.group(rejected.group, scheduled=False, message=reason)
         regarding = self._regarding_group(rejected.group)

@@ -16,7 +16,6 @@ from gangsched._core._quotas import EXCEEDED, TOO_LARGE
 from gangsched._core._registry import PodGroupInfo
 from gangsched.explain import NotAdmitted, PartlyRunning, Running, Why, in_utc
 from gangsched.kubernetes._cache import Cache
-from gangsched.kubernetes._reserved import with_reservation
 from gangsched.kubernetes._unknown_minimum import remedy
 from gangsched.listings import PendingRow
 from gangsched.model import GroupKey, Pod
@@ -49,10 +48,7 @@ class ObservedScheduler:
     def reason(self, why: Why, pods: Collection[Pod]) -> str:
         """Return why a group does not run; its pods may be released and not bound yet."""
         if not isinstance(why, Running):
-            claim = next(map(self.cache.membership, pods), None)
-            return with_reservation(
-                in_utc(why), self.scheduler, None if claim is None else claim.group
-            )
+            return in_utc(why)
         awaited = [pod for pod in pods if pod.node_name is None and not pod.is_finished]
         count = "1 member is" if len(awaited) == 1 else f"{len(awaited)} members are"
         problems = self.cache.bind_problems
