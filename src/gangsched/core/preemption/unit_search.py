@@ -237,7 +237,7 @@ class UnitSearch:
     def _take_in_batches(self, units: Iterable[EvictionUnit]) -> bool:
         taken = {taken[0] for taken in self.taken}
         left = [unit for unit in units if unit not in taken]
-        left.sort(key=lambda unit: (unit.gangs, *_preference(unit)))
+        left.sort(key=lambda unit: (unit.gangs, unit.pods, -unit.created_at, -unit.seq))
         count = 1
         while left and not self._preemptor.steps.are_spent:
             for unit in left[:count]:
