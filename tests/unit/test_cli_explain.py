@@ -305,8 +305,8 @@ def test_capacity_that_is_reserved_for_a_gang_is_named(name: str) -> None:
     found = says(*words, "--backfill").splitlines()
     assert found[1] == "reserved: 1 node is reserved for pod group default/big, starts by 100"
     reservation = data(*words, "--backfill")["reservation"]
-    expected = {"group": "default/big", "since": 1.0, "starts_at": 100.0, "nodes": ["node-000"]}
-    assert reservation == expected
+    named = {"group": "default/big", "pod": None, "since": 1.0}
+    assert reservation == {**named, "starts_at": 100.0, "nodes": ["node-000"]}
 
 
 def test_job_that_runs_is_not_told_of_a_reservation() -> None:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from attrs import evolve
 
+from gangsched._seconds import format_duration
 from gangsched._text import printable
 from gangsched._version import __version__
 from gangsched.cli._ask_scheduler import (
@@ -181,7 +182,8 @@ async def _on_a_loop(options: argparse.Namespace) -> int:
             end_why(said, options)  # without what would help
             problem: object = error
             if isinstance(error, TimeoutError):
-                problem = f"no answer within {options.request_timeout:g} s; see --request-timeout"
+                limit = format_duration(options.request_timeout)
+                problem = f"no answer within {limit} s; see --request-timeout"
             print(printable(f"what would help: not known: {problem}"), file=sys.stderr)
     finally:
         await client.aclose()

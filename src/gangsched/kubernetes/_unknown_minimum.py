@@ -22,6 +22,7 @@ from typing import Final, final
 
 from attrs import frozen
 
+from gangsched._seconds import format_duration
 from gangsched.explain import NotEnoughMembers, Why
 from gangsched.kubernetes._cache import Cache
 from gangsched.kubernetes._discovery import LOOK_INTERVAL
@@ -124,7 +125,7 @@ def unknown_minimum(cache: Cache, key: GroupKey, pods: Collection[Pod]) -> Unkno
     if cache.served is not None and api not in cache.served:
         cause = (
             f"{api}, the API of its PodGroup, was not found; if it was installed since, it is found"
-            f" within {LOOK_INTERVAL:g} s"
+            f" within {format_duration(LOOK_INTERVAL)} s"
         )
         helps = f"install the CRD of {api} and create the PodGroup {name}"
         if api == "scheduling.k8s.io":  # built into the API server

@@ -163,7 +163,7 @@ def figures_of(found: Distribution) -> tuple[tuple[str, float | None], ...]:
     """Return the mean, rounded for people, and the percentiles of a distribution, by name."""
     mean = found.mean
     if mean is not None:
-        mean = round(mean, 2) if mean >= 1 else float(f"{mean:.3g}")
+        mean = round(mean, 2 if mean >= 1 else 4)
     return ("mean", mean), ("median", found.median), ("p95", found.p95), ("p99", found.p99)
 
 
