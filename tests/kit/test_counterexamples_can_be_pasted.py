@@ -34,7 +34,7 @@ def printed(strategy: st.SearchStrategy[Any], number: int) -> tuple[Any, str]:
     """Return the value that is drawn as the *number*-th, and what is printed if it fails."""
     drawn: list[Any] = []
 
-    @settings(max_examples=number, database=None, print_blob=False, phases=[Phase.generate])
+    @settings(max_examples=number, print_blob=False, phases=[Phase.generate])
     @seed(number)
     @given(strategy)
     def check(value: object) -> None:

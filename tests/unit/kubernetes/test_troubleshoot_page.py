@@ -138,4 +138,4 @@ def test_why_says_what_keeps_the_replacement_of_a_lost_member(
     partly = changed(cluster(node_json("n", gpu=1)), PODS, "default/g-0", spec={"nodeName": "n"})
     assert "pod default/g-1 does not fit: 0/1 nodes are available" in why(partly)
     lost = cluster(node_json("n"), pods=1, nodeName="n")
-    assert "waiting for 1 more member: 1 of 2 exist" in why(lost)
+    assert "1 of 2 members hold nodes; no other member exists" in why(lost)
