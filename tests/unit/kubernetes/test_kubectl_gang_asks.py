@@ -835,6 +835,7 @@ async def test_running_gang_whose_podgroup_is_deleted_runs_and_lacks_its_podgrou
         for n in range(2):
             found = bare.get(PODS, f"default/g-{n}") or {}
             bare.put(PODS, {**found, "status": {"phase": "Running"}})
+        await asking.until("default/g: Running", "why", "g")  # pods and groups are two watches
         bare.remove(GROUPS, "default/g")
         answer = await asking.until("there is no PodGroup", "why", "g")
         head, why, helps = answer.splitlines()
