@@ -110,7 +110,7 @@ class PerformedEffects:
         if backfill is None or backfill.run_times is None:
             return {}
         found: dict[Pod, float] = {}
-        for row in self.scheduler.snapshot()["pods"]:
+        for row in self.scheduler.snapshot().get("pods", ()):
             pod = self.cluster.pod(row["uid"])
             if pod is None or not pod.node_name or pod.is_finished or not row.get("node"):
                 continue
