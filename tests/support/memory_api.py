@@ -123,7 +123,7 @@ class MemoryApi:
 
     def compact(self) -> None:
         """Forget what watches could resume from: they get 410."""
-        self.log.clear()
+        self.log = []
         for events in self.watchers.values():
             for event in events:
                 event.set()
@@ -166,7 +166,7 @@ class MemoryApi:
         woken = asyncio.Event()
         self.watchers.setdefault(collection, []).append(woken)
         try:
-            position = len(self.log)
+            log, position = self.log, len(self.log)
             if options.get("sendInitialEvents"):
                 for known in list(self.objects.get(collection, {}).values()):
                     yield [_line("ADDED", known)]
@@ -181,7 +181,7 @@ class MemoryApi:
                     yield [_line("ERROR", gone)]
                     return
             while True:
-                if position > len(self.log):  # compacted under way
+                if log is not self.log:  # compacted under way, however much was written since
                     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}
                     yield [_line("ERROR", gone)]
                     return

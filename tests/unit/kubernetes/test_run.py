@@ -288,6 +288,8 @@ async def test_scheduler_goes_on_after_its_watches_were_compacted(is_bound: bool
         if is_bound:
             api.compact()
             api.put(PODS, pod_json("plain"))
+            for n in range(50):  # what is read late: the log is as long as before by then
+                api.put(NODES, node_json(f"late-{n}"))
             await until(lambda: all_bound(api))
     binds = sum(method == "POST" and "/binding" in path for method, path in api.requests)
     assert binds == len(api.pods())
