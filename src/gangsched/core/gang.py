@@ -210,7 +210,6 @@ class Gang:
         self.giving_way = ""
         self.tried: dict[PodUID, PodRecord] = {}
         self.span: tuple[int, float] | None = None
-        self.standing: tuple[int, float, float] | None = None
         self.on_nodes = self.counted_priority = 0
         self.held_at = -1
         self.no_plan_at: tuple[float, int] | None = None

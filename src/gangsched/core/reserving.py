@@ -15,12 +15,13 @@ import math
 from collections.abc import Iterable
 from typing import final
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.hold import Hold
 from gangsched.core.node_table import PODS, Needs
+from gangsched.core.open_gangs import OpenGangs
 from gangsched.core.records import Guard, Records
 from gangsched.model import PodUID
 from gangsched.options.backfill import Backfill
@@ -146,7 +147,9 @@ class Reserving:
     qualified: dict[Gang, None] = field(factory=dict[Gang, None])
     drain_timeouts: dict[Gang, int] = field(factory=dict[Gang, int])
     infeasible: dict[Gang, None] = field(factory=dict[Gang, None])
-    open: dict[Gang, None] = field(factory=dict[Gang, None])
+    open: OpenGangs = field(
+        init=False, default=Factory(lambda self: OpenGangs(self.drain_timeouts), takes_self=True)
+    )
     offers: dict[tuple[int, ...] | None, None] = field(factory=dict[tuple[int, ...] | None, None])
     current: ActiveReservation | None = None
     failed: dict[Demand, int] = field(factory=dict[Demand, int])
@@ -186,14 +189,14 @@ class Reserving:
         """Note that a gang qualifies for a reservation. O(1)."""
         self.qualified[gang] = None
         if gang not in self.infeasible:
-            self.open[gang] = None
+            self.open.add(gang)
         self.has_no_candidate = False
         self.is_contested |= self._outranks(gang)
 
     def note_infeasible(self, gang: Gang) -> None:
-        """Note that a gang would not fit on the empty cluster. O(1)."""
+        """Note that a gang would not fit on the empty cluster. O(log gangs)."""
         self.infeasible[gang] = None
-        self.open.pop(gang, None)
+        self.open.discard(gang)
 
     def note_node(self, offered: tuple[int, ...] | None) -> None:
         """Note what a node offers that has changed; None if it is gone. O(1)."""
@@ -205,7 +208,7 @@ class Reserving:
         offers, self.offers = self.offers, {}
         for gang in self.reopened(offers):
             del self.infeasible[gang]
-            self.open[gang] = None
+            self.open.add(gang)
 
     def reopened(self, offers: Iterable[tuple[int, ...] | None]) -> list[Gang]:
         """Return which infeasible gangs a node may help. O(infeasible x offers)."""
@@ -217,7 +220,7 @@ class Reserving:
         """Note an event about a gang. O(1)."""
         if gang in self.infeasible:
             del self.infeasible[gang]
-            self.open[gang] = None
+            self.open.add(gang)
             self.has_no_candidate = False
         if self.current is not None:
             self.is_stale |= self.current.gang is gang
@@ -255,7 +258,7 @@ class Reserving:
         self.qualified.pop(gang, None)
         self.drain_timeouts.pop(gang, None)
         self.infeasible.pop(gang, None)
-        self.open.pop(gang, None)
+        self.open.discard(gang)
         if self.current is not None and self.current.gang is gang:
             self.is_stale = True
 

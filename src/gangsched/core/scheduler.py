@@ -427,6 +427,7 @@ class Scheduler(SchedulerView):
         state = self._state
         state.records.check()
         state.restarts._check()
+        state.reserving.open._check()
         state.nominations.check(state.records.holds)
         state.queue.check(state.records.gangs.values())
 

@@ -125,7 +125,8 @@ def settle(state: State, gang: Gang) -> None:
     if records.gangs.get(gang.key) is not gang:
         return
     has_quotas = records.quotas.is_used
-    gang.span = gang.standing = None
+    gang.span = None
+    state.reserving.open.note_change(gang)
     if gang.began or gang.tried:
         gang.count_tried()
     attempt.note_progress(state, gang)

@@ -258,6 +258,7 @@ def _stays(state: State, current: ActiveReservation) -> bool:
     is_overdue = now >= current.deadline
     if is_overdue and current.starts_at == math.inf:
         mine.drain_timeouts[current.gang] = mine.drain_timeouts.get(current.gang, 0) + 1
+        mine.open.note_change(current.gang)
         mine.is_drain_paused, mine.gave_up_at = True, state.events
         return False
     due = [current.ends.pop(uid, math.inf) for uid in records.departed]

@@ -1,9 +1,8 @@
 """Which gang gets the reservation, of those that qualify for one.
 
 Rules:
-  R1  gangs are considered in the order of priority, then of how often nodes were drained for them
-      until the time limit, then of age; of one age, regular pods go first, as in the queue. A gang
-      that cannot get a reservation is passed over;
+  R1  gangs are considered in the order of ``OpenGangs``, once they have waited and failed for long
+      enough. A gang that cannot get a reservation is passed over;
   R2  a gang that would not fit on the empty cluster is not considered again before an event about
       it. A node that changes, and may take one of its pods, is such an event, too;
   R3  one decision finds this out of a few gangs, and the next ones of the others.
@@ -11,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
 from gangsched.core.gang import Gang, QueuePlace
@@ -25,8 +23,6 @@ __all__ = ["Candidate", "first", "may_ask"]
 
 _MOST: Final = 8
 """How many gangs one decision may find not to fit on the empty cluster."""
-
-_Rank = tuple[tuple[int, int, float, bool, int], Gang]
 
 
 class Candidate(NamedTuple):
@@ -46,30 +42,39 @@ class Candidate(NamedTuple):
 def first(state: State, *, above: int | None = None) -> Candidate | None:
     """Return the first gang that can get the reservation; None if there is none.
 
-    Runtime complexity: O(gangs that qualify), and see ``look_ahead`` for each that is not known to
-    be infeasible.
+    Runtime complexity: O(gangs that are passed over), and see ``look_ahead`` for each that is not
+    known to be infeasible.
 
     Args:
         state: The state.
         above: Consider only gangs of a higher priority than this.
     """
     mine = state.reserving
-    assert mine.policy is not None
-    qualified = _due(state, above)
-    heapify(qualified)
+    policy = mine.policy
+    assert policy is not None
     ends: dict[PodUID, float] | None = None
     tries = 0
-    while qualified:
+    mine.reopen()
+    for gang in mine.open.in_order():
+        if not gang.members:
+            mine.forget(gang)  # its groups have joined other gangs
+            continue
+        if above is not None and gang.priority <= above:
+            break
+        due = _complete_since(gang) + policy.after_seconds
+        if state.records.now < due:
+            if may_ask(state, gang):
+                mine.no_candidate_until = min(mine.no_candidate_until, due)
+            continue
+        if max(gang.failures, 1) < policy.after_attempts or not may_ask(state, gang):
+            continue
+        if _size(state, gang) < policy.least_members:
+            mine.open.discard(gang)  # it is opened again when it fails once more
+            continue
         if tries >= _MOST:
             mine.is_cut, mine.has_no_candidate = True, False
             mine.is_contested = above is not None
             return None
-        _rank, gang = heappop(qualified)
-        if not may_ask(state, gang):
-            continue
-        if _size(state, gang) < mine.policy.least_members:
-            mine.open.pop(gang)  # it is opened again when it fails once more
-            continue
         if ends is None:
             ends = run_times.ends(state)
         found = look_ahead(state, gang, ends, drains=not mine.is_drain_paused)
@@ -91,41 +96,13 @@ def may_ask(state: State, gang: Gang) -> bool:
     return gang in mine.qualified and gang.place not in outside and not gang.waiting
 
 
-def _due(state: State, above: int | None) -> list[_Rank]:
-    """Return gangs that have waited and failed for long enough, each with its rank.
-
-    Whether they ``may_ask`` is not seen yet: most of them are not come to.
-    """
-    mine, found = state.reserving, list[_Rank]()
-    policy = mine.policy
-    assert policy is not None
-    mine.reopen()
-    for gang in list(mine.open):
-        if not gang.members:
-            mine.forget(gang)  # its groups have joined other gangs
-            continue
-        priority, created_at, since = gang.standing or _standing(gang)
-        if above is not None and priority <= above:
-            continue
-        if state.records.now < since + policy.after_seconds:
-            if may_ask(state, gang):
-                mine.no_candidate_until = min(mine.no_candidate_until, since + policy.after_seconds)
-        elif max(gang.failures, 1) >= policy.after_attempts:
-            timeouts = mine.drain_timeouts.get(gang, 0)
-            rank = (-priority, timeouts, created_at, bool(gang.infos), gang.seq)
-            found.append((rank, gang))
-    return found
-
-
-def _standing(gang: Gang) -> tuple[int, float, float]:
+def _complete_since(gang: Gang) -> float:
     # if only a plugin knows the minimum, it is unknown when the group became complete
     complete = [
         info.created_at if info.complete_at is None else info.complete_at
         for info in gang.infos.values()
     ]
-    since = max(complete, default=gang.created_at)
-    gang.standing = found = gang.priority, gang.created_at, since
-    return found
+    return max(complete, default=gang.created_at)
 
 
 def _size(state: State, gang: Gang) -> int:

@@ -91,7 +91,9 @@ def read_backfill(state: State, row: BackfillRow | None) -> None:
     for key in each_once(row.infeasible, "backfill.infeasible"):
         if key in gangs:
             mine.infeasible[gangs[key]] = None
-    mine.open = {gang: None for gang in mine.qualified if gang not in mine.infeasible}
+    for gang in mine.qualified:
+        if gang not in mine.infeasible:
+            mine.open.add(gang)
     mine.is_contested, mine.is_stale = row.is_contested, row.is_stale
     mine.is_drain_paused, mine.has_no_candidate = row.is_drain_paused, row.has_no_candidate
     mine.no_candidate_until, mine.altered = row.no_candidate_until, row.altered
