@@ -19,6 +19,7 @@ import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, final
 
 import attrs
@@ -32,6 +33,7 @@ __all__ = [
     "Fingerprint",
     "attributes",
     "fingerprint",
+    "is_as",
     "is_frozen",
     "is_ours",
     "reachable",
@@ -50,8 +52,18 @@ _ITERATORS: tuple[type[Any], ...] = (type(iter(())), type(iter([])))
 
 def fingerprint(*roots: object) -> Fingerprint:
     """Return all that *roots* remember; equal if and only if their states are equal."""
+    return tuple(_lines(roots))
+
+
+def is_as(before: Fingerprint, *roots: object) -> bool:
+    """Return whether the fingerprint of *roots* is *before*; ends at the first line that is not."""
+    return all(one == other for one, other in zip_longest(before, _lines(roots)))
+
+
+def _lines(roots: tuple[object, ...]) -> Iterator[str]:
     walk = _Walk()
-    return tuple(line for n, root in enumerate(roots) for line in walk.lines(f"[{n}]", root))
+    for n, root in enumerate(roots):
+        yield from walk.lines(f"[{n}]", root)
 
 
 def without(whole: Fingerprint, *paths: str) -> Fingerprint:

@@ -22,8 +22,6 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, assert_never
 
-from attrs import evolve
-
 from gangsched import (
     Bind,
     BindFailed,
@@ -61,6 +59,7 @@ from gangsched import (
     PodWaiting,
     Release,
 )
+from gangsched._pod_copy import pod_with_fields
 from support.account import Account, Claim, Group, Hold, Record, claim_of, role_of
 from support.placement_oracle import lacks, may_be_placed
 from support.preemption_laws import PreemptionLaws
@@ -156,7 +155,7 @@ class LawOracle:
         if record is None or record.gone:
             return
         if self._cluster is None:
-            self._see_pod(uid, evolve(record.pod, node_name=name))
+            self._see_pod(uid, pod_with_fields(record.pod, node_name=name))
         else:
             self._see_pod(uid, record.pod)
 

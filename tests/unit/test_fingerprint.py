@@ -19,7 +19,7 @@ from gangsched import PriorityHeap, WaitingMap
 from gangsched.core.views import NodeViews
 from gangsched.model import FrozenMap, NodeName, PodUID, Resources
 from support.busy import busy_scheduler
-from support.fingerprint import attributes, fingerprint, is_ours, reachable, remembered
+from support.fingerprint import attributes, fingerprint, is_as, is_ours, reachable, remembered
 
 Undo = Callable[[], object]
 CODE = (type, types.FunctionType, types.ModuleType)
@@ -144,7 +144,7 @@ def test_every_single_change_of_what_a_scheduler_holds_changes_its_fingerprint()
             continue  # one pod is like another
         for undo in changes(thing):
             try:
-                is_seen = fingerprint(cluster, scheduler) != before
+                is_seen = not is_as(before, cluster, scheduler)
             except Exception:  # a view of what is not there
                 is_seen = True
             undo()

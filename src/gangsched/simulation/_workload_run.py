@@ -28,6 +28,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import evolve
 
+from gangsched._pod_copy import pod_with_fields
 from gangsched._seconds import format_instant
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
@@ -307,17 +308,17 @@ class WorkloadRun:
             self.usage.jobs.finish(uid, now=self.now)
             if self._is_restarted(uid):
                 # a pod that is deleted before it has succeeded is lost
-                self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
+                self._happen(PodUpdated(pod_with_fields(pod, phase=PodPhase.SUCCEEDED)))
             self._happen(PodDeleted(uid))
         else:
-            self._happen(PodUpdated(evolve(pod, phase=PodPhase.SUCCEEDED)))
+            self._happen(PodUpdated(pod_with_fields(pod, phase=PodPhase.SUCCEEDED)))
 
     def _fail(self, uid: PodUID) -> None:
         """Let a running pod fail; its controller creates another in its place."""
         pod = self.cluster.pod(uid)
         if pod is None or pod.is_finished:
             return
-        self._happen(PodUpdated(evolve(pod, phase=PodPhase.FAILED)))
+        self._happen(PodUpdated(pod_with_fields(pod, phase=PodPhase.FAILED)))
         if not self._has_reached_its_limit(uid):
             self._recreate(uid)
 
