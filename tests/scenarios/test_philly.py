@@ -42,7 +42,7 @@ from support.examples import IS_DEEP
 from support.oracle import LawOracle
 
 DAY = 86_400.0
-SOME_DAYS, UNTIL_DAY = (126, 40) if IS_DEEP else (25, 20)
+SOME_DAYS, UNTIL_DAY = (126, 40) if IS_DEEP else (18, 18)
 
 
 @pytest.fixture(scope="module")
