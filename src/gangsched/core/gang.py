@@ -157,8 +157,6 @@ class Gang:
         refused: The member that found no node in the last attempt.
         reason: Why the last attempt failed; ``denial``: what keeps it out of the queue.
         tried: The pending members that are counted as tried; see ``count_tried``.
-        standing: Its priority, when it was created, and since when it could have started, if that
-            was asked since it was settled last; see ``candidates``.
         span: Its priority, and the longest run time of its pending members, as far as was asked
             since it was settled last; see ``run_times``.
         on_nodes: How many of its pods hold nodes; ``counted_priority``: its priority when
@@ -184,7 +182,7 @@ class Gang:
         *("held_at", "infos", "is_bundle", "is_whole", "key", "leaves", "members", "no_plan_at"),
         *("on_nodes", "pending", "place"),
         *("queued_at", "reason", "refused", "round", "seq", "sort_key", "span", "told_all"),
-        *("standing", "tree", "tried", "waiting"),
+        *("tree", "tried", "waiting"),
     )
 
     def __init__(self, key: str, seq: int, queued_at: float) -> None:
