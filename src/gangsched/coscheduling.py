@@ -194,14 +194,7 @@ class Coscheduling:
         minimum, missing = group.min_available, self.members_needed(group)
         if minimum is None or missing is None:
             return Unschedulable(reason)
-        shares = _quorum.shares(group, self.match_policy)
-        verdict = _quorum.decide(
-            min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy, minimum),
-            remaining=group.untried,
-            roles=[(each.role, each.least, each.scheduled, each.untried) for each in shares],
-        )
-        if not isinstance(verdict, Unschedulable):
+        if not _quorum.is_lost(group, _quorum.stands(group, self.match_policy)):
             return Unschedulable(reason)
         why = f"pod {pod.name} cannot be placed: {reason}"
         match self.when_blocked:
@@ -301,49 +294,27 @@ class Coscheduling:
         needed = _quorum.members_needed(group, self.match_policy)
         if needed is None or needed <= 0:
             return SUCCESS
-        roles: list[tuple[str, int, int, int]] = []
-        if group.roles:
-            shares = _quorum.shares(group, self.match_policy)
-            roles = [(each.role, each.least, each.scheduled, each.unscheduled) for each in shares]
         own = group.schedule_timeout
         timeout = self.permit_timeout if own is None else own
         if group.attempt_started_at is not None:
             timeout = max(0.0, group.attempt_started_at + timeout - now)
-        return _quorum.decide(
-            min_available=minimum,
-            scheduled=_quorum.counted(group, self.match_policy, minimum),
-            remaining=group.unscheduled,
-            roles=roles,
-            timeout=timeout,
-        )
+        return _quorum.decide(_quorum.stands(group, self.match_policy), timeout)
 
     def _held(self, group: GroupView, minimum: int) -> str:
         """Return how many members held a node, including the one that just gave its own back."""
-        held = _quorum.counted(group, self.match_policy, minimum) + 1
-        shares = _quorum.shares(group, self.match_policy) if group.roles else []
-        lacking = [
-            f"{each.least - each.scheduled} {each.role}"
-            for each in shares
-            if each.scheduled < each.least
-        ]
+        found = _quorum.stands(group, self.match_policy)
+        lacking = [f"{more} {role}" for role, more in found.lacking.items() if role and more > 0]
         missing = f"; missing: {', '.join(lacking)}" if lacking else ""
-        return f"{held} of {minimum} members held a node{missing}"
+        return f"{found.rows[''].held + 1} of {minimum} members held a node{missing}"
 
     def _complete(self, group: GroupView | None) -> Success | Unschedulable:
         if group is None:
             return SUCCESS
         if self.match_policy is MatchPolicy.ONCE_SATISFIED and group.was_scheduled:
             return SUCCESS
-        minimum = group.min_available
-        if minimum is None:
+        if group.min_available is None:
             return Unschedulable(
                 f"pod group {group.key} does not exist yet, and its members give no minimum",
                 resolvable=False,
             )
-        counted = _quorum.counted(group, self.match_policy, minimum)
-        present = group.unscheduled + counted
-        if not group.roles:
-            return _quorum.complete(min_available=minimum, present=present)
-        shares = _quorum.shares(group, self.match_policy)
-        roles = [(each.role, each.least, each.scheduled + each.unscheduled) for each in shares]
-        return _quorum.complete(min_available=minimum, present=present, roles=roles)
+        return _quorum.complete(_quorum.stands(group, self.match_policy))

@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 
 from attrs import Attribute, field, frozen
 
+from gangsched._core._standing import is_quorum
 from gangsched._fields import refuse_choice
 from gangsched.errors import InvalidPodGroupError, InvalidValueError
 from gangsched.membership import Membership, membership
@@ -161,9 +162,7 @@ def _phase(
 
 def _is_quorum(group: PodGroup, roles: _Roles) -> bool:
     """Return whether members with these roles are a quorum."""
-    return len(roles) >= group.min_available and all(
-        roles.count(role) >= least for role, least in group.roles.items()
-    )
+    return is_quorum(group.min_available, group.roles, roles)
 
 
 def _claim(

@@ -102,12 +102,12 @@ HOUSE: Final[tuple[tuple[Room, ...], ...]] = (
         _one("listings"),
     ),
     (
-        *(_one("memory"), _one("status"), _one("run_times"), _one("gangs"), _one("_volumes")),
+        *(_one("memory"), _one("run_times"), _one("gangs"), _one("_volumes")),
         _one("_node_kinds"),
     ),
     (_CORE, _one("overlay")),
     (
-        *(Room((("options.*",), ("options",))), _one("cycle_state")),
+        *(Room((("options.*",), ("options",))), _one("cycle_state"), _one("status")),
         *(_one("_plugin_calls"), _one("_sort_keys"), _one("_lazy_dict")),
         Room((("_packing.*",), ("_packing",)), free=True),
         Room((("profile.checked", "profile.signing"), ("profile._profile",), ("profile",))),

@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
+from gangsched._core._gang_tree import SubGroup
 from gangsched._core._quorum import complete, decide
+from gangsched._core._standing import Counts, Standing, standing
 from gangsched.errors import InvalidValueError
 from gangsched.outcomes import SUCCESS, Outcome, Success, Unschedulable
 
@@ -15,6 +17,10 @@ COUNTS = list(itertools.product(range(1, 9), range(10), range(10)))
 
 def kind(outcome: Outcome) -> str:
     return type(outcome).__name__
+
+
+def stands(minimum: int, scheduled: int, remaining: int) -> Standing:
+    return standing(SubGroup("", minimum), lambda _sub: Counts(scheduled, remaining))
 
 
 def test_exactly_one_branch_applies() -> None:
@@ -28,35 +34,35 @@ def test_exactly_one_branch_applies() -> None:
             "Unschedulable": not possible,
         }
         assert sum(branches.values()) == 1
-        outcome = decide(min_available=minimum, scheduled=scheduled, remaining=remaining)
+        outcome = decide(stands(minimum, scheduled, remaining))
         assert branches[kind(outcome)], (minimum, scheduled, remaining)
 
 
 def test_one_more_member_never_worsens_the_outcome() -> None:
     order = ["Unschedulable", "Wait", "Success"]
     for minimum, scheduled, remaining in COUNTS:
-        here = decide(min_available=minimum, scheduled=scheduled, remaining=remaining)
-        more = decide(min_available=minimum, scheduled=scheduled, remaining=remaining + 1)
-        placed = decide(min_available=minimum, scheduled=scheduled + 1, remaining=remaining)
+        here = decide(stands(minimum, scheduled, remaining))
+        more = decide(stands(minimum, scheduled, remaining + 1))
+        placed = decide(stands(minimum, scheduled + 1, remaining))
         assert order.index(kind(here)) <= order.index(kind(more))
         assert order.index(kind(more)) <= order.index(kind(placed))
 
 
 def test_invalid_timeout_is_refused() -> None:
     with pytest.raises(InvalidValueError):
-        decide(min_available=2, scheduled=1, remaining=1, timeout=-1)
+        decide(stands(2, 1, 1), timeout=-1)
 
 
 def test_unschedulable_reason_has_the_counts() -> None:
     """F59."""
-    outcome = decide(min_available=5, scheduled=2, remaining=1)
+    outcome = decide(stands(5, 2, 1))
     assert Unschedulable("2 of 5 members have a node, at most 1 more can get one") == outcome
 
 
 def test_group_is_complete_from_its_minimum() -> None:
     """Rows 23 to 26."""
     for minimum, present in itertools.product(range(1, 9), range(10)):
-        outcome = complete(min_available=minimum, present=present)
+        outcome = complete(stands(minimum, 0, present))
         assert isinstance(outcome, Success) is (present >= minimum)
         assert isinstance(outcome, Unschedulable) is (present < minimum)
 
@@ -64,5 +70,5 @@ def test_group_is_complete_from_its_minimum() -> None:
 def test_incomplete_group_names_missing_members_as_unresolvable() -> None:
     """F12, F59."""
     expected = Unschedulable("waiting for 2 more members: 1 of 3 exist", resolvable=False)
-    assert expected == complete(min_available=3, present=1)
-    assert complete(min_available=3, present=3) == SUCCESS
+    assert expected == complete(stands(3, 0, 1))
+    assert complete(stands(3, 0, 3)) == SUCCESS

@@ -30,7 +30,9 @@ from gangsched import (
 )
 from gangsched._core import _quorum
 from gangsched._core._counters import RoleCounts
+from gangsched._core._gang_tree import SubGroup
 from gangsched._core._quorum import MatchPolicy, complete, decide
+from gangsched._core._standing import Counts, Standing, standing
 from gangsched.constraints import NodeSelectorRequirement, NodeSelectorTerm
 from gangsched.coscheduling import Coscheduling, WhenBindFails, WhenBlocked
 from gangsched.errors import InvalidPodGroupError
@@ -228,18 +230,26 @@ def test_members_needed_is_the_smallest_number_for_a_quorum(
     assert isinstance(policy.pre_enqueue(POD, view, now=0.0), Success) is exists
 
 
+def stands(minimum: int, counts: Counts, **roles: tuple[int, Counts]) -> Standing:
+    tree = SubGroup(
+        "", minimum, tuple(SubGroup(role, n, role=role) for role, (n, _) in roles.items())
+    )
+    return standing(tree, lambda sub: roles[sub.role][1] if sub.role else counts)
+
+
 def test_unschedulable_reason_names_the_role() -> None:
-    outcome = decide(min_available=5, scheduled=4, remaining=1, roles=[("ps", 2, 0, 1)])
+    outcome = decide(stands(5, Counts(4, 1), ps=(2, Counts(0, 1))))
     assert outcome == Unschedulable("0 of 2 ps have a node, at most 1 more can get one")
-    assert decide(min_available=5, scheduled=5, remaining=0, roles=[("ps", 1, 1, 0)]) == SUCCESS
+    assert decide(stands(5, Counts(5, 0), ps=(1, Counts(1, 0)))) == SUCCESS
 
 
 def test_incomplete_group_names_missing_roles() -> None:
-    roles = [("ps", 1, 0), ("worker", 4, 5), ("x", 3, 1)]
-    said = complete(min_available=6, present=6, roles=roles)
+    there = Counts(0, 6)
+    roles = {"ps": (1, Counts()), "worker": (4, Counts(0, 5)), "x": (3, Counts(0, 1))}
+    said = complete(stands(6, there, **roles))
     expected = "waiting for 1 more ps: 0 of 1 exist; 2 more x: 1 of 3 exist"
     assert said == Unschedulable(expected, resolvable=False)
-    said = complete(min_available=6, present=5, roles=roles[:1])
+    said = complete(stands(6, Counts(0, 5), ps=(1, Counts())))
     expected = "waiting for 1 more member: 5 of 6 exist; 1 more ps: 0 of 1 exist"
     assert said == Unschedulable(expected, resolvable=False)
 

@@ -14,7 +14,7 @@ members that have not done their part. They are counted by role, since their pod
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from attrs import frozen
@@ -51,7 +51,6 @@ class MemberState(enum.IntEnum):
 
 
 # Looking up a member of an enum is slow, and these are read for every member of every gang.
-_GATED: Final = int(MemberState.GATED)
 _UNSCHEDULED: Final = int(MemberState.UNSCHEDULED)
 _WAITING: Final = int(MemberState.WAITING)
 _BINDING: Final = int(MemberState.BINDING)
@@ -127,11 +126,6 @@ class MemberCounts:
     def collected(self) -> int:
         """The number of members that have succeeded and were deleted. O(roles)."""
         return sum(self._collected.values())
-
-    @property
-    def bound_or_done(self) -> int:
-        """The number of members that are bound, or have succeeded."""
-        return self._counts[_ASSIGNED] + self.succeeded
 
     @property
     def started(self) -> int:
@@ -232,10 +226,22 @@ class PodGroupCounters(MemberCounts):
             raise InvalidValueError("state", state, "a MemberState")
         return self._counts[state]
 
-    def gated(self, role: str | None = None) -> int:
-        """Return the number of gated members, of a role or of all. O(1)."""
+    def in_states(self, states: Iterable[MemberState], role: str | None = None) -> int:
+        """Return the number of members in some states, of a role or of all. O(states)."""
         counts = self._counts if role is None else self._by_role.get(role)
-        return 0 if counts is None else counts[_GATED]
+        found = 0
+        if counts is not None:
+            for state in states:
+                found += counts[state]
+        return found
+
+    def done(self, role: str | None = None) -> int:
+        """Return how many have succeeded on their nodes, deleted ones included, as above."""
+        if role is None:
+            return self.succeeded
+        counts = self._by_role.get(role)
+        number = 0 if counts is None else counts[_SUCCEEDED]
+        return number + self._collected.get(role, 0)
 
     def role(self, role: str, *, tried: int = 0) -> RoleCounts:
         """Return the counts of the members with a role.

@@ -265,7 +265,7 @@ class Gate:
         for waits in expired.values():
             info = self._info(waits[0])
             minimum = "an unknown number of" if info.min_available is None else info.min_available
-            held = _quorum.counted(info, self._match, info.min_available or 0)
+            held = _quorum.in_all(info, self._match).held
             waited = now - min(wait.since for wait in waits)
             why = (
                 f"timed out after {format_duration(waited)}s:"

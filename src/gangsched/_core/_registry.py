@@ -23,13 +23,15 @@ Invariants (checked by ``_check``):
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, KeysView
+from collections.abc import Collection, Iterator, KeysView
 from typing import Final, final
 
 from attrs import define, field
 
 from gangsched._core._claims import Claims
 from gangsched._core._counters import MemberCounts, MemberState, PodGroupCounters, RoleCounts
+from gangsched._core._gang_tree import SubGroup
+from gangsched._core._standing import Counts, Standing, alone, counted, standing, tree_of_roles
 from gangsched._fields import check_now
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError, UnknownPodError
 from gangsched.membership import Membership
@@ -37,8 +39,10 @@ from gangsched.model import FrozenMap, GroupKey, Pod, PodGroup, PodUID, Resource
 from gangsched.quantity import is_seconds
 from gangsched.resources import NOTHING
 
-__all__ = ["PodGroupInfo", "PodGroupRegistry"]
+__all__ = ["HOLDING", "PodGroupInfo", "PodGroupRegistry"]
 
+HOLDING: Final = (MemberState.WAITING, MemberState.BINDING, MemberState.ASSIGNED)
+"""The states in which a member holds a node for its group."""
 _TO_BE_PLACED: Final = (MemberState.GATED, MemberState.UNSCHEDULED)
 _NO_ROLES: Final[FrozenMap[int]] = FrozenMap()
 
@@ -120,36 +124,44 @@ class PodGroupInfo(MemberCounts):
     @property
     def is_complete(self) -> bool:
         """Whether enough members count for the quorum, in total and of each role."""
-        minimum = self.min_available
-        if minimum is None or self.present < minimum:
-            return False
-        counts = ((self.role(name), least) for name, least in self.roles.items())
-        return all(
-            role.unscheduled + role.scheduled + role.succeeded >= least for role, least in counts
-        )
+        return self.min_available is not None and self.stands().is_complete
 
     @property
     def is_gated(self) -> bool:
         """Whether only gates of its members keep it from being complete. O(roles)."""
-        if not self.members.gated() or self.min_available is None or self.is_complete:
+        if not self.members.count(MemberState.GATED) or self.min_available is None:
             return False
-        counts = ((name, least, self.role(name)) for name, least in self.roles.items())
-        return self.completes_with_gated(
-            self.present,
-            ((name, least, r.unscheduled + r.scheduled + r.succeeded) for name, least, r in counts),
-        )
+        return not self.is_complete and self.stands(pending=_TO_BE_PLACED).is_complete
 
-    def completes_with_gated(self, present: int, roles: Iterable[tuple[str, int, int]]) -> bool:
-        """Return whether its gated members are all that lacks for its minima. O(roles).
+    def stands(
+        self,
+        held: Collection[MemberState] = HOLDING,
+        *,
+        pending: Collection[MemberState] = (MemberState.UNSCHEDULED,),
+        done: bool = True,
+        tree: SubGroup | None = None,
+    ) -> Standing:
+        """Return how it stands: in total, by the key ``""``, and each role, by name. O(roles).
 
         Args:
-            present: The number of members that count for the quorum.
-            roles: Roles, each with its minimum and the number of its members that count.
+            held: The states in which members count as holding a node.
+            pending: The states in which members may still get one.
+            done: Whether members that have succeeded count if the others are too few.
+            tree: The minima; None for its own.
         """
-        gated = self.members.gated()
-        if not gated or present + gated < (self.min_available or 0):
-            return False
-        return all(some + self.members.gated(name) >= least for name, least, some in roles)
+        members, roles = self.members, self.roles
+
+        def counts(sub: SubGroup | None = None) -> Counts:
+            role = None if sub is None else sub.role
+            return Counts(
+                members.in_states(held, role),
+                members.in_states(pending, role),
+                members.done(role) if done else 0,
+            )
+
+        if tree is None and not roles:
+            return alone(counted(self.min_available or 0, *counts()))
+        return standing(tree or tree_of_roles(self.min_available or 0, roles), counts)
 
     def role(self, name: str) -> RoleCounts:
         """Return the member counts of a role; see ``PodGroupCounters.role``. O(1)."""

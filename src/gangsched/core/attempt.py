@@ -18,6 +18,7 @@ from attrs import evolve
 from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._standing import is_quorum
 from gangsched._plugin_calls import name_of
 from gangsched.core import notices
 from gangsched.core.gang import Gang, PodRecord, by_group, by_seq
@@ -300,20 +301,12 @@ def succeed(state: State, info: PodGroupInfo) -> None:
     """End an attempt whose members are released, and post ``GroupScheduled``. O(1)."""
     info.was_scheduled = info.is_binding = True
     info.started_by = info.attempts
-    if info.members.collected and _holds_its_minimum(info):
+    if info.members.collected and info.stands(done=False).is_met:
         info.members.forget_collected()  # they belong to what ran before, not to this start
     info.last_failure_at = info.attempt_started_at = None
     since = state.records.now if info.complete_at is None else info.complete_at
     state.out.append(
         GroupScheduled(info.key, info.attempts, info.scheduled, state.records.now - since)
-    )
-
-
-def _holds_its_minimum(info: PodGroupInfo) -> bool:
-    """Return whether enough members hold a node, without those that have succeeded. O(roles)."""
-    roles = info.roles.items()
-    return info.scheduled >= (info.min_available or 0) and all(
-        info.role(role).scheduled >= least for role, least in roles
     )
 
 
@@ -442,7 +435,7 @@ def _has_started(gang: Gang, info: PodGroupInfo) -> bool:
     if minimum is None or info.members.started < minimum:
         return False
     started = [
-        record
+        record.role
         for record in gang.members.values()
         if record.info is info
         and record.state in _STARTED
@@ -450,7 +443,4 @@ def _has_started(gang: Gang, info: PodGroupInfo) -> bool:
         and record.pod.deleted_at is None
         and not record.is_evicted
     ]
-    return len(started) >= minimum and all(
-        sum(record.role == role for record in started) >= least
-        for role, least in info.roles.items()
-    )
+    return is_quorum(minimum, info.roles, started)

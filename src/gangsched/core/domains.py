@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, final
 
-from gangsched.core.gang_tree import HOST
+from gangsched._core._gang_tree import HOST
 from gangsched.errors import InternalError
 from gangsched.model import Node
 

@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import Any, Final, final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._gang_tree import REGULAR, SubGroup
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang_tree import REGULAR, SubGroup
 from gangsched.core.node_table import Needs
 from gangsched.core.pod_class import PodClass
 from gangsched.cycle_state import CycleState

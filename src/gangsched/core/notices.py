@@ -15,12 +15,13 @@ Rules:
 from __future__ import annotations
 
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._standing import Row
 from gangsched.core.gang import Gang, PodRecord, by_seq
 from gangsched.core.state import State
 from gangsched.events import Effect, GroupIncomplete, PodNotAdmitted, PodUnschedulable
 from gangsched.model import GroupKey
 
-__all__ = ["incomplete", "not_admitted", "presence", "tell", "tell_gang"]
+__all__ = ["incomplete", "not_admitted", "presence", "standing_of", "tell", "tell_gang"]
 
 
 def tell(state: State, record: PodRecord, reason: str) -> None:
@@ -92,14 +93,19 @@ def incomplete(key: GroupKey) -> str:
 
 def presence(state: State, info: PodGroupInfo) -> tuple[int, tuple[tuple[str, int, int], ...]]:
     """Return how many members count for the quorum, and the roles with too few. O(roles)."""
+    rows = standing_of(state, info)
+    in_all = rows.pop("")
+    absent = [(role, row.least, row.present) for role, row in rows.items() if row.is_short]
+    return in_all.present, tuple(absent)
+
+
+def standing_of(state: State, info: PodGroupInfo) -> dict[str, Row]:
+    """Return how a group stands by its gang policy, ``""`` for all its members. O(roles)."""
     wanted, minimum = state.points.roles_needed(info), info.min_available
     if "" in wanted and minimum is not None:
-        present = minimum - wanted[""] + info.unscheduled
+        rows = {"": Row(minimum, minimum - wanted[""], info.unscheduled)}
     else:
-        present = info.all
-    absent: list[tuple[str, int, int]] = []
+        rows = {"": Row(minimum or 0, info.scheduled, info.unscheduled)}
     for role, least in info.roles.items():
-        some = least - wanted.get(role, 0) + info.role(role).unscheduled
-        if some < least:
-            absent.append((role, least, some))
-    return present, tuple(absent)
+        rows[role] = Row(least, least - wanted.get(role, 0), info.role(role).unscheduled)
+    return rows

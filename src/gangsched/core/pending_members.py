@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 
+from gangsched._core._gang_tree import SubGroup
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._standing import least_needed
 from gangsched.core.demand import Demand, Minimum
 from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.gang_tree import SubGroup, least_needed
 from gangsched.core.placement.pinned import holding_by_leaf, pinned_to
 from gangsched.core.placing import wanted_in_all
 from gangsched.core.pod_class import PodClass

@@ -6,17 +6,18 @@ none of them can promise a placement that another refuses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gangsched import _plugin_calls as calls
 from gangsched._core._capacity import gap
 from gangsched._core._counters import MemberState
+from gangsched._core._standing import of_leaves, standing
 from gangsched.core import accounts
 from gangsched.core.demand import Demand
 from gangsched.core.domains import EVERYWHERE
 from gangsched.core.gang import Gang, PodRecord, by_group
-from gangsched.core.gang_tree import present
 from gangsched.core.placement.pinned import HOLDING, holding_by_leaf
 from gangsched.core.placement.search import search
 from gangsched.core.placement.task import Task
@@ -166,10 +167,8 @@ def _over(task: Task, first: int, needed: int, allowance: accounts.Allowance) ->
 
 def enough(gang: Gang, ready: Sequence[PodRecord]) -> bool:
     """Return whether the members that passed PreFilter could meet all minima."""
-    counts = dict(holding_by_leaf(gang))
-    for record in ready:
-        counts[record.leaf] = counts.get(record.leaf, 0) + 1
-    return present(gang.tree, lambda leaf: counts.get(leaf.key, 0)) is not None
+    counts = of_leaves(holding_by_leaf(gang), Counter([record.leaf for record in ready]))
+    return standing(gang.tree, counts).is_complete
 
 
 def missing(state: State, gang: Gang) -> Resources:

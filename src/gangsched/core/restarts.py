@@ -25,6 +25,7 @@ from typing import Final
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
 from gangsched._core._restarts import Fall, Minimum
+from gangsched._core._standing import tree_of_roles
 from gangsched.core import attempt
 from gangsched.core.gang import Gang, PodRecord
 from gangsched.core.state import State
@@ -33,6 +34,7 @@ from gangsched.model import GroupKey, RestartPolicy
 
 __all__ = ["awaited", "denial", "due", "forget", "is_under_way", "judge", "returns"]
 
+_BOUND: Final = (MemberState.ASSIGNED,)
 _LEAVING: Final = frozenset(
     {
         MemberState.WAITING,
@@ -46,21 +48,20 @@ _LEAVING: Final = frozenset(
 def judge(state: State, gang: Gang) -> None:
     """Judge the groups of a gang by the members that they have now.
 
-    Runtime complexity: O(groups); O(members) for a group with roles, and for one that is restarted.
+    Runtime complexity: O(groups and roles); O(members) for a group that is restarted.
     """
     for info in list(gang.infos.values()):
-        minimum = info.min_available
-        runs = minimum is not None and info.bound_or_done >= minimum
-        if runs or state.restarts.get(info.key) is not None:
-            _judge_group(state, gang, info)
+        is_whole = _is_whole(info)
+        if is_whole or state.restarts.get(info.key) is not None:
+            _judge_group(state, gang, info, is_whole=is_whole)
 
 
-def _judge_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
+def _judge_group(state: State, gang: Gang, info: PodGroupInfo, *, is_whole: bool) -> None:
     restarts, key = state.restarts, info.key
     if not info.members:
         restarts.stop(key)
     else:
-        fall = _observe(state, gang, info)
+        fall = _observe(state, info, is_whole=is_whole)
         if fall is not None:
             _fall(state, gang, info, fall)
     if not restarts.is_held(key):
@@ -72,13 +73,13 @@ def _judge_group(state: State, gang: Gang, info: PodGroupInfo) -> None:
         _try_start(state, gang, info)
 
 
-def _observe(state: State, gang: Gang, info: PodGroupInfo) -> Fall | None:
+def _observe(state: State, info: PodGroupInfo, *, is_whole: bool) -> Fall | None:
     spec, minimum = info.spec, info.min_available
     return state.restarts.observe(
         info.key,
         None if minimum is None else Minimum(minimum, info.roles),
         spec.restart if spec is not None and state.settings.can_evict else None,
-        is_whole=_is_whole(gang, info),
+        is_whole=is_whole,
         is_short=partial(_is_short, info),
         is_left=info.scheduled > 0,
         now=state.records.now,
@@ -188,23 +189,14 @@ def _leaving(gang: Gang, info: PodGroupInfo) -> list[PodRecord]:
     return [r for r in gang.members.values() if r.info is info and r.state in _LEAVING]
 
 
-def _is_whole(gang: Gang, info: PodGroupInfo) -> bool:
-    """Return whether enough members are bound, or have succeeded."""
-    minimum = info.min_available
-    if minimum is None or info.bound_or_done < minimum:
-        return False
-    if not info.roles:
-        return True
-    members = gang.members.values()
-    bound = [r.role for r in members if r.info is info and r.state is MemberState.ASSIGNED]
-    return all(
-        bound.count(role) + info.role(role).succeeded >= least for role, least in info.roles.items()
-    )
+def _is_whole(info: PodGroupInfo) -> bool:
+    """Return whether enough members are bound, or have succeeded. O(roles)."""
+    if info.min_available is None or not (info.assigned or info.succeeded):
+        return False  # nearly all that wait: asked for every event
+    return info.stands(_BOUND, pending=()).is_met
 
 
 def _is_short(info: PodGroupInfo, minimum: Minimum) -> bool:
-    """Return whether too few members for a minimum hold a node, or have succeeded."""
-    if info.scheduled + info.succeeded < minimum.members:
-        return True
-    counts = ((info.role(role), least) for role, least in minimum.roles.items())
-    return any(role.scheduled + role.succeeded < least for role, least in counts)
+    """Return whether too few members for a minimum hold a node, or have succeeded. O(roles)."""
+    tree = tree_of_roles(minimum.members, minimum.roles)
+    return not info.stands(pending=(), tree=tree).is_met

@@ -27,11 +27,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._gang_tree import HOST
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import accounts, attempt, notices, pod_ends, restarts
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, PodRecord, QueuePlace
-from gangsched.core.gang_tree import HOST
 from gangsched.core.pending_members import bundle_problem, demand_of, rests, split, waits_for
 from gangsched.core.preemption import nominations
 from gangsched.core.state import State

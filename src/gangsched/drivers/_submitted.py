@@ -22,6 +22,7 @@ from typing import Final, final
 
 from attrs import define, evolve, field
 
+from gangsched._core._standing import is_quorum
 from gangsched.errors import InvalidValueError
 from gangsched.events import (
     Effect,
@@ -157,10 +158,8 @@ class Submitted:
     def _has_quorum(self) -> bool:
         if self.group is None:
             return len(self.places) == len(self.pods)
-        if len(self.places) < self.group.min_available:
-            return False
-        placed = [self.roles.get(uid) for uid in self.places]
-        return all(placed.count(role) >= least for role, least in self.group.roles.items())
+        placed = map(self.roles.get, self.places)
+        return is_quorum(self.group.min_available, self.group.roles, placed)
 
 
 @final

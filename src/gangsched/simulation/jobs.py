@@ -21,6 +21,7 @@ from typing import Final, final
 
 from attrs import define, field, frozen
 
+from gangsched._core._standing import is_quorum
 from gangsched.errors import InternalError, InvalidPodGroupError, InvalidValueError
 from gangsched.membership import membership
 from gangsched.model import GroupKey, NodeName, Pod, PodGroup, PodPhase, PodUID
@@ -234,12 +235,7 @@ class Job:
         quorum = self.quorum
         if quorum is None or len(of) < quorum:
             return False
-        if self.spec is None:
-            return True
-        return all(
-            sum(self.roles.get(uid) == role for uid in of) >= least
-            for role, least in self.spec.roles.items()
-        )
+        return self.spec is None or is_quorum(quorum, self.spec.roles, map(self.roles.get, of))
 
     @property
     def is_partial(self) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._gang_tree import REGULAR, SubGroup, group_tree
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import attempt
 from gangsched.core.gang import Gang
-from gangsched.core.gang_tree import REGULAR, SubGroup, group_tree
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Pod
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from gangsched._core._gang_tree import HOST, Slices
 from gangsched.core.domains import EVERYWHERE, Domain, Path
-from gangsched.core.gang_tree import HOST, Slices
 from gangsched.core.node_table import NodeState
 from gangsched.core.pod_class import PodClass
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gangsched._core._counters import MemberState
+from gangsched._core._gang_tree import SubGroup
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang
-from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import NodeTable
 
 __all__ = ["HOLDING", "holding_by_leaf", "name_of", "pinned_to"]

@@ -17,10 +17,11 @@ from typing import Any, TypeAlias
 
 from attrs import evolve
 
+from gangsched._core._gang_tree import SubGroup
+from gangsched._core._standing import least_needed
 from gangsched._packing.pack import Impossible, Packed
 from gangsched.core.domains import Domain
 from gangsched.core.gang import PodRecord
-from gangsched.core.gang_tree import SubGroup, least_needed
 from gangsched.core.node_table import PODS
 from gangsched.core.placement.late import RESERVED
 from gangsched.core.placement.search import explain

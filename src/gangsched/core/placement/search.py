@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any, NamedTuple, final
 
+from gangsched._core._gang_tree import SubGroup
 from gangsched._packing.pack import (
     BudgetExhausted,
     Demand,
@@ -21,7 +22,6 @@ from gangsched._packing.pack import (
     pack,
 )
 from gangsched.core.domains import EVERYWHERE, Domain
-from gangsched.core.gang_tree import SubGroup
 from gangsched.core.node_table import GONE
 from gangsched.core.placement.orders import explore
 from gangsched.core.placement.task import Task

@@ -19,9 +19,10 @@ from itertools import chain
 from typing import Any, TypeAlias, final
 
 from gangsched import _plugin_calls as calls
+from gangsched._core._gang_tree import Slices, SubGroup
+from gangsched._core._standing import of_leaves, standing
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.gang_tree import Slices, SubGroup, present
 from gangsched.core.node_table import NodeTable
 from gangsched.core.placement import late
 from gangsched.core.placement.fill import best_nodes, capacity, fewest_nodes, most_nodes
@@ -231,10 +232,8 @@ class Task:
                 self.elastic(child, domain, slices)  # one more of k of n starts as a whole
 
     def _is_present(self, tree: SubGroup) -> bool:
-        pools = self.pools
-        return (
-            present(tree, lambda leaf: sum(map(len, pools.get(leaf.key, {}).values()))) is not None
-        )
+        there = {key: sum(map(len, pool.values())) for key, pool in self.pools.items()}
+        return standing(tree, of_leaves({}, there)).is_complete
 
     def _runs(self, tree: SubGroup) -> bool:
         holding = holding_by_leaf(self.gang)

@@ -17,6 +17,7 @@ from attrs import define, evolve, field
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
+from gangsched._core._standing import of_roles, standing, tree_of_roles
 from gangsched.core.gang import Gang, PodRecord, by_seq
 from gangsched.core.nomination import Nomination
 from gangsched.core.state import State
@@ -120,9 +121,10 @@ def _add_gang(gang: Gang, found: list[EvictionUnit]) -> None:
         pods += bound
         started |= info.was_scheduled
         more = bound - (info.min_available or 0)
-        if more > 0 and _is_elastic(info):
+        spare = elastic_members(gang, info) if more > 0 else []
+        if spare:
             unit = EvictionUnit(priority, 0, more, info.created_at, gang.seq, gang, info)
-            unit._taken = [*elastic_members(gang, info)]
+            unit._taken = [*spare]
             found.append(unit)
     found.append(EvictionUnit(priority, int(started), pods, created_at, gang.seq, gang))
 
@@ -140,30 +142,28 @@ def elastic_members(
     """
     records = sorted(gang.members.values(), key=by_seq)
     bound = [r for r in records if r.info is info and r.state in _BOUND and r not in gone]
-    left = len(bound) - (info.min_available or 0)
-    of_role = {
-        role: sum(r.role == role for r in bound) - least for role, least in info.roles.items()
-    }
-    if not _is_elastic(info) or any(spare < 0 for spare in of_role.values()):
+    tree = tree_of_roles(info.min_available or 0, info.roles)
+    lacking = standing(tree, of_roles(record.role for record in bound)).lacking
+    if not _is_elastic(info) or any(more > 0 for more in lacking.values()):
         return []
+    spare = {role: -more for role, more in lacking.items()}
+    left = spare.pop("")
     found: list[PodRecord] = []
     for record in reversed(bound):
         if slot is not None and record.slot != slot:
             continue
         role = record.role
-        if left <= 0 or (role is not None and of_role.get(role, 1) <= 0):
+        if left <= 0 or (role is not None and spare.get(role, 1) <= 0):
             continue
         left -= 1
-        if role is not None and role in of_role:
-            of_role[role] -= 1
+        if role is not None and role in spare:
+            spare[role] -= 1
         found.append(record)
     return found
 
 
 def _is_elastic(info: PodGroupInfo) -> bool:
-    """Return whether a gang has started, has a known minimum, and has its minimum of each role."""
+    """Return whether a gang has started, and may be evicted in part. O(1)."""
     if info.spec is not None and info.spec.evicted_whole:
         return False
-    if not info.was_scheduled or info.min_available is None:
-        return False
-    return all(info.role(role).scheduled >= least for role, least in info.roles.items())
+    return info.was_scheduled and info.min_available is not None

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
+from gangsched._core._gang_tree import HOST
 from gangsched.core.demand import Minimum
 from gangsched.core.domains import EVERYWHERE, Domain
 from gangsched.core.gang import Gang, PodRecord
-from gangsched.core.gang_tree import HOST
 from gangsched.core.node_table import Needs
 from gangsched.core.placement import late
 from gangsched.core.placement.task import Task

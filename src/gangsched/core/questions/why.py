@@ -160,7 +160,7 @@ def why_group(state: State, info: PodGroupInfo, ahead: Ahead | None = None) -> W
             _held(info, members),
             _without_role(members) if absent else 0,
             state.records.registry.forgotten_at(info.key),
-            () if unknown else _gates(info, members, present, absent),
+            () if unknown else _gates(state, info, members),
         )
     rest: Why | None = None
     if gang is not None and info.unscheduled:
@@ -200,7 +200,7 @@ def _partly_running(
     if info.min_available is None:
         return None
     pending = info.unscheduled
-    if rest is None and info.members.gated():
+    if rest is None and info.members.count(MemberState.GATED):
         gated = [r for r in _members(gang, info) if r.state is MemberState.GATED]
         rest, pending = NotAdmitted(gated[0].reason), len(gated)
     lacks = _quorum.lacks_members(info)
@@ -245,17 +245,14 @@ def _held(info: PodGroupInfo, members: Iterable[PodRecord]) -> tuple[str, ...]:
     return next(filter(None, held), ())
 
 
-def _gates(
-    info: PodGroupInfo,
-    members: list[PodRecord],
-    present: int,
-    absent: Iterable[tuple[str, int, int]],
-) -> tuple[str, ...]:
+def _gates(state: State, info: PodGroupInfo, members: list[PodRecord]) -> tuple[str, ...]:
     """Return the scheduling gates of members if they alone keep a group from being tried.
 
     They do not if members are held by something else, such as a constraint that is not modelled.
     """
-    if not info.completes_with_gated(present, absent):
+    rows = notices.standing_of(state, info)
+    gated = {role: info.members.in_states((MemberState.GATED,), role or None) for role in rows}
+    if not gated[""] or any(row.present + gated[role] < row.least for role, row in rows.items()):
         return ()
     found = [record.pod for record in members if record.state is MemberState.GATED]
     if _held(info, members) or not all(pod.scheduling_gates for pod in found):

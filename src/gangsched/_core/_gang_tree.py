@@ -16,7 +16,7 @@ of Koordinator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias, final
 
 from attrs import field, frozen
@@ -30,8 +30,6 @@ __all__ = [
     "SubGroup",
     "Within",
     "group_tree",
-    "least_needed",
-    "present",
 ]
 
 HOST: Final = "kubernetes.io/hostname"
@@ -146,35 +144,3 @@ def group_tree(key: GroupKey, spec: PodGroup | None, minimum: int | None) -> Sub
     roles = [SubGroup(f"{key}/{r}", n, group=key, role=r) for r, n in spec.roles.items()]
     others = SubGroup(f"{key}/", group=key)
     return SubGroup(key, spec.min_available, (*roles, others), within=within)
-
-
-def present(tree: SubGroup, count: Callable[[SubGroup], int]) -> int | None:
-    """Return how many members meet the minima of *tree* together; None if they do not.
-
-    Members of a child that does not meet its own minimum do not count: they cannot start.
-
-    Args:
-        tree: The root.
-        count: Returns the number of members of a leaf.
-    """
-    if not tree.children:
-        number = count(tree)
-        return number if number >= tree.least else None
-    met = total = 0
-    for child in tree.children:
-        below = present(child, count)
-        if below is not None:
-            met += 1
-            total += below
-    return total if met >= tree.wanted and total >= tree.least else None
-
-
-def least_needed(tree: SubGroup, lacks: Callable[[SubGroup], int]) -> int:
-    """Return how many members *tree* needs, at the least: what it lacks, or those below it.
-
-    Args:
-        tree: The root.
-        lacks: Returns how many members a sub group lacks of its own minimum.
-    """
-    below = sorted(least_needed(child, lacks) for child in tree.children)
-    return max(lacks(tree), sum(below[: tree.wanted]))
