@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Final, final
+from typing import Any, Final, final
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedList
 
 from gangsched.core.gang import Gang
 
@@ -30,12 +30,13 @@ class OpenGangs:
         drain_timeouts: How often nodes were drained for a gang until the time limit.
     """
 
-    __slots__ = ("_drain_timeouts", "_moved", "_order", "_ranks")
+    __slots__ = ("_drain_timeouts", "_moved", "_order", "_ranked", "_ranks")
 
     def __init__(self, drain_timeouts: Mapping[Gang, int]) -> None:
         self._drain_timeouts: Final = drain_timeouts
         self._ranks: Final[dict[Gang, _Rank | None]] = {}
-        self._order: Final[SortedDict[_Rank, Gang]] = SortedDict()
+        self._ranked: Final[dict[_Rank, Gang]] = {}
+        self._order: Final[Any] = SortedList()  # ranks
         self._moved: Final[dict[Gang, None]] = {}
 
     def __contains__(self, gang: Gang) -> bool:
@@ -55,7 +56,8 @@ class OpenGangs:
         rank = self._ranks.pop(gang, None)
         self._moved.pop(gang, None)
         if rank is not None:
-            del self._order[rank]
+            del self._ranked[rank]
+            self._order.remove(rank)
 
     def note_change(self, gang: Gang) -> None:
         """Note that the place of a gang may be another one now. O(1)."""
@@ -68,15 +70,17 @@ class OpenGangs:
             before, rank = self._ranks[gang], self._rank(gang)
             if before != rank:
                 if before is not None:
-                    del self._order[before]
+                    del self._ranked[before]
+                    self._order.remove(before)
                 self._ranks[gang] = rank
-                self._order[rank] = gang
+                self._ranked[rank] = gang
+                self._order.add(rank)
         self._moved.clear()
         place = 0
         while place < len(self._order):
-            rank, gang = self._order.peekitem(place)
-            yield gang
-            place = self._order.bisect_right(rank)
+            next_: _Rank = self._order[place]
+            yield self._ranked[next_]
+            place = self._order.bisect_right(next_)
 
     def _rank(self, gang: Gang) -> _Rank:
         if not gang.members:
@@ -87,6 +91,7 @@ class OpenGangs:
     def _check(self) -> None:
         """Raise AssertionError if the order is not that of the gangs."""
         ranked = {rank: gang for gang, rank in self._ranks.items() if rank is not None}
-        assert dict(self._order) == ranked
+        assert self._ranked == ranked
+        assert [*self._order] == sorted(ranked)
         for gang, rank in self._ranks.items():
             assert gang in self._moved or rank == self._rank(gang), gang.key
