@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from gangsched import (
     Event,
+    LabelSelector,
     Node,
     NodeAdded,
     NodeName,
     Pod,
     PodAdded,
+    PodAffinityTerm,
     PodGroup,
     PodGroupAdded,
+    Topology,
+    TopologySpreadConstraint,
     presets,
 )
 from gangsched.simulation import Arrival, Simulator, Workload, load_manifests, report
@@ -32,10 +37,11 @@ from support.cluster_objects import (
 yaml = pytest.importorskip("yaml")
 
 AB = ("default/a", "default/b")
+WEB = {"app": "web"}
 
 
-def simulated(*events: Event) -> Simulator:
-    simulator = Simulator(Workload([Arrival(0.0, event) for event in events]), presets.gang)
+def simulated(*events: Event, make: Any = presets.gang) -> Simulator:
+    simulator = Simulator(Workload([Arrival(0.0, event) for event in events]), make)
     simulator.run(until=100.0)
     return simulator
 
@@ -91,6 +97,54 @@ def test_pod_whose_volume_is_on_a_full_node_may_fit() -> None:
     simulator.run(until=100.0)
     summary = report(simulator).summary
     assert (summary.singles.pending, summary.never_fit) == (1, ())
+
+
+def test_pod_that_waits_for_capacity_beside_pods_of_other_jobs_may_fit() -> None:
+    """Its affinity, or its spread over zones, is satisfied by pods of other jobs only."""
+    of_web = LabelSelector(match_labels=WEB)
+    near = PodAffinityTerm(topology_key="zone", label_selector=of_web)
+    even = TopologySpreadConstraint(max_skew=1, topology_key="zone", label_selector=of_web)
+    fleet = [
+        NodeAdded(Node(name=name, labels={"zone": name}, allocatable={"nvidia.com/gpu": gpu}))
+        for name, gpu in (("a", 1), ("b", 4))
+    ]
+    web = PodAdded(Pod(name="web", labels=WEB, node_name="a"))
+    for gpu, expected in ((2, ()), (3, ("default/g",))):
+        pods = [make_pod(f"p-{n}", group="g", min_available=2, gpu=gpu) for n in range(2)]
+        for gang in (
+            [evolve(pod, pod_affinity=[near]) for pod in pods],
+            [
+                evolve(pod, labels={**pod.labels, **WEB}, topology_spread_constraints=[even])
+                for pod in pods
+            ],
+        ):
+            assert never(*fleet, web, on("b", 1), *map(PodAdded, gang)) == expected
+
+
+def in_racks(gpus: int) -> list[Event]:
+    """Return two racks of a GPU each, one of them full, and a gang of two within one rack."""
+    racks = [
+        NodeAdded(Node(name=name, labels={"rack": name}, allocatable={"nvidia.com/gpu": 1}))
+        for name in ("a", "b")
+    ]
+    group = PodGroup(name="g", min_available=2, topology=Topology("rack"))
+    pods = [make_pod(f"g-{n}", group="g", gpu=gpus) for n in range(2)]
+    return [*racks, on("a", 1), PodGroupAdded(group), *map(PodAdded, pods)]
+
+
+def test_topology_of_a_group_counts_only_if_the_scheduler_has_gangs() -> None:
+    assert never(*in_racks(1)) == ("default/g",)
+    ungrouped = report(simulated(*in_racks(1), make=presets.pod_by_pod))
+    assert ungrouped.summary.never_fit == ()
+    (pending,) = ungrouped.pending
+    assert "Insufficient nvidia.com/gpu" in pending.why
+    too_large = report(simulated(*in_racks(2), make=presets.pod_by_pod))
+    assert too_large.summary.never_fit == ("default/g",)
+
+
+def test_group_of_a_bundle_may_fit_alone_without_gangs() -> None:
+    full = [node("n", 3), on("n", 2), *bundle(2)]
+    assert report(simulated(*full, make=presets.pod_by_pod)).summary.never_fit == ()
 
 
 @pytest.mark.parametrize("group", [None, "g"])

@@ -6,7 +6,11 @@ simulated cluster: with its bundle, if it is in one.
 Rules:
   R1  a job never fits only if that is certain. If it is incomplete, refused or held, or a search
       has ended without a proof, it may fit;
-  R2  equal jobs are tried once. Claims and groups are compared by their names.
+  R2  equal jobs are tried once. Claims and groups are compared by their names;
+  R3  what pods of other jobs can satisfy is left out of the trial: required pod affinity, and
+      topology spread. Other pods never help against the rest, such as pod anti-affinity;
+  R4  so is what the scheduler of the run does not heed: without gangs, the topology and the bundle
+      of a group.
 """
 
 from __future__ import annotations
@@ -34,9 +38,10 @@ from gangsched.explain import NoNodeFits, SearchBudgetExhausted
 from gangsched.membership import membership
 from gangsched.memory import InMemoryCluster
 from gangsched.model import GroupKey, Pod, PodGroup, PodPhase
+from gangsched.scheduler import Scheduler
 from gangsched.simulation.jobs import Job
 
-__all__ = ["never_fit"]
+__all__ = ["is_scheduled_as_group", "never_fit"]
 
 _OWN: Final = frozenset(
     (
@@ -48,7 +53,9 @@ _OWN: Final = frozenset(
 _COMPARED: Final = tuple(each.name for each in fields(Pod) if each.name not in _OWN)
 
 
-def never_fit(jobs: Iterable[Job], cluster: InMemoryCluster) -> dict[str, None]:
+def never_fit(
+    jobs: Iterable[Job], cluster: InMemoryCluster, scheduler: Scheduler
+) -> dict[str, None]:
     """Return the keys of the pending, complete jobs that cannot start on the empty cluster.
 
     Runtime complexity: O(pods of these jobs), one trial for each class of equal jobs, and O(nodes).
@@ -61,16 +68,17 @@ def never_fit(jobs: Iterable[Job], cluster: InMemoryCluster) -> dict[str, None]:
         if job.started_at is not None or not _is_complete(job):
             continue
         together = [job]
-        if job.spec is not None and job.spec.bundle:
+        as_group = is_scheduled_as_group(job, scheduler)
+        if as_group and job.spec is not None and job.spec.bundle:
             found = [groups.get(name) for name in job.spec.bundle if name != job.key]
             partners = [each for each in found if each is not None and _is_complete(each)]
             if len(partners) < len(found):
                 continue
             together += partners
-        kind = tuple(_equivalence_class(each) for each in together)
+        kind = (as_group, *map(_equivalence_class, together))
         if kind not in known:
             trial = trial or _Trial(cluster)
-            known[kind] = trial.certainly_fails(together)
+            known[kind] = trial.certainly_fails(together, as_group=as_group)
         if known[kind]:
             never[job.key] = None
     return never
@@ -78,6 +86,15 @@ def never_fit(jobs: Iterable[Job], cluster: InMemoryCluster) -> dict[str, None]:
 
 def _is_complete(job: Job) -> bool:
     return job.submitted_at is not None and bool(job.members)
+
+
+def is_scheduled_as_group(job: Job, scheduler: Scheduler) -> bool:
+    """Return whether a scheduler has the pods of a job as members of a group.
+
+    A scheduler without gangs knows the groups that have been added, and no member of them.
+    """
+    info = scheduler.registry.get(GroupKey(job.key)) if job.kind == "group" else None
+    return info is not None and bool(info.members)
 
 
 def _equivalence_class(job: Job) -> Hashable:
@@ -90,8 +107,7 @@ def _equivalence_class(job: Job) -> Hashable:
         except InvalidPodGroupError:
             minimum = -1
         needs = tuple(getattr(pod, name) for name in _COMPARED)
-        selects = pod.pod_affinity or pod.pod_anti_affinity or pod.topology_spread_constraints
-        labels = pod.labels if selects else None
+        labels = pod.labels if pod.pod_anti_affinity else None
         kind = (needs, labels, minimum, job.roles.get(pod.uid))
         counts[kind] = counts.get(kind, 0) + 1
     spec = None
@@ -111,9 +127,9 @@ class _Trial:
         for kind in KINDS.values():
             self._tell(ObjectChanged(each) for each in of.objects.all(kind))
 
-    def certainly_fails(self, jobs: list[Job]) -> bool:
+    def certainly_fails(self, jobs: list[Job], *, as_group: bool) -> bool:
         """Return whether some jobs, which start together, cannot start on the empty cluster."""
-        groups = [_group(job) for job in jobs]
+        groups = [_group(job, as_group=as_group) for job in jobs]
         pods = [_in(job, pod) for job in jobs for pod in job.members.values()]
         self._tell(PodGroupAdded(group) for group in groups if group is not None)
         self._tell(PodAdded(pod) for pod in pods)
@@ -145,10 +161,11 @@ class _Trial:
             self._scheduler.handle(self._cluster.apply(event), now=0.0)
 
 
-def _group(job: Job) -> PodGroup | None:
+def _group(job: Job, *, as_group: bool) -> PodGroup | None:
     """Return the group of a job; for the pods of a controller, one that starts them together."""
     if job.spec is not None:
-        return evolve(job.spec, restarts=0, restarting_until=None)
+        fresh = evolve(job.spec, restarts=0, restarting_until=None)
+        return fresh if as_group else evolve(fresh, topology=None, bundle=())
     if job.kind != "job":
         return None
     return PodGroup(name="job", namespace=job.namespace, min_available=job.quorum or 1)
@@ -160,6 +177,7 @@ def _in(job: Job, pod: Pod) -> Pod:
 
 
 def _fresh(pod: Pod) -> Pod:
+    """Return a pod as it was created, without what pods of other jobs can satisfy (R3)."""
     return evolve(
         pod,
         node_name=None,
@@ -167,4 +185,6 @@ def _fresh(pod: Pod) -> Pod:
         created_at=0.0,
         deleted_at=None,
         scheduling_gates=(),
+        pod_affinity=(),
+        topology_spread_constraints=(),
     )

@@ -20,7 +20,7 @@ from gangsched.events import Event
 from gangsched.explain import BackingOff, NoNodeFits
 from gangsched.model import GroupKey, Resources
 from gangsched.quantity import MILLI
-from gangsched.simulation._never_fit import never_fit
+from gangsched.simulation._never_fit import is_scheduled_as_group, never_fit
 from gangsched.simulation.describe import LogEntry, PodRow, pod_rows
 from gangsched.simulation.jobs import JobRow
 from gangsched.simulation.metrics import Distribution
@@ -268,7 +268,7 @@ def report(
     rows = pod_rows(simulator.cluster.pods(), now=now) if taken else ()
     if taken and taken[-1].at != now:
         taken.append(Snapshot(now, rows))
-    never = never_fit(list(simulator.jobs), simulator.cluster)
+    never = never_fit(list(simulator.jobs), simulator.cluster, simulator.scheduler)
     rows_of_jobs = simulator.jobs.rows()
     begin = now if simulator.first_pod_at is None else simulator.first_pod_at
     last = simulator.jobs.last_submitted_at
@@ -308,9 +308,8 @@ def _pending(simulator: Simulator) -> Iterator[Pending]:
             continue
         members = (simulator.cluster.pod(uid) for uid in job.members)
         unbound = [pod for pod in members if pod is not None and pod.node_name is None]
-        group = GroupKey(job.key)
-        if job.kind == "group" and group in simulator.scheduler.registry:
-            why = simulator.scheduler.why(group, budget=0)
+        if is_scheduled_as_group(job, simulator.scheduler):
+            why = simulator.scheduler.why(GroupKey(job.key), budget=0)
         elif unbound:
             why = simulator.scheduler.why(unbound[0], budget=0)
         else:
