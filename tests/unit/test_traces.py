@@ -131,17 +131,28 @@ def test_cells_may_be_separated_by_semicolons_or_tabs(separator: str, tmp_path: 
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ("0", "2026-11-02T08:00:00Z", "seconds as in line 2, which has '0', got '2026-11-02T"),
-        ("2026-11-02", "90", "a date as in line 2, which has '2026-11-02', got '90'"),
+        ("0", "2026-11-02", "seconds since the trace began as in line 2, which has '0', got '20"),
+        ("10", "1700000000", "seconds since the trace began as in line 2, which has '10', got '17"),
+        ("1700000000", "10", "a date or seconds since 1970 as in line 2, which has '1700000000'"),
+        ("2026-11-02", "90", "a date or seconds since 1970 as in line 2, which has '2026-11-02'"),
+        ("2024-01-01", "1704067210000", "a date or seconds since 1970 as in line 2, which has"),
+        ("1704067210000", "90", "a number >= 100000000000 as in line 2, which has '1704067210000'"),
     ],
 )
-def test_instants_in_seconds_and_as_dates_are_refused_with_both_lines(
+def test_instants_of_two_clocks_are_refused_with_both_lines(
     first: str, second: str, said: str
 ) -> None:
     rows = [f"job{n},{at},1,1,9" for n, at in enumerate((first, second, second, first))]
     with pytest.raises(TraceError, match=re.escape(f"line 3: submit_s: expected {said}")) as error:
         _load(*rows, header=JOBS)
     assert "line 4: submit_s: " in str(error.value)
+
+
+def test_instants_of_one_clock_are_accepted() -> None:
+    """A trace may be long, and ISO dates may stand beside seconds since 1970."""
+    for instants in ("10 1e7 1e8 9e8", "1e8 1.7e9", "1.7e12 1.8e12"):
+        rows = [f"job{n},{float(at):.0f},1,1,9" for n, at in enumerate(instants.split())]
+        assert len(_pods(_load(*rows, header=JOBS))) == len(rows)
     epoch = str(int(1.8e9))
     assert len(_pods(_load(f"a,{epoch},1,1,9", "b,2026-11-02,1,1,9", header=JOBS))) == 2
 

@@ -6,7 +6,8 @@ Rules:
   R3  a file may call its columns otherwise, and have other units: then errors name its own columns;
   R4  what programs write for a cell without a value (``nan``, ``null``) is an empty cell;
   R5  cells are separated by commas, semicolons or tabs: by what splits the header most often;
-  R6  the instants of a file are all seconds, or all dates: a mixture has no common clock.
+  R6  the instants of a file are of one clock: all are seconds since the trace began, or all are
+      dates, be it as ISO dates or as seconds since 1970.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from gangsched.errors import InvalidValueError, TraceError
 from gangsched.resources import Resources
 from gangsched.simulation._trace_spellings import (
     AMOUNTS,
-    DATES,
     SECONDS,
     begun,
+    clock_of,
     delimiter,
     read_date,
     read_duration,
@@ -183,10 +184,10 @@ class Row:
             raise self.refuse(
                 column, "a number >= 0 such as 90 or 0.5, or a date such as 2017-10-07T01:12:09Z"
             )
-        if number is None or seconds < DATES:  # larger numbers are dates, too, and of either kind
-            kind = "a date" if number is None else "seconds"
-            line, other, first = self._table.first_instant(self.line, kind, text)
-            if kind != other:
+        clock = clock_of(seconds, is_date=number is None)
+        if clock is not None:
+            line, other, first = self._table.first_instant(self.line, clock, text)
+            if clock != other:
                 raise self.refuse(column, f"{other} as in line {line}, which has {first!r}")
         return seconds
 
@@ -265,10 +266,10 @@ class Table:
         place = self.places.get(column)
         return column if place is None else self._own[place]
 
-    def first_instant(self, line: int, kind: str, text: str) -> tuple[int, str, str]:
-        """Return line, kind and text of the first instant of the file, which may be this one."""
+    def first_instant(self, line: int, clock: str, text: str) -> tuple[int, str, str]:
+        """Return line, clock and text of the first instant of the file, which may be this one."""
         if self._first_instant is None:
-            self._first_instant = (line, kind, text)
+            self._first_instant = (line, clock, text)
         return self._first_instant
 
     def _renamed(self, columns: Mapping[str, str]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ __all__ = [
     "DATES",
     "SECONDS",
     "begun",
+    "clock_of",
     "delimiter",
     "read_date",
     "read_duration",
@@ -29,7 +30,11 @@ __all__ = [
 ]
 
 DATES: Final = 100_000_000.0
-"""Instants from here on are dates since 1970: no trace begins three years after its own begin."""
+"""A trace whose first instant is here or later has dates: its own clock would begin near 0."""
+_SURELY_DATES: Final = 1_000_000_000.0
+"""Instants from here on, which is 2001, are dates: no trace lasts 31 years."""
+_TOO_LARGE: Final = 100_000_000_000.0
+"""Instants from here on, which is the year 5138, are no seconds since 1970 either."""
 
 
 _DELIMITERS: Final = (",", ";", "\t")
@@ -86,6 +91,19 @@ def read_date(text: str) -> float:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return math.inf
+
+
+def clock_of(seconds: float, *, is_date: bool) -> str | None:
+    """Return which clock an instant is of, for errors; None if it may be of two.
+
+    Seconds from 100,000,000 up to 1,000,000,000 may be those of a trace of more than three years,
+    or dates from 1973 to 2001.
+    """
+    if is_date or _SURELY_DATES <= seconds < _TOO_LARGE:
+        return "a date or seconds since 1970"
+    if seconds >= _TOO_LARGE:
+        return f"a number >= {_TOO_LARGE:.0f}"
+    return "seconds since the trace began" if seconds < DATES else None
 
 
 def read_duration(text: str) -> str:
