@@ -429,10 +429,32 @@ def test_list_of_any_kind_is_read_and_its_items_have_its_kind() -> None:
         f"{{apiVersion: v1, kind: NodeList, items: [{nodes}]}}\n",
         f"{{apiVersion: v1, kind: List, items: [{inner}]}}\n",
         "{apiVersion: v1, kind: PodList, items: []}\n",
+        "{apiVersion: v1, kind: PodList, items: null}\n",
+        "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: PodList, items: null}]}\n",
     )
     assert names_of(load(text)) == ["a", "b", "m", "c"]
+    assert load(text).skipped == ()
     of_groups = f"{{apiVersion: {SCHEDULER_PLUGINS}, kind: PodGroupList, items: [{groups}]}}"
     assert read(of_groups).min_available == 2
+
+
+@pytest.mark.parametrize("key", ["kueue.x-k8s.io/queue-name", "volcano.sh/queue-name"])
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_queue_that_a_pod_or_a_group_names_is_noted(key: str, where: str) -> None:
+    metadata = f"name: x, {where}: {{{key}: q}}"
+    policy = "spec: {schedulingPolicy: {gang: {minCount: 2}}}"
+    for subject, text in {
+        "pod": pod(metadata=metadata),
+        "group": document("PodGroup", SCHEDULER_PLUGINS, "spec: {minMember: 2}", metadata)
+        + "---\n"
+        + document("PodGroup", NATIVE, policy, metadata.replace("x,", "z,")),
+    }.items():
+        for note in (notes := load(text).skipped):
+            assert (
+                f"metadata.{where}[{key}] is not simulated: no queue admits the {subject}" in note
+            )
+        assert len(notes) == (1 if subject == "pod" else 2)
+    assert load(pod("nodeName: m", metadata)).skipped == ()
 
 
 def test_list_of_an_unknown_kind_is_skipped_item_by_item() -> None:

@@ -1,4 +1,4 @@
-"""The fields of jobs that a simulation does not take over: a note names each that is given.
+"""The fields of jobs, pods and pod groups that a simulation does not take over: notes name them.
 
 Rules:
   R1  each kind has a table of the fields that are read, or that ask for nothing in a simulation. A
@@ -25,7 +25,8 @@ __all__ = [
     "TF_SPEC",
     "note_field",
     "note_fields",
-    "note_topologies",
+    "note_pod",
+    "note_queues",
 ]
 
 _ANY: Final = "*"
@@ -125,12 +126,18 @@ def note_fields(manifest: Manifest, taken: Schema, *templates: Field) -> None:
     can_fail = any(each["metadata"]["annotations"][FAIL_SECONDS].given for each in templates)
     for field in _untaken(manifest.document["spec"], taken, can_fail=can_fail):
         note_field(manifest, field, _WHY.get(field.path.rpartition(".")[2], ""))
-    _note_keys(manifest, manifest.document["metadata"], _QUEUES, "no queue admits the job")
+    note_queues(manifest, manifest.document, "job")
 
 
-def note_topologies(manifest: Manifest, template: Field) -> None:
-    """Add a note for each topology that a pod asks another scheduler for."""
+def note_queues(manifest: Manifest, of: Field, subject: str) -> None:
+    """Add a note for each queue that an object names, or what it asks that queue for."""
+    _note_keys(manifest, of["metadata"], _QUEUES, f"no queue admits the {subject}")
+
+
+def note_pod(manifest: Manifest, template: Field) -> None:
+    """Add a note for each topology and queue that a pod without a node asks another program for."""
     if not template["spec"]["nodeName"].given:
+        note_queues(manifest, template, "pod")
         why = "the field schedulingConstraints of a PodGroup has a topology"
         _note_keys(manifest, template["metadata"], _TOPOLOGIES, why)
 

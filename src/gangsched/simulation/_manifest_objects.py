@@ -47,8 +47,11 @@ def version_of(root: Field) -> str:
 def _objects(root: Field) -> Iterator[Field]:
     version, kind = version_of(root), root["kind"].name()
     items = root["items"]
-    # other kinds may end in List, too
-    if kind != _LIST and not (kind.endswith(_LIST) and isinstance(items.value, list)):
+    # other kinds may end in List, too; Go writes null for a list without items
+    has_items = isinstance(items.value, list) or (
+        not items.given and "items" in dict(root.entries())
+    )
+    if kind != _LIST and not (kind.endswith(_LIST) and has_items):
         yield root
         return
     for item in items.elements():

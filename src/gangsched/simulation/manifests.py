@@ -18,7 +18,7 @@ from typing import Final, TypeAlias, final
 from gangsched.cluster_objects import RuntimeClass
 from gangsched.errors import InvalidValueError
 from gangsched.events import NodeAdded, ObjectChanged, PodAdded, PodGroupAdded
-from gangsched.model import GroupKey
+from gangsched.model import GroupKey, PodGroup
 from gangsched.objects.cluster_objects import OBJECT_KINDS, read_object
 from gangsched.objects.fields import Field
 from gangsched.objects.manifest import Manifest, read_manifest
@@ -26,6 +26,7 @@ from gangsched.objects.podgroups import read_core_group, read_group
 from gangsched.objects.pods import read_node
 from gangsched.objects.priorities import PriorityClasses, with_priority_classes
 from gangsched.quantity import is_seconds
+from gangsched.simulation._job_fields import note_queues
 from gangsched.simulation._manifest_objects import GeneratedNames, read_roots, version_of
 from gangsched.simulation.controllers import (
     read_job,
@@ -56,7 +57,7 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
     ("kubeflow.org/v1", "MPIJob"): read_mpi_job,
     ("kubeflow.org/v2beta1", "MPIJob"): read_mpi_job,
     **{
-        (version, "PodGroup"): lambda manifest: (PodGroupAdded(read_group(manifest)),)
+        (version, "PodGroup"): lambda manifest: _group_added(manifest, read_group)
         for version in (
             "scheduling.x-k8s.io/v1alpha1",
             "scheduling.sigs.k8s.io/v1alpha1",
@@ -64,7 +65,7 @@ _READERS: Final[dict[tuple[str, str], _Reader]] = {
         )
     },
     # Kubernetes has had several versions of its own groups; the fields read here are in all.
-    ("scheduling.k8s.io", "PodGroup"): lambda manifest: (PodGroupAdded(read_core_group(manifest)),),
+    ("scheduling.k8s.io", "PodGroup"): lambda manifest: _group_added(manifest, read_core_group),
     **{
         (group, kind): lambda manifest: (ObjectChanged(read_object(manifest)),)
         for group, kind in OBJECT_KINDS
@@ -211,6 +212,11 @@ def load_manifests(
         raise InvalidValueError("classes", classes, "PriorityClasses or None")
     parsed = ParsedManifests(text, file=file)
     return parsed.workload(parsed.priority_classes(classes), at=at)
+
+
+def _group_added(manifest: Manifest, read: Callable[[Manifest], PodGroup]) -> tuple[PodGroupAdded]:
+    note_queues(manifest, manifest.document, "group")
+    return (PodGroupAdded(read(manifest)),)
 
 
 def _check_string(name: str, value: object) -> None:
