@@ -29,6 +29,8 @@ STANDARD_INPUT: Final = "-"
 
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of a file of gzip."""
+_NO_MEMBER: Final = "Not a gzipped file"
+"""How the error about bytes begins that should begin a part of such a file."""
 
 
 class BadInputError(Exception):
@@ -109,6 +111,11 @@ def _named(name: str) -> Generator[None]:
         raise BadInputError(sentence) from error
     except (EOFError, zlib.error) as error:
         raise BadInputError(f"{name}: the compressed file is not whole: {error}") from error
+    except gzip.BadGzipFile as error:
+        problem = f"the compressed file is damaged: {error}"
+        if str(error).startswith(_NO_MEMBER):  # a file that begins so is not taken as compressed
+            problem = "the beginning of the compressed file was read; what follows it is not gzip"
+        raise BadInputError(f"{name}: {problem}") from error
     except OSError as error:
         raise BadInputError(f"{name}: {error.strerror or error}") from error
 
