@@ -16,6 +16,8 @@ from gangsched import (
     PodGroup,
     PodGroupAdded,
     PodGroupUpdated,
+    PodRefused,
+    PodUpdated,
     Preemption,
     PriorityOverruled,
 )
@@ -119,6 +121,41 @@ def test_member_that_raises_the_priority_of_its_group_overrules_the_others(prese
     story.add(make_pod("c", group="g", min_available=9, priority=0))
     told = [(notice.uid, notice.priority, notice.used) for notice in story.of(PriorityOverruled)]
     assert told == [("default/a", 1, 3), ("default/c", 0, 1)]
+
+
+@pytest.mark.parametrize("way", [Way.LIVE, Way.RESTORED])
+@each_of(GANG_PRESETS)
+def test_member_is_told_once_that_it_is_overruled(preset: Preset, way: Way) -> None:
+    story = Story(preset, way)
+    story.add(*(make_pod(f"w-{n}", group="g", min_available=9) for n in range(3)))
+    for _again in range(3):
+        story.add(make_pod("launcher", group="g", min_available=9, priority=5))
+        story.interrupt()
+        story.delete("launcher")
+        story.interrupt()
+    told = [(notice.uid, notice.priority, notice.used) for notice in story.of(PriorityOverruled)]
+    assert told == [(f"default/w-{n}", 0, 5) for n in range(3)]
+
+
+@each_of(GANG_PRESETS)
+def test_members_of_ascending_priorities_are_each_overruled_once(preset: Preset) -> None:
+    story = Story(preset)
+    for n in range(20):
+        story.add(make_pod(f"g-{n}", group="g", min_available=30, priority=n))
+    told = [(notice.uid, notice.used) for notice in story.of(PriorityOverruled)]
+    assert told == [(f"default/g-{n}", n + 1) for n in range(19)]
+
+
+@each_of(GANG_PRESETS)
+def test_member_that_is_no_longer_refused_overrules_the_others(preset: Preset) -> None:
+    story = Story(preset)
+    story.add(make_pod("a", group="g", min_available=2, priority=1))
+    story.add(make_pod("b", group="g", min_available=3, priority=7))
+    assert [notice.uid for notice in story.of(PodRefused)] == ["default/b"]
+    assert not story.of(PriorityOverruled)
+    story.tell(PodUpdated(make_pod("b", group="g", min_available=2, priority=7)))
+    told = [(notice.uid, notice.priority, notice.used) for notice in story.of(PriorityOverruled)]
+    assert told == [("default/a", 1, 7)]
 
 
 _priorities = st.integers(0, 3)

@@ -68,6 +68,7 @@ class PodRecord:
         started_at: When it came to its node; None without one.
         reason: Why it is not placed; ``told`` is what was posted last.
         is_evicted: Whether its eviction was decided.
+        is_overruled: Whether it was told that its group has another priority.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class PodRecord:
             "gang",
             "info",
             "is_evicted",
+            "is_overruled",
             "leaf",
             "needs",
             "node",
@@ -109,7 +111,7 @@ class PodRecord:
         self.bind_failures = 0
         self.started_at: float | None = None
         self.reason = self.told = ""
-        self.is_evicted = False
+        self.is_evicted = self.is_overruled = False
 
     @property
     def is_assumed(self) -> bool:

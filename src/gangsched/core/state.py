@@ -82,6 +82,8 @@ class State:
             the next decision.
         seen: What was asked about pods before the current event changed anything; see ``intake``.
         removed: Groups that lost their last pod in the current call.
+        agreeing: By group, the pending members that were never told that its priority overrules
+            theirs. One that has come to a node may still be there.
         restarts: Which groups run, and which are being restarted.
         unread: Pods that differ from a restored snapshot; the next call reads them.
         unread_groups: Groups whose specification does.
@@ -124,6 +126,7 @@ class State:
         self.given_back: dict[PodUID, None] = {}
         self.seen: dict[PodUID, object] = {}
         self.removed: dict[GroupKey, None] = {}
+        self.agreeing: dict[GroupKey, dict[PodUID, PodRecord]] = {}
         self.restarts: Restarts = Restarts()
         self.unread: dict[PodUID, None] = {}
         self.unread_groups: dict[GroupKey, None] = {}

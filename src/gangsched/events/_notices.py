@@ -46,11 +46,13 @@ class PodRefused:
 class PriorityOverruled:
     """A pending member has another priority than its group; the priority of the group decides.
 
+    Posted once for each member, however often the priority of the group changes later.
+
     Attributes:
         uid: The member.
         group: The group.
         priority: The priority of the member.
-        used: The priority of the group, with which the member is queued.
+        used: The priority of the group at this instant, with which the member is queued.
     """
 
     uid: PodUID

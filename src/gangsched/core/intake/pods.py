@@ -7,7 +7,7 @@ from typing import Final
 
 from gangsched._core._counters import MemberState
 from gangsched._core._registry import PodGroupInfo
-from gangsched.core.gang import Gang, PodRecord, QueuePlace
+from gangsched.core.gang import Gang, PodRecord, QueuePlace, by_seq
 from gangsched.core.intake.assumed import (
     check_waiting,
     confirm,
@@ -34,11 +34,13 @@ from gangsched.events import (
     PodRefused,
     PriorityOverruled,
 )
-from gangsched.model import PodUID
+from gangsched.model import GroupKey, PodUID
 
 __all__ = ["is_another", "read_pod", "tell_priority"]
 
 _UNSCHEDULED: Final = MemberState.UNSCHEDULED
+_WAITING: Final = MemberState.WAITING
+_BINDING: Final = MemberState.BINDING
 _ASSIGNED: Final = MemberState.ASSIGNED
 _REFUSED: Final = MemberState.REFUSED
 _GATED: Final = MemberState.GATED
@@ -150,17 +152,40 @@ def _admit(
         grow_tree(state, gang)
     _set_state(state, record, seen, wanted, problem)
     if info is not None and priority is not None and info.priority != priority:
-        tell_priority(state, info, besides=record)
+        tell_priority(state, info)
 
 
-def tell_priority(state: State, info: PodGroupInfo, besides: PodRecord | None = None) -> None:
-    """Post which pending members say another priority than their group has by now. O(members)."""
-    gang = state.records.gang_of.get(info.key)
-    for record in () if gang is None else gang.members.values():
-        own = record.pod.priority
-        is_pending = record.info is info and record.state is _UNSCHEDULED
-        if is_pending and record is not besides and own != info.priority:
-            state.out.append(PriorityOverruled(record.uid, info.key, own, info.priority))
+def tell_priority(state: State, info: PodGroupInfo) -> None:
+    """Post which members are overruled for the first time, as their group has another priority.
+
+    Runtime complexity: O(members that the group agreed with), and each leaves them for good.
+    """
+    agreeing = state.agreeing.pop(info.key, {})
+    for record in sorted(agreeing.values(), key=by_seq):
+        _tell_priority(state, record)
+
+
+def _tell_priority(state: State, record: PodRecord) -> None:
+    """Post that a pending member is overruled, once; or note that it is not.
+
+    The priority of a group changes back and forth as members come and go. Each member would be
+    told each time, so members of ascending priority would cause a square of notices.
+    """
+    info, is_pending = record.info, record.state in (_UNSCHEDULED, _WAITING, _BINDING)
+    if info is None or record.is_overruled or not is_pending:
+        return
+    own, used = record.pod.priority, info.priority
+    if own == used:
+        state.agreeing.setdefault(info.key, {})[record.uid] = record
+        return
+    record.is_overruled = True
+    state.out.append(PriorityOverruled(record.uid, info.key, own, used))
+
+
+def _forget_agreeing(state: State, record: PodRecord, key: GroupKey) -> None:
+    agreeing = state.agreeing.get(key, {})
+    if agreeing.pop(record.uid, None) is not None and not agreeing:
+        del state.agreeing[key]
 
 
 def _update(
@@ -172,6 +197,7 @@ def _update(
 ) -> None:
     pod, claim, records = seen.pod, seen.claim, state.records
     known, before, is_assumed = record.pod, record.state, record.is_assumed
+    priority = None if record.info is None else record.info.priority
     claims_another = False
     if claim is not None and record.info is not None and before is not _REFUSED:
         says = None if wanted is _REFUSED else (claim.min_available, pod.priority)
@@ -215,6 +241,8 @@ def _update(
                 record.gang.pending[record.uid] = record.gang.pending.pop(record.uid)
         records.replace(record, pod)
     _set_state(state, record, seen, wanted, problem)
+    if record.info is not None and record.info.priority != priority:
+        tell_priority(state, record.info)
 
 
 def _set_state(
@@ -260,9 +288,7 @@ def _set_state(
             record.reason = reason
             state.out.append(PodNotAdmitted(pod.uid, reason))
     elif wanted is _UNSCHEDULED and is_new:
-        info = record.info
-        if info is not None and info.priority != pod.priority:
-            state.out.append(PriorityOverruled(pod.uid, info.key, pod.priority, info.priority))
+        _tell_priority(state, record)
 
 
 def _forget(state: State, record: PodRecord, cause: str) -> None:
@@ -286,6 +312,7 @@ def _forget(state: State, record: PodRecord, cause: str) -> None:
         return
     if has_succeeded:
         info.members.collect(record.role)
+    _forget_agreeing(state, record, info.key)
     records.registry.leave(info.key, record.uid, now=state.records.now)
     if not info.members:
         state.removed[info.key] = None

@@ -169,6 +169,7 @@ _POD: Final = Record(
     bind_failures=_COUNT,
     started_at=_MAYBE_INSTANT,
     is_evicted=BOOL,
+    is_overruled=BOOL,
 )
 _GANG: Final = Record(
     GangRow,

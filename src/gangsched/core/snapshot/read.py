@@ -328,10 +328,12 @@ def _enter(state: State, row: PodRow, seen: Seen) -> PodRecord:
     record = PodRecord(pod, row.seq, gang, info, None if claim is None else claim.role)
     record.attempt, record.reason, record.told = row.attempt, row.reason, row.told
     record.bind_failures, record.started_at = row.bind_failures, row.started_at
-    record.is_evicted = row.is_evicted
+    record.is_evicted, record.is_overruled = row.is_evicted, row.is_overruled
     records.add(record)
     if info is not None:
         grow_tree(state, gang)
+        if not record.is_overruled:
+            state.agreeing.setdefault(info.key, {})[record.uid] = record
     return record
 
 

@@ -117,6 +117,7 @@ class PodRow:
     bind_failures: int = 0
     started_at: float | None = None
     is_evicted: bool = False
+    is_overruled: bool = False
 
 
 @final

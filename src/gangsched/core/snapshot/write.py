@@ -214,6 +214,7 @@ def _pod(state: State, record: PodRecord) -> PodRow:
         bind_failures=record.bind_failures,
         started_at=record.started_at,
         is_evicted=record.is_evicted,
+        is_overruled=record.is_overruled,
     )
 
 
