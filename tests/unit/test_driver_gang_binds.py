@@ -179,6 +179,39 @@ def test_only_bind_binds_members_one_by_one(shell: type[Shell]) -> None:
 
 
 @both
+@pytest.mark.parametrize("failures", [0, 1])
+def test_binds_of_a_group_that_a_restored_scheduler_repeats_are_one_call(
+    shell: type[Shell], failures: int
+) -> None:
+    cluster = InMemoryCluster()
+    first = presets.gang(cluster)
+    alone = [PodAdded(make_pod(name, cpu=1)) for name in ("alone", "other")]
+    for event in (node(9), *gang("a", 3), *alone, *gang("b", 2)):
+        first.handle(cluster.apply(event), now=0.0)
+    decided = [effect for _n in range(4) for effect in first.schedule_one(now=0.0) or ()]
+    done = next(e for e in decided if isinstance(e, Bind) and e.uid == "default/b-0")
+    cluster.apply(Bound(done.uid, done.node, done.attempt))
+
+    calls, again = Calls(failures=failures), presets.gang(cluster)
+    again.restore(first.snapshot())
+    run = shell_of(shell, calls, scheduler=again, cluster=cluster, clock=lambda: 1.0)
+    run.driver.rebuild()
+    run.run()
+    assert calls.gangs == [("default/a-0", "default/a-1", "default/a-2")]
+    assert sorted(calls.single) == ["default/alone", "default/b-1", "default/other"]
+    assert len(run.placed()) == 7 - 3 * failures
+
+
+@both
+@pytest.mark.parametrize("name", ["apply", "bind", "bind_gang", "evict", "observe"])
+def test_function_that_cannot_be_called_is_refused(shell: type[Shell], name: str) -> None:
+    cluster = InMemoryCluster()
+    given: dict[str, Any] = {"apply": cluster.apply, "bind": print, name: 3}
+    with pytest.raises(InvalidValueError, match=f"^{name} must be a function, got 3$"):
+        shell.module.Driver(presets.gang(cluster), **given)
+
+
+@both
 def test_driver_without_any_bind_is_refused(shell: type[Shell]) -> None:
     with pytest.raises(InvalidValueError, match="bind must be a function, unless bind_gang is one"):
         shell(bind=None)

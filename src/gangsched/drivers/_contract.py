@@ -22,6 +22,7 @@ __all__ = [
     "ask_scheduler",
     "call_plain",
     "check_binds",
+    "check_functions",
     "check_gather",
     "check_max_binds",
     "check_plain",
@@ -80,6 +81,20 @@ def check_gather(gather: object) -> float:
     return gather
 
 
+def check_functions(**functions: object) -> None:
+    """Require functions or other callable objects, or None.
+
+    Args:
+        functions: The functions by the names of their arguments.
+
+    Raises:
+        InvalidValueError: One cannot be called. A bind would fail with that, after each backoff.
+    """
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise InvalidValueError(name, function, "a function")
+
+
 class FunctionKindError(InvalidValueError):
     """A function is a coroutine function where a plain one belongs, or the other way round.
 
@@ -90,15 +105,17 @@ class FunctionKindError(InvalidValueError):
 def check_plain(**functions: Callable[..., object] | None) -> None:
     """Require plain functions, or None.
 
-    Only coroutine functions are refused. A plain function may still return an awaitable, which
-    ``call_plain`` refuses.
+    Of what can be called, only coroutine functions are refused. A plain function may still return
+    an awaitable, which ``call_plain`` refuses.
 
     Args:
         functions: The functions by the names of their arguments.
 
     Raises:
-        InvalidValueError: One is a coroutine function, or an object whose call is one.
+        InvalidValueError: One cannot be called, is a coroutine function, or is an object whose call
+            is one.
     """
+    check_functions(**functions)
     for name, function in functions.items():
         call = getattr(function, "__call__", None)  # noqa: B004  # the method, not whether it is there
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):

@@ -19,7 +19,8 @@ Rules:
   R2  the binds of one call are reported in their order, regardless of duration. The
       binds of different calls do not wait for each other;
   R3  with *binds_gangs*, the binds of one ``Release`` of several members are one operation: they
-      have one outcome, and each is reported with it;
+      have one outcome, and each is reported with it. So are the binds of one group that a restored
+      scheduler repeats in one call;
   R4  an event that ``apply`` refuses, or the scheduler with ``ClusterStateError``, is dropped. A
       failed eviction is repeated. Both go to *on_error* and the log, and the loop goes on;
   R5  any other exception is kept as ``failure``. The driver then stops deciding, performs and
@@ -36,7 +37,7 @@ from typing import Final, ParamSpec, final
 
 from attrs import define, field
 
-from gangsched.drivers._contract import DrivenScheduler, ErrorHandler
+from gangsched.drivers._contract import DrivenScheduler, ErrorHandler, ask_scheduler
 from gangsched.drivers._evictions import Evictions
 from gangsched.drivers._inbox import Marker
 from gangsched.errors import ClusterStateError, InvalidValueError
@@ -51,8 +52,10 @@ from gangsched.events import (
     PodUpdated,
     Release,
 )
-from gangsched.model import PodUID
+from gangsched.listings import BindingRow
+from gangsched.model import GroupKey, PodUID
 from gangsched.protocols import Observer
+from gangsched.scheduler import Scheduler
 
 __all__ = ["BATCH", "Engine", "Operation"]
 
@@ -294,15 +297,12 @@ class Engine:
     def _returned(self, effects: tuple[Effect, ...], now: float) -> None:
         # operations first: whatever an observer raises, they are performed
         binds: deque[Operation] = deque()
-        releases: dict[PodUID, list[Operation]] = {}
+        releases = self._releases(effects) if self._binds_gangs else {}
         for effect in effects:
-            if isinstance(effect, Release) and self._binds_gangs and len(effect.members) > 1:
-                together: list[Operation] = []
-                releases.update((uid, together) for uid in effect.members)
-            elif isinstance(effect, Bind):
+            if isinstance(effect, Bind):
                 release = releases.get(effect.uid, [])
                 binds.append(Operation(effect, release, binds))
-                if not release:  # the first of its release, or the bind of no release
+                if not release:  # the first of its release, or a bind that is performed alone
                     self.operations.append(binds[-1])
                 if effect.uid in releases:
                     release.append(binds[-1])
@@ -320,6 +320,30 @@ class Engine:
                     f"a function that evicts pods, as the scheduler asks to evict {effect.uid}"
                 )
                 self._fail(InvalidValueError("evict", None, expected))
+
+    def _releases(self, effects: tuple[Effect, ...]) -> dict[PodUID, list[Operation]]:
+        """Return an empty list for each pod that is bound in one call with others, which share it.
+
+        Binds that the first call after a restore repeats come without their ``Release``. Those of
+        one group are performed together, or the part that fails would leave the rest running.
+
+        Runtime complexity: O(effects), and O(pods) if several binds are of no release.
+        """
+        parts = [list(effect.members) for effect in effects if isinstance(effect, Release)]
+        released = {uid for members in parts for uid in members}
+        repeated = {e.uid for e in effects if isinstance(e, Bind) and e.uid not in released}
+        if len(repeated) > 1:
+            groups: dict[GroupKey, list[PodUID]] = {}
+            for row in ask_scheduler(self._scheduler, _binding):
+                if row.uid in repeated and row.group is not None:
+                    groups.setdefault(row.group, []).append(row.uid)
+            parts += groups.values()
+        releases: dict[PodUID, list[Operation]] = {}
+        for members in parts:
+            if len(members) > 1:
+                together: list[Operation] = []
+                releases.update((uid, together) for uid in members)
+        return releases
 
     def _evicted(self, evict: Evict, error: BaseException | None) -> None:
         if error is None:
@@ -351,6 +375,11 @@ class Engine:
             self.failure = error
         elif self.failure is not error:
             self.failure.add_note(f"and also: {type(error).__name__}: {error}")
+
+
+def _binding(scheduler: Scheduler) -> tuple[BindingRow, ...]:
+    """List the binds in progress; none of a wrapper that passes on no more than what is driven."""
+    return scheduler.binding() if isinstance(scheduler, Scheduler) else ()
 
 
 def _report(bind: Bind, error: BaseException | None) -> Bound | BindFailed:

@@ -43,6 +43,7 @@ from gangsched.drivers._contract import (
     answer_question,
     ask_scheduler,
     check_binds,
+    check_functions,
     check_gather,
     check_max_binds,
     check_plain,
@@ -74,9 +75,10 @@ class Driver:
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff.
             None: a single bind is passed to *bind_gang*, too.
-        bind_gang: Performs all binds of one ``Release`` in one call. If it raises, all of them have
-            failed with that reason. Other binds are passed to *bind*. None: each bind is passed to
-            *bind*, and has an outcome of its own.
+        bind_gang: Performs all binds of one ``Release`` in one call, and those of one group that a
+            restored scheduler repeats. If it raises, all of them have failed with that reason.
+            Other binds are passed to *bind*. None: each bind is passed to *bind*, and has an
+            outcome of its own.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
             driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
@@ -95,9 +97,9 @@ class Driver:
 
     Raises:
         InvalidValueError: *max_binds* is not an int >= 1, or *gather* not a number of seconds;
-            *apply*, *observe* or *on_error* is a coroutine function; or neither *bind* nor
-            *bind_gang* is given. That *bind*, *bind_gang* or *evict* returns no awaitable is found
-            when it is called, and ends ``run``.
+            a function cannot be called; *apply*, *observe* or *on_error* is a coroutine function;
+            or neither *bind* nor *bind_gang* is given. That *bind*, *bind_gang* or *evict* returns
+            no awaitable is found when it is called, and ends ``run``.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Driver:
         clock: Callable[[], float] = epoch_seconds,
     ) -> None:
         check_plain(apply=apply, observe=observe, on_error=on_error)
+        check_functions(bind=bind, bind_gang=bind_gang, evict=evict)
         self._scheduler = scheduler
         self._engine = Engine(
             scheduler,

@@ -77,9 +77,10 @@ class Driver:
         bind: Performs a bind and returns when it is done, or raises if it fails. The pod of a bind
             that failed is tried again after its backoff. With *max_binds* > 1 it is called from
             several threads at once. None: a single bind is passed to *bind_gang*, too.
-        bind_gang: Performs all binds of one ``Release`` in one call. If it raises, all of them have
-            failed with that reason. Other binds are passed to *bind*. None: each bind is passed to
-            *bind*, and has an outcome of its own.
+        bind_gang: Performs all binds of one ``Release`` in one call, and those of one group that a
+            restored scheduler repeats. If it raises, all of them have failed with that reason.
+            Other binds are passed to *bind*. None: each bind is passed to *bind*, and has an
+            outcome of its own.
         evict: Asks for the deletion of a pod. Report ``PodDeleted`` when the pod is gone.
             If it raises, it is called again after 1 s, 2 s, 4 s, … at most 60 s. With it, the
             driver calls ``Scheduler.allow_evictions``: a gang that stays partly bound is evicted.
@@ -95,8 +96,8 @@ class Driver:
             groups, since the queue compares the two; by default, 1970.
 
     Raises:
-        InvalidValueError: *max_binds* is not an int >= 1, a function is a coroutine function, or
-            neither *bind* nor *bind_gang* is given.
+        InvalidValueError: *max_binds* is not an int >= 1, a function cannot be called or is a
+            coroutine function, or neither *bind* nor *bind_gang* is given.
     """
 
     def __init__(
