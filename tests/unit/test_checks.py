@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from gangsched import InMemoryCluster, Pod, PodAdded
+from gangsched import InMemoryCluster, NodeAdded, Pod, PodAdded, Scheduler, presets
 from gangsched._core._counters import MemberState, PodGroupCounters
 from gangsched._core._heap._py import PriorityHeap
 from gangsched._core._registry import PodGroupRegistry
 from gangsched._core._waiting import WaitingMap
+from gangsched.core.gang import Gang, PodRecord
 from gangsched.errors import InternalError
 from gangsched.model import NodeName, PodUID
+from gangsched.testing import make_node, make_pod
 from support.groups import claim_of, grouped, key
 
 
@@ -53,6 +55,16 @@ def cluster() -> InMemoryCluster:
     return made
 
 
+def scheduler() -> Scheduler:
+    cluster = InMemoryCluster()
+    made = presets.gang(cluster)
+    made.handle(cluster.apply(NodeAdded(make_node("n", cpu=3))), now=0.0)
+    for number in range(2):
+        pod = make_pod(f"g-{number}", group="g", min_available=2, cpu=1)
+        made.handle(cluster.apply(PodAdded(pod)), now=0.0)
+    return made
+
+
 SABOTAGE: list[tuple[Callable[[], Any], Callable[[Any], object], str]] = [
     (heap, lambda made: made._run.reverse(), "is behind"),
     (heap, lambda made: setattr(made, "_dead", 1), "0 tombstones, counted 1"),
@@ -68,6 +80,11 @@ SABOTAGE: list[tuple[Callable[[], Any], Callable[[Any], object], str]] = [
     (waiting, lambda made: made._deadlines.pop(), "waiting pods and deadlines differ"),
     (counters, lambda made: made._counts.__setitem__(0, 2), "member counts"),
     (cluster, lambda made: made._on.clear(), "on "),
+    (
+        scheduler,
+        lambda made: next(iter(made._state.records.gangs.values())).pending.clear(),
+        "default/g-0 unscheduled on None> pends",
+    ),
 ]
 
 
@@ -80,3 +97,21 @@ def test_check_reports_a_broken_invariant(
     sabotage(machine)
     with pytest.raises(InternalError, match=sentence):
         machine._check()
+
+
+def test_restore_of_a_sound_snapshot_writes_no_reason_why_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sentence for each check of each pod takes a third of the time."""
+    written: list[object] = []
+
+    def note(record: object) -> str:
+        written.append(type(record))
+        return "a sentence"
+
+    for kind in (Gang, PodRecord):
+        monkeypatch.setattr(kind, "__repr__", note)
+    first = scheduler()
+    second = scheduler()
+    second.restore(first.snapshot())
+    assert written == []

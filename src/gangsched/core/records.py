@@ -469,56 +469,58 @@ class Records:
         usage: dict[str, dict[int, int]] = {}
         for uid, record in self.pods.items():
             gang = record.gang
-            _require(gang.members.get(uid) is record, f"{record} is no member of {gang}")
-            _require(self.gangs.get(gang.key) is gang, f"{gang} of {record} is not known")
-            _require((uid in gang.pending) == (record.state is _UNSCHEDULED), f"{record} pends")
-            _require((uid in gang.waiting) == (record.state is _WAITING), f"{record} waits")
-            _require((uid in self.waiting) == (record.state is _WAITING), f"{record} waits on")
-            _require(record.needs == table.needs(record.pod.requests), f"{record} needs other")
-            _require(record.leaf == gang.leaf_of(record.info, record.role), f"{record} in a leaf")
+            _require(gang.members.get(uid) is record, "{} is no member of {}", record, gang)
+            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, record)
+            _require((uid in gang.pending) == (record.state is _UNSCHEDULED), "{} pends", record)
+            _require((uid in gang.waiting) == (record.state is _WAITING), "{} waits", record)
+            _require((uid in self.waiting) == (record.state is _WAITING), "{} waits on", record)
+            _require(record.needs == table.needs(record.pod.requests), "{} needs other", record)
+            _require(record.leaf == gang.leaf_of(record.info, record.role), "{} in a leaf", record)
             info = record.info
-            _require(uid not in gang.tried or uid in gang.pending, f"{record} counts as tried")
+            _require(uid not in gang.tried or uid in gang.pending, "{} counts as tried", record)
             if info is not None:
-                _require(info.members.state(uid) is record.state, f"{record} is counted otherwise")
+                _require(info.members.state(uid) is record.state, "{} is counted otherwise", record)
             must_hold = record.state in (_WAITING, _BINDING, _ASSIGNED)
-            _require(record.slot >= 0 if must_hold else True, f"{record} holds no node")
+            _require(record.slot >= 0 if must_hold else True, "{} holds no node", record)
             if record.slot >= 0:
-                _require(self._on[record.slot][uid] is record, f"{record} is not on its node")
+                _require(self._on[record.slot][uid] is record, "{} is not on its node", record)
                 mine = usage.setdefault(self.account_of(record.pod), {})
                 for number, amount in record.needs:
                     used[record.slot][number] += amount
                     mine[number] = mine.get(number, 0) + amount
         kept = Counter(hold.slot for hold in self.holds)
-        _require(kept == table._kept, f"slots {table._kept} are kept, not {kept}")
+        _require(kept == table._kept, "slots {} are kept, not {}", table._kept, kept)
         for hold in self.holds:
-            _require(not hold.is_lent, f"{hold} is still lent")
+            _require(not hold.is_lent, "{} is still lent", hold)
             for number, amount in hold.needs:
                 used[hold.slot][number] += amount
         for slot, state in enumerate(table.state_of):
             left = tuple([o - u for o, u in zip(state.offered, used[slot], strict=True)])
-            _require(left == state.free, f"{table.names[slot]} has {state.free} free, not {left}")
+            _require(
+                left == state.free, "{} has {} free, not {}", table.names[slot], state.free, left
+            )
         for account, found in self.usage.items():
             mine = usage.get(account, {})
-            _require({n: a for n, a in found.items() if a} == mine, f"usage of {account}")
+            _require({n: a for n, a in found.items() if a} == mine, "usage of {}", account)
         holders = sum(record.slot >= 0 for record in self.pods.values())
-        _require(sum(map(len, self._on.values())) == holders, f"{holders} pods hold nodes")
+        _require(sum(map(len, self._on.values())) == holders, "{} pods hold nodes", holders)
         members = sum(len(gang.members) for gang in self.gangs.values())
-        _require(members == len(self.pods), f"{members} members, {len(self.pods)} pods")
+        _require(members == len(self.pods), "{} members, {} pods", members, len(self.pods))
         _require(not self._planned, "a plan is still shown")
         _require(not self._lifted, "pods are still lifted")
         ending = {uid for uid, record in self.pods.items() if record.state is _TERMINATING}
-        _require(ending == set(self.terminating), f"{self.terminating} terminate")
+        _require(ending == set(self.terminating), "{} terminate", self.terminating)
         priorities = Counter(r.gang.priority for r in self.pods.values() if r.slot >= 0)
-        _require(priorities == self.priorities, f"priorities {self.priorities}")
+        _require(priorities == self.priorities, "priorities {}", self.priorities)
         for gang in self.gangs.values():
-            _require(all(self.gang_of.get(key) is gang for key in gang.infos), f"groups of {gang}")
+            _require(all(self.gang_of.get(key) is gang for key in gang.infos), "groups of {}", gang)
             tried = Counter(record.info.key for record in gang.tried.values() if record.info)
             counted = {key: info.tried for key, info in gang.infos.items() if info.tried}
-            _require(tried == counted, f"{gang} has tried {tried}, not {counted}")
+            _require(tried == counted, "{} has tried {}, not {}", gang, tried, counted)
         for key, gang in self.gang_of.items():
-            _require(self.gangs.get(gang.key) is gang, f"{gang} of {key} is not known")
+            _require(self.gangs.get(gang.key) is gang, "{} of {} is not known", gang, key)
             info = registry.get(key)
-            _require(gang.infos.get(key) is info is not None, f"{gang} has another group {key}")
+            _require(gang.infos.get(key) is info is not None, "{} has another group {}", gang, key)
 
 
 def _told_apart(node: Node) -> tuple[Any, ...]:
@@ -546,6 +548,7 @@ class NodesBySlot(Mapping[int, NodeView]):
         return self._records.table.count
 
 
-def _require(holds: bool, problem: str) -> None:
+def _require(holds: bool, problem: str, *subjects: object) -> None:
+    """Require what must hold; *problem* is formatted only if it does not, as that is slow."""
     if not holds:
-        raise InternalError(problem)
+        raise InternalError(problem.format(*subjects))
