@@ -1,15 +1,15 @@
 """Quotas: how much the pod groups of some namespaces may request in total.
 
 Theory of operation. A group may start if what its minimum needs fits the quotas of its namespace;
-otherwise it *waits*. With its first member on a node it *reserves* that. Members that hold nodes
-are counted one by one, elastic ones included. A group is *charged* the larger of both: what it
-reserves, and what its members hold. When less is charged than before, the caller asks for the
+otherwise it *waits*. With a member on a node it *reserves* what its minimum needs. Members with
+nodes are counted one by one, elastic ones included. A group is *charged* the larger of both: what
+it reserves, and what its members hold. When less is charged than before, the caller asks for the
 waiting groups again. Groups that start together are asked together: otherwise two bundles could
 wait for each other.
 
 Members that are on nodes when they are first seen are counted without a question. So a quota may be
 exceeded after its limit was lowered, as a ResourceQuota of Kubernetes; nothing further is admitted
-then.
+then. What a group reserves beyond what it holds must fit, since its members start within it.
 
 Invariants (checked by ``_check``):
   I1  the used amount of a quota is the sum of the charges of the groups in its namespaces;
@@ -215,9 +215,18 @@ class QuotaLedger:
         """Note that a group waits for a quota, and why. O(1)."""
         self._waiting[key] = problem
 
-    def force(self, key: GroupKey, amounts: Resources) -> None:
-        """Reserve for a group that is on nodes, unless it has."""
-        if key not in self._charges:
+    def has_reserved(self, key: GroupKey) -> bool:
+        """Return whether a group reserves something. O(1)."""
+        return key in self._charges
+
+    def reserve(self, key: GroupKey, amounts: Resources) -> None:
+        """Reserve amounts for a group that is on nodes, instead of what it has reserved.
+
+        If they do not fit beside what others are charged, the group is charged what it holds.
+        """
+        if not self._may_reserve(key, amounts):
+            self._release(key)
+        elif key not in self._charges or self._charges[key].amounts != amounts:
             self._put(Charge(key, amounts))
 
     def hold(self, key: GroupKey, before: Resources, after: Resources) -> None:
@@ -234,8 +243,7 @@ class QuotaLedger:
     def release(self, key: GroupKey) -> None:
         """Return what a group has reserved; it does not wait any more."""
         self._waiting.pop(key, None)
-        if self._charges.pop(key, None) is not None:
-            self._recount(key)
+        self._release(key)
 
     def stop_waiting(self, key: GroupKey) -> None:
         """Note that a group does not ask for quota any more. O(1)."""
@@ -261,9 +269,26 @@ class QuotaLedger:
     def _put(self, charge: Charge) -> None:
         if not self.covers(charge.key):
             return
-        self._waiting.pop(charge.key, None)
         self._charges[charge.key] = charge
         self._recount(charge.key)
+
+    def _release(self, key: GroupKey) -> None:
+        if self._charges.pop(key, None) is not None:
+            self._recount(key)
+
+    def _may_reserve(self, key: GroupKey, amounts: Resources) -> bool:
+        """Return whether a group may reserve amounts beyond what it holds."""
+        held = self._held.get(key, NOTHING)
+        before = self._charged.get(key, NOTHING)
+        for number in self._of[key.partition("/")[0]]:
+            quota = self._quotas[number]
+            used = self._used[quota.name]
+            for name, limit in quota.hard.items():
+                amount = amounts.get(name, 0)
+                others = used.get(name, 0) - before.get(name, 0)
+                if amount > held.get(name, 0) and others + amount > limit:
+                    return False
+        return True
 
     def _to_charge(self, key: GroupKey, held: Resources) -> Resources:
         """Return what a group is charged while its members hold so much."""

@@ -2,15 +2,17 @@
 
 Theory of operation. A quota counts what members of groups hold on nodes, elastic ones included; the
 mover tells ``QuotaLedger`` of it. A group with a member on a node is charged what its minimum needs
-if that is more: its other members will follow. A gang is asked when it is settled, and once more
-when its turn comes: another one may have taken what was left. It fits if what its minimum needs
-fits beside all others.
+if that is more, and fits: its other members will follow. A gang is asked when it is settled, and
+once more when its turn comes: another one may have taken what was left. It fits if what its minimum
+needs fits beside all others.
 
 Rules:
   R1  groups that start together are asked together;
-  R2  a minimum needs its ``min_resources``, or what its largest members request if that is more. So
-      any of its members may be the ones that start. A group that fell below its minimum needs what
-      the largest of its pending members request;
+  R2  a minimum needs its ``min_resources``, or if that is more, what members hold, and what the
+      largest pending ones request in place of those that it lacks. So any of them may start. Once
+      it is met, it needs what the largest members on nodes request: the others start one by one
+      (R3). That stays charged if it falls below its minimum, or members succeed, so replacements
+      find what the old ones held. Larger replacements are asked about as the others;
   R3  a member beyond the minimum is placed only if that fits, too, whenever it came, beside what
       the minima reserve that start with it (``Allowance``). Others are tried in its stead;
   R4  a group that is being restarted is charged as if it ran, until it is tried again; after its
@@ -24,26 +26,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import Final, final
+from typing import TypeAlias, final
 
+from gangsched._core import _quorum
 from gangsched._core._counters import MemberState
+from gangsched._core._quorum import MatchPolicy
 from gangsched._core._registry import PodGroupInfo
 from gangsched.core import restarts
 from gangsched.core.gang import Gang, PodRecord
+from gangsched.core.placement.pinned import HOLDING
 from gangsched.core.state import State
 from gangsched.model import GroupKey, Resources
 from gangsched.resources import NOTHING
 
 __all__ = ["Allowance", "ask_waiting", "charge", "denial", "note_left", "stop_waiting"]
 
-_COUNTED: Final = frozenset(
-    {
-        MemberState.UNSCHEDULED,
-        MemberState.WAITING,
-        MemberState.BINDING,
-        MemberState.ASSIGNED,
-    }
-)
+_Request: TypeAlias = tuple[str | None, Resources]
+"""The role of a member, and what it requests."""
 
 
 def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
@@ -56,7 +55,7 @@ def denial(state: State, gang: Gang) -> tuple[PodGroupInfo, str] | None:
         if info.was_scheduled:
             problem = _exceeded_again(state, gang, info)
         else:
-            problem = ledger.exceeded(_claims(gang, info))
+            problem = ledger.exceeded(_claims(state, gang, info))
         if problem:
             ledger.wait(info.key, problem)
             return info, problem
@@ -73,7 +72,13 @@ def charge(state: State, gang: Gang) -> None:
         if not info.unscheduled:
             ledger.stop_waiting(info.key)
         if _on_nodes(gang, info):
-            ledger.force(info.key, _needed(gang, info))
+            minimum = _Minimum(gang, info)
+            runs = info.was_scheduled and minimum.is_met
+            starts = info.scheduled > 0 and not info.was_scheduled
+            # what members held that have succeeded is charged until the last one has
+            if (runs and not info.succeeded) or starts or not ledger.has_reserved(info.key):
+                needs = minimum.while_it_runs() if runs else minimum.to_start(state)
+                ledger.reserve(info.key, needs)
         elif not restarts.is_under_way(state, info) and not _returns(state, info):
             waits = ledger.reason(info.key)
             ledger.release(info.key)
@@ -105,7 +110,7 @@ def ask_waiting(state: State) -> None:
             if not _exceeded_again(state, gang, info):
                 state.touch(gang)
         else:
-            claims = _claims(gang, info)
+            claims = _claims(state, gang, info)
             if not ledger.exceeded([*ahead, *claims]):
                 ahead += claims
                 state.touch(gang)
@@ -145,7 +150,7 @@ class Allowance:
     def __init__(self, state: State, gang: Gang, *, starts: bool) -> None:
         self._ledger = state.records.quotas
         infos = gang.infos.values() if starts else ()
-        self._least = dict(_claim(gang, i) for i in infos if not i.was_scheduled)
+        self._least = dict(_claim(state, gang, i) for i in infos if not i.was_scheduled)
         self._more: dict[GroupKey, Resources] = {}
         self._known: dict[tuple[GroupKey, Resources], bool] = {}
 
@@ -181,14 +186,14 @@ def _members(gang: Gang, info: PodGroupInfo) -> Iterable[PodRecord]:
     return (record for record in gang.members.values() if record.info is info)
 
 
-def _claims(gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
+def _claims(state: State, gang: Gang, info: PodGroupInfo) -> list[tuple[GroupKey, Resources]]:
     """Return what a group, and those that start with it, need. O(members)."""
     others = [i for i in gang.infos.values() if i is not info and not i.was_scheduled]
-    return [_claim(gang, each) for each in (info, *others)]
+    return [_claim(state, gang, each) for each in (info, *others)]
 
 
-def _claim(gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
-    return info.key, _needed(gang, info) + _leaving(gang, info)
+def _claim(state: State, gang: Gang, info: PodGroupInfo) -> tuple[GroupKey, Resources]:
+    return info.key, _Minimum(gang, info).to_start(state) + _leaving(gang, info)
 
 
 def _leaving(gang: Gang, info: PodGroupInfo) -> Resources:
@@ -234,17 +239,44 @@ def _on_nodes(gang: Gang, info: PodGroupInfo) -> bool:
     )
 
 
-def _needed(gang: Gang, info: PodGroupInfo) -> Resources:
-    """Return what the minimum of a group needs. O(members)."""
-    requests = [(r.role, r.pod.requests) for r in _members(gang, info) if r.state in _COUNTED]
-    # an attempt places one member at least, also if enough have succeeded
-    needed = max((info.min_available or 0) - info.succeeded, 1)
-    return _larger(info.min_resources, _most(requests, needed, info.roles))
+@final
+class _Minimum:
+    """What the minimum of a group needs. Every method is O(members)."""
+
+    def __init__(self, gang: Gang, info: PodGroupInfo) -> None:
+        self._info, self._pending, self._held = info, list[_Request](), list[_Request]()
+        for record in _members(gang, info):
+            if record.state in HOLDING:
+                self._held.append((record.role, record.pod.requests))
+            elif record.state is MemberState.UNSCHEDULED:
+                self._pending.append((record.role, record.pod.requests))
+
+    @property
+    def is_met(self) -> bool:
+        """Whether enough members hold nodes."""
+        return not _quorum.lacks_members(self._info)
+
+    def while_it_runs(self) -> Resources:
+        """Return what the largest members on nodes request that meet it."""
+        needed = max((self._info.min_available or 0) - self._info.succeeded, 1)
+        return self._with_stated(_most(self._held, needed, self._info.roles))
+
+    def to_start(self, state: State) -> Resources:
+        """Return what members on nodes, and the largest pending ones that it lacks, request."""
+        info = self._info
+        told = state.points.roles_needed(info)  # by its policy it may lack more
+        # an attempt places one member at least, also if enough have succeeded
+        lacks = max(_quorum.missing(info), told.get("", 0), 0 if self._held else 1)
+        shares = _quorum.shares(info, MatchPolicy.WAITING_AND_RUNNING)
+        roles = {s.role: max(s.least - s.scheduled, told.get(s.role, 0)) for s in shares}
+        held = sum((requests for _role, requests in self._held), NOTHING)
+        return self._with_stated(held + _most(self._pending, lacks, roles))
+
+    def _with_stated(self, found: Resources) -> Resources:
+        return _larger(self._info.min_resources, found)
 
 
-def _most(
-    requests: Sequence[tuple[str | None, Resources]], needed: int, roles: Mapping[str, int]
-) -> Resources:
+def _most(requests: Sequence[_Request], needed: int, roles: Mapping[str, int]) -> Resources:
     """Return the most that so many members may request, with so many of each role at least.
 
     Each resource is taken for itself, so it may be more than any members request together.
