@@ -266,9 +266,9 @@ class _Minimum:
         info = self._info
         told = state.points.roles_needed(info)  # by its policy it may lack more
         # an attempt places one member at least, also if enough have succeeded
-        lacks = max(_quorum.missing(info), told.get("", 0), 0 if self._held else 1)
-        shares = _quorum.shares(info, MatchPolicy.WAITING_AND_RUNNING)
-        roles = {s.role: max(s.least - s.scheduled, told.get(s.role, 0)) for s in shares}
+        found = _quorum.stands(info, MatchPolicy.WAITING_AND_RUNNING)
+        lacks = max(found.needed, told.get("", 0), 0 if self._held else 1)
+        roles = {r: max(more, told.get(r, 0)) for r, more in found.lacking.items() if r}
         held = sum((requests for _role, requests in self._held), NOTHING)
         return self._with_stated(held + _most(self._pending, lacks, roles))
 
