@@ -8,12 +8,16 @@ import pytest
 from attrs import evolve
 
 from gangsched import (
+    Backfill,
     ClusterState,
     MatchPolicy,
     NodeAdded,
     NodeName,
     Pod,
+    PodGroup,
+    PodGroupAdded,
     PodPhase,
+    Preemption,
     Quota,
     Scheduler,
     presets,
@@ -176,3 +180,28 @@ def test_member_on_a_node_is_not_taken_for_one_that_starts_if_only_waiting_ones_
     story.interrupt()
     story.run(60.0)
     assert sorted(story.bound) == ["static"], "both start, or none, and 8 CPUs are too few for all"
+
+
+def test_gang_over_its_quota_that_a_reservation_exempts_is_passed_over() -> None:
+    """It stayed parked and was chosen again, so that ``schedule_one`` never returned."""
+    team = Quota(name="team", namespaces=["default"], hard={"cpu": 4})
+    story = Story(
+        partial(
+            presets.gang, quotas=[team], backfill=Backfill(None), preemption=Preemption(grace=60.0)
+        )
+    )
+    story.tell(PodGroupAdded(PodGroup(name="a", min_available=2, priority=3)))
+    nowhere = evolve(make_pod("a-1", group="a", cpu="999m"), node_selector={"pool": "none"})
+    story.add(make_pod("a-0", group="a", cpu="999m"), nowhere)
+    story.add(make_pod("b-0", group="b", min_available=1))
+    story.decide()
+    story.tell(NodeAdded(make_node("n", cpu=3)))
+    story.tell(PodGroupAdded(PodGroup(name="d", min_available=1, priority=2)))
+    story.add(
+        *(
+            make_pod(f"d-{number}", group="d", cpu=cpu)
+            for number, cpu in enumerate(("667m", "1", "1"))
+        )
+    )
+    story.decide()
+    assert sorted(story.bound) == ["b-0", "d-0", "d-1", "d-2"]

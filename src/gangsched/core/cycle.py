@@ -47,9 +47,6 @@ def run(state: State) -> bool:
             if not state.has_classes(gang):
                 state.touch(gang)
                 continue
-            if has_quotas and accounts.denial(state, gang) is not None:
-                state.touch(gang)
-                continue
             state.queue.put(gang, QueuePlace.NOWHERE, gang.demand)
             state.records.step += 1
             _try(state, gang)

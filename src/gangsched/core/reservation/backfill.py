@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 
+from gangsched.core import accounts
 from gangsched.core.demand import Demand
 from gangsched.core.gang import Gang, QueuePlace
 from gangsched.core.hold import Hold
@@ -182,7 +183,8 @@ def next_gang(state: State, head: Gang | None) -> Gang | None:
     try:
         first, own = _first_exempt(state, current), current.gang
         is_outranked = first is not None and first.priority > own.priority
-        if not is_outranked and _goes_before(state, own, head) and _may_fit(state, own):
+        is_first = not is_outranked and _goes_before(state, own, head)
+        if is_first and _may_fit(state, own) and not _is_over_quota(state, own):
             return own
         return first if first is not None and _goes_before(state, first, head) else None
     finally:
@@ -206,6 +208,11 @@ def _promises(state: State, demand: Demand) -> bool:
     return state.queue.could_fit(demand) or state.queue.preempts(demand, None)
 
 
+def _is_over_quota(state: State, gang: Gang) -> bool:
+    """Return whether a quota denies a gang, which would stay parked, and be returned again."""
+    return state.records.quotas.is_used and accounts.denial(state, gang) is not None
+
+
 def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
     best: Gang | None = None
     order_of, order = state.queue.order_of, None
@@ -220,7 +227,8 @@ def _first_exempt(state: State, current: ActiveReservation) -> Gang | None:
                 own, longest = gang.span or run_times.span(state, gang)
                 if longest > latest and own <= priority and gang is not current.gang:
                     continue
-                if run_times.is_exempt(state, current, gang):
+                is_exempt = run_times.is_exempt(state, current, gang)
+                if is_exempt and not _is_over_quota(state, gang):
                     best, order = gang, order_of(gang)
                     break
     return best
