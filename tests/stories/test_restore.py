@@ -16,6 +16,7 @@ from gangsched import (
     Bind,
     ClusterState,
     Evict,
+    GroupKey,
     HostPort,
     LabelSelector,
     NodeAdded,
@@ -348,3 +349,18 @@ def test_restored_scheduler_ends_like_the_live_one(preset: Preset, steps: Sequen
         come_to_rest(story)
         ends.append(story.bound)
     assert ends[0] == ends[1]
+
+
+def test_snapshot_is_accepted_after_the_group_that_states_the_priority_lost_its_pods() -> None:
+    """The pods of the other group of the bundle were counted under another priority."""
+    story = Story(presets.gang)
+    bundle = (GroupKey("default/a"), GroupKey("default/b"))
+    story.tell(NodeAdded(make_node("n", cpu=2)))
+    for name, priority in (("a", 3), ("b", None)):
+        group = PodGroup(name=name, min_available=1, priority=priority, bundle=bundle)
+        story.tell(PodGroupAdded(group))
+        story.add(make_pod(f"{name}-0", group=name, cpu=1))
+    story.decide()
+    assert sorted(story.bound) == ["a-0", "b-0"]
+    story.delete("a-0")
+    presets.gang(story.cluster).restore(story.scheduler.snapshot())

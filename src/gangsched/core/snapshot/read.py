@@ -426,6 +426,7 @@ def _remember(state: State, gang: Gang, row: GangRow) -> None:
             add_group(state, gang, info)
     order = [key for key in row.groups if key in gang.infos]
     gang.infos = {key: gang.infos[key] for key in dict.fromkeys([*order, *gang.infos])}
+    state.records.count_priority(gang)  # a group of a bundle without members may state the highest
     gang.seq, gang.queued_at, gang.failures = row.seq, row.queued_at, row.failures
     gang.backoff_until, gang.round, gang.began = row.backoff_until, row.round, row.began
     gang.is_whole, gang.giving_way = row.is_whole, row.giving_way
