@@ -148,8 +148,9 @@ class Row:
         if column not in self._table.units and _WHOLE.fullmatch(text):
             return text  # nearly every row of most traces
         number = self.number(column)
-        if number is None or number >= 10**9:
-            raise self.refuse(column, "a number from 0 to 999999999, such as 1 or 0.5")
+        if number is None or number >= 10**9 or number * 1000 % 1:
+            expected = "a number from 0 to 999999999 of at most 3 decimals, such as 1 or 0.5"
+            raise self.refuse(column, expected)
         return f"{number.normalize():f}"
 
     def integer(self, column: str) -> int:
