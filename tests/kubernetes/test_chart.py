@@ -310,6 +310,7 @@ def test_everything_is_applied_with_every_option_on(plane: ControlPlane, helm: H
         plane.admin.delete(path_of(each))
     for plural in ("servicemonitors", "prometheusrules"):
         plane.admin.delete(f"{CRDS}/{plural}.{monitor}")
+    until(partial(is_no_definition_ending, plane))
 
 
 def is_applied(plane: ControlPlane, thing: Object) -> bool:
@@ -567,6 +568,11 @@ def is_served(plane: ControlPlane, path: str) -> bool:
     return plane.admin.raw("GET", path)[0] == 200
 
 
+def is_no_definition_ending(plane: ControlPlane) -> bool:
+    """Return whether all deleted definitions are gone: until then objects of them are refused."""
+    return not any("deletionTimestamp" in each["metadata"] for each in plane.admin.items(CRDS))
+
+
 def serves_own_definition(plane: ControlPlane) -> bool:
     """Return whether the chart's definition is served; create it if another test deleted it."""
     if is_served(plane, "/apis/scheduling.x-k8s.io/v1alpha1"):
@@ -591,6 +597,7 @@ def all_dialects(plane: ControlPlane) -> Iterator[None]:
     yield
     for group, _version in others:
         plane.admin.delete(f"{CRDS}/podgroups.{group}")
+    until(partial(is_no_definition_ending, plane))
 
 
 def test_scheduler_uses_every_right_of_its_roles_and_no_other(

@@ -320,6 +320,8 @@ def all_dialects(plane: ControlPlane) -> Iterator[None]:
     yield
     for group in OTHERS:
         plane.admin.delete(f"{CRDS}/podgroups.{group}")
+    # objects of a definition are refused while it ends
+    until(lambda: not any("deletionTimestamp" in d["metadata"] for d in plane.admin.items(CRDS)))
 
 
 def given() -> set[Right]:
