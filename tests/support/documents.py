@@ -33,7 +33,7 @@ import tempfile
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest import SkipTest, mock
 
 import pytest
@@ -63,6 +63,9 @@ _INCLUDED = re.compile(r"^```{literalinclude} (?P<name>\S+)$", re.MULTILINE)
 _NEEDED = re.compile(r"^<!-- needs: (?P<name>\S+) -->$", re.MULTILINE)
 _SECONDS = 300.0
 """A program that runs longer is taken to hang."""
+
+_QUIET: Final = {"DASK_LOGGING__DISTRIBUTED": "error"}
+"""Dask logs that a connection was closed, or not, as its threads end in one order or another."""
 
 
 def run_command(*words: str) -> tuple[int, str]:
@@ -125,7 +128,7 @@ def run_program(*words: str, folder: Path) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": source, "PATH": path},
+        env={**os.environ, "PYTHONPATH": source, "PATH": path, **_QUIET},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=_SECONDS,
